@@ -1,8 +1,4 @@
-"""jbodlab transactions: which there are, who takes part, and ending one that hangs.
-
-A transaction hangs if a partition has it open and its coordinator does not know of that: nobody
-will end it, and readers of committed records stand before it.
-"""
+"""jbodlab transactions: which there are, who takes part, and ending one that hangs."""
 
 from __future__ import annotations
 
@@ -15,14 +11,10 @@ from admin_tool.errors import AdminError, RequestError
 from admin_tool.kafka_calls import transactions
 from admin_tool.kafka_calls.connection import Connection, connected
 from admin_tool.kafka_calls.topics import leaders
-from admin_tool.kafka_calls.transactions import Row
 from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser
 from jbodlab.vocabulary.ids import TopicPartition
-
-TIMEOUT_MAX_S = 900.0
-"""The longest timeout that brokers allow by default."""
 
 
 def _list_arguments(parser: Parser) -> None:
@@ -51,20 +43,17 @@ def _hanging_arguments(parser: Parser) -> None:
     add_repeated(parser, "--topic", "TOPIC", "only this topic")
     parser.add_argument("--broker", metavar="N", type=int, help="only partitions that it leads")
     text = "only transactions without a record for longer than this (default: 15m)"
-    parser.add_argument(
-        "--longer-than", metavar="TIME", type=seconds, default=TIMEOUT_MAX_S, help=text
-    )
+    parser.add_argument("--longer-than", metavar="TIME", type=seconds, default=900.0, help=text)
 
 
 def _list(options: Namespace, output: Output) -> int:
-    is_by_time = options.longer_than is not None
     filters = {
         "state_filters": options.state,
         "producer_id_filters": options.producer_id,
-        "duration_filter": round(options.longer_than * 1000) if is_by_time else -1,
+        "duration_filter": -1 if options.longer_than is None else round(options.longer_than * 1e3),
         "transactional_id_pattern": options.pattern,
         # A version that has the filters: an older one would leave them out.
-        "min_version": 2 if options.pattern else int(is_by_time),
+        "min_version": 2 if options.pattern else int(options.longer_than is not None),
     }
     with connected(options) as connection:
         output.rows(transactions.list_transactions(connection, **filters), "no transactions")
@@ -72,11 +61,11 @@ def _list(options: Namespace, output: Output) -> int:
 
 
 def _describe(options: Namespace, output: Output) -> int:
-    code, shown = 0, list[Row]()
+    code, shown = 0, list[transactions.Row]()
     with connected(options) as connection:
         for name in dict.fromkeys(options.ids):
             try:
-                shown += transactions.describe_transactions(connection, [name])
+                shown.append(transactions.describe_transaction(connection, name))
             except RequestError as error:
                 code = 1
                 output.note(str(error))
@@ -123,7 +112,7 @@ def _find_hanging(options: Namespace, output: Output) -> int:
         # What coordinators know of they end.
         ended = [
             {"producer_id": one["producer_id"], **each}.items()
-            for one in transactions.describe_transactions(connection, names)
+            for one in map(partial(transactions.describe_transaction, connection), names)
             for each in one["partitions"]
         ]
     hanging = [row for row in late if not any(each <= row.items() for each in ended)]
@@ -139,7 +128,7 @@ def _place(connection: Connection, options: Namespace) -> tuple[TopicPartition, 
     return place, leader
 
 
-def _text(one: Row) -> str:
+def _text(one: transactions.Row) -> str:
     """Return a transaction as a person reads it."""
     age_s = time.time() - one["start_ms"] / 1000
     took = "" if one["start_ms"] < 0 else f", began {age_s:.0f} s ago"

@@ -27,6 +27,7 @@ from bench.moves import moves
 from bench.partitions import many_partitions
 from bench.replay_sizes import measure_replay_sizes
 from bench.slow_disks import slow_disks
+from bench.transactions import DATA, LONG_MS, commit_gaps, commits, long_transactions, many_ids
 from lab.cluster.waiting import NotInTimeError
 from tests.clients.programs import BY_DEFAULT
 from tests.cluster.harness import made
@@ -47,7 +48,7 @@ SYNC_DELAYS_MS = (10.0, 40.0)
 SLOW_PARTITIONS = 300
 PARTS = (
     *("start", "failover", "throughput", "requests", "slow disks", "partitions", "cleaner"),
-    *("clients", "groups", "moves", "decode", "replay sizes", "checks", "attacks"),
+    *("clients", "groups", "transactions", "moves", "decode", "replay sizes", "checks", "attacks"),
 )
 REQUESTS, REQUEST_RUNS = 80_000, 3
 CLEANED_VALUE_BYTES = (100, 1_000)
@@ -113,6 +114,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--runs", type=int, default=20, help="failover runs of each side")
     parser.add_argument("--client-runs", type=int, default=10, help="failover runs of each client")
     parser.add_argument("--group-runs", type=int, default=10, help="of each directory of a group")
+    parser.add_argument(
+        "--transaction-runs", type=int, default=10, help="of each directory of transactions"
+    )
     parser.add_argument("--clients", nargs="+", choices=BY_DEFAULT, default=[*BY_DEFAULT])
     parser.add_argument("--megabytes", type=int, default=500, help="of messages per throughput")
     parser.add_argument("--partitions", type=int, default=3000, help="of the large cluster")
@@ -164,6 +168,8 @@ def measure_all(
         ]
     if arguments.only in (None, "groups"):
         found["groups"] = measure_groups(name, make, arguments.group_runs, rows)
+    if arguments.only in (None, "transactions"):
+        found["transactions"] = measure_transactions(name, make, arguments.transaction_runs, rows)
     if arguments.only in (None, "clients"):
         found["clients"] = {
             library: measure_client(name, make, library, arguments.client_runs, rows)
@@ -333,6 +339,42 @@ def measure_groups(name: str, make: MAKE, runs: int, rows: list[Row]) -> dict[st
     rows.append((f"{name}: commits of 50 members, per s", commits))
     rows.append((f"{name}: memory of one of 10,000 groups, KB", f"{one.groups_kb:.1f}"))
     return {"gaps": [asdict(gap) for gap in gaps], "crowds": asdict(one)}
+
+
+def measure_transactions(name: str, make: MAKE, runs: int, rows: list[Row]) -> dict[str, Any]:
+    """Commit, break directories under commits, and load a million ids."""
+    committed = list(commits(make))
+    for each in committed:
+        text = f"{each.per_s:.0f}  (p50 {each.p50_ms:.1f} ms, p99 {each.p99_ms:.1f} ms)"
+        rows.append((f"{name}: commits of {each.producers} producers, per s", text))
+    long_mb_s = long_transactions(make)
+    rows.append((f"{name}: one producer, transactions of {LONG_MS} ms, MB/s", f"{long_mb_s:.0f}"))
+    gaps = []
+    for gap in commit_gaps(make, runs):
+        print(f"{name} {gap}", file=sys.stderr, flush=True)
+        gaps.append(gap)
+    for broken in (COORDINATOR, DATA):
+        some = [gap for gap in gaps if gap.broken == broken]
+        label = f"{name}: transactions, directory dies: {broken}"
+        for what in ("seen", "committed"):
+            values = [float(getattr(gap, f"{what}_s")) for gap in some]
+            text = f"p50 {measure.median(values):.2f}  p99 {measure.percentile(values, 0.99):.2f}"
+            before = max(getattr(gap, f"quiet_{what}_s") for gap in some)
+            rows.append(
+                (f"{label}, longest time without one {what}, s", f"{text}  before {before:.2f}")
+            )
+        ends = f"{sum(gap.aborted for gap in some)} / {sum(len(gap.fatal) for gap in some)}"
+        rows.append((f"{label}, transactions aborted / producers ended", ends))
+    one = many_ids(make)
+    rows.append((f"{name}: a million transactional ids, loaded, s", f"{one.loaded_s:.1f}"))
+    rows.append((f"{name}: longest wait of others meanwhile, ms", f"{one.longest_ms:.0f}"))
+    rows.append((f"{name}: memory of these ids, MB", f"{one.resident_mb:.0f}"))
+    return {
+        "commits": [asdict(each) for each in committed],
+        "long_mb_s": long_mb_s,
+        "gaps": [asdict(gap) for gap in gaps],
+        "many ids": asdict(one),
+    }
 
 
 def measure_throughput(

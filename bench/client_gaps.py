@@ -7,7 +7,6 @@ directory breaks, and is healed with a restart of its broker before the next pai
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -17,7 +16,7 @@ from pathlib import Path
 
 from confluent_kafka.admin import NewTopic
 
-from bench.measure import MAKE, fresh
+from bench.measure import MAKE, fresh, longest_s
 from jbodlab.vocabulary.error_code import ErrorCode
 from tests.clients.members import MemberProcess
 from tests.clients.programs import BY_DEFAULT
@@ -114,10 +113,10 @@ def _gap(cluster: Cluster, command: Sequence[str], number: int, kind: str) -> Ga
     there = [value.decode() for _, value in read_all(cluster.bootstrap, written, 1)[0]]
     found = Gap(
         kind=kind,
-        produce_s=_longest_s(producer.acknowledged.values(), since, until),
-        consume_s=_longest_s((seen.at_s for seen in consumer.seen), since, until),
-        quiet_produce_s=_longest_s(producer.acknowledged.values(), quiet_since, since),
-        quiet_consume_s=_longest_s((seen.at_s for seen in consumer.seen), quiet_since, since),
+        produce_s=longest_s(producer.acknowledged.values(), since, until),
+        consume_s=longest_s((seen.at_s for seen in consumer.seen), since, until),
+        quiet_produce_s=longest_s(producer.acknowledged.values(), quiet_since, since),
+        quiet_consume_s=longest_s((seen.at_s for seen in consumer.seen), quiet_since, since),
         lost=len(producer.acknowledged.keys() - set(there)),
         unread=unread,
         twice=len(there) - len(set(there)) + seen_twice,
@@ -171,9 +170,3 @@ def _wait_both(
         return bool(written and written[-1] > moment and seen and seen[-1].at_s > moment)
 
     wait_for("both go on", goes_on, deadline_s, last_seen=lambda: (producer, consumer))
-
-
-def _longest_s(times: Iterable[float], since: float, until: float) -> float:
-    """The longest time between two events, or an event and either end."""
-    within = [since, *(at for at in times if since < at < until), until]
-    return max(b - a for a, b in itertools.pairwise(within))

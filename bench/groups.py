@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import signal
 import threading
 import time
 from collections import defaultdict
@@ -17,13 +16,12 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import confluent_kafka
 from confluent_kafka.admin import NewTopic
 
-from bench.measure import MAKE, fresh, percentile, resident_mb
+from bench.measure import MAKE, failed, fresh, healed, longest_s, percentile, resident_mb
 from broker.coordination.log_reduction import LogReduction
 from jbodlab.group_records.keys import OffsetCommitKey
 from jbodlab.group_records.partitions import coordinator_partition
@@ -126,8 +124,9 @@ def _gap(cluster: Cluster, group: str, broken: str) -> GroupGap:
         time.sleep(QUIET_S)
         rebalances = sum(member.assignments for member in members)
         since = time.monotonic()
-        places = _places(cluster, group, broken)
-        faults = [cluster.log_dir_at(path).fails("permission") for _, path in places]
+        index = coordinator_partition(group, len(cluster.partitions(GROUP_METADATA_TOPIC)))
+        named = {COORDINATOR: (GROUP_METADATA_TOPIC, index), PARTITION: (TOPIC, 0)}
+        faults = failed(cluster, [named[each] for each in named if broken in (each, BOTH)])
         time.sleep(QUIET_S)
         _wait_all(members, time.monotonic())
         until = time.monotonic()
@@ -136,32 +135,12 @@ def _gap(cluster: Cluster, group: str, broken: str) -> GroupGap:
         broken=broken,
         consumed_s=_longest_of_partitions(members, since, until),
         quiet_consumed_s=_longest_of_partitions(members, quiet_since, since),
-        committed_s=max(_longest(m.committed, since, until) for m in members),
-        quiet_committed_s=max(_longest(m.committed, quiet_since, since) for m in members),
+        committed_s=max(longest_s(m.committed, since, until) for m in members),
+        quiet_committed_s=max(longest_s(m.committed, quiet_since, since) for m in members),
         rebalances=sum(member.assignments for member in members) - rebalances,
     )
-    for fault in faults:
-        fault.heal()
-    for broker in {cluster.broker(each) for each, _ in places}:
-        # A JVM says that a signal ended it.
-        assert broker.stop() in (0, 128 + signal.SIGTERM)
-        broker.start()
-    cluster.wait_served()
-    for topic in (TOPIC, GROUP_METADATA_TOPIC):
-        cluster.wait_isr(topic)
+    healed(cluster, faults, TOPIC, GROUP_METADATA_TOPIC)
     return found
-
-
-def _places(cluster: Cluster, group: str, broken: str) -> list[tuple[int, Path]]:
-    """The brokers and directories that shall fail, each once."""
-    index = coordinator_partition(group, len(cluster.partitions(GROUP_METADATA_TOPIC)))
-    named = {COORDINATOR: (GROUP_METADATA_TOPIC, index), PARTITION: (TOPIC, 0)}
-    wanted = [named[each] for each in named if broken in (each, BOTH)]
-    found = []
-    for topic, partition in wanted:
-        leader = cluster.leaders(topic)[partition]
-        found.append((leader, cluster.broker(leader).log_dir_of(topic, partition).path))
-    return list(dict.fromkeys(found))
 
 
 class _Consuming:
@@ -230,12 +209,7 @@ def _longest_of_partitions(members: Sequence[_Consuming], since: float, until: f
     for member in members:
         for partition, each in member.seen.items():
             times[partition] += each
-    return max(_longest(sorted(each), since, until) for each in times.values())
-
-
-def _longest(times: Sequence[float], since: float, until: float) -> float:
-    within = [since, *(at for at in times if since < at < until), until]
-    return max(b - a for a, b in itertools.pairwise(within))
+    return max(longest_s(sorted(each), since, until) for each in times.values())
 
 
 def crowds(make: MAKE) -> Crowds:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import signal
 import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
+from lab.cluster.faults import Fault
 from tests.cluster.harness import Cluster, Load, wait_for
 
 MAKE = Callable[..., Cluster]
@@ -213,6 +216,40 @@ def requests(make: MAKE, factor: int, count: int) -> Requests:
             requests_per_s=CLIENTS * each / took_s,
             cpu_us=cpu_s / (CLIENTS * each) * 1e6,
         )
+
+
+def failed(cluster: Cluster, partitions: Iterable[tuple[str, int]]) -> list[Fault]:
+    """Let the directories fail that hold the leaders of partitions, each once."""
+    places = dict[Path, None]()
+    for topic, partition in partitions:
+        leader = cluster.leader(topic, partition)
+        places[leader.log_dir_of(topic, partition).path] = None
+    return [cluster.log_dir_at(path).fails("permission") for path in places]
+
+
+def healed(cluster: Cluster, faults: Sequence[Fault], *topics: str) -> None:
+    """Heal directories, start their brokers anew, and wait until topics have all replicas."""
+    brokers = {
+        broker.id: broker
+        for broker in cluster.brokers
+        for fault in faults
+        if fault.path in broker.paths
+    }
+    for fault in faults:
+        fault.heal()
+    for broker in brokers.values():
+        # A JVM says that a signal ended it.
+        assert broker.stop() in (0, 128 + signal.SIGTERM)
+        broker.start()
+    cluster.wait_served()
+    for topic in topics:
+        cluster.wait_isr(topic)
+
+
+def longest_s(times: Iterable[float], since: float, until: float) -> float:
+    """The longest time between two events, or an event and either end."""
+    within = [since, *(at for at in times if since < at < until), until]
+    return max(b - a for a, b in pairwise(within))
 
 
 def percentile(values: list[float], share: float) -> float:

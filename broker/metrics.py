@@ -28,6 +28,7 @@ from broker.telemetry.metrics import telemetry_metrics
 from broker.traffic import Traffic, traffic_metrics
 from broker.transaction_markers.marker_sender import MarkerSender
 from broker.transaction_markers.metrics import marker_metrics
+from jbodlab.peers.client_security import ClientSecurity, refusal_metrics
 from jbodlab.runtime.metrics import Metric
 from jbodlab.security.tls_context import TlsContext
 from jbodlab.server.listener import Listener
@@ -49,6 +50,7 @@ class BrokerMetrics(msgspec.Struct, frozen=True, kw_only=True):
         encrypted: Listeners that encrypt.
         listeners: All of them.
         rights: What clients may do.
+        peers: How other brokers are reached.
         transaction_max_timeout_ms: How long a transaction may last.
     """
 
@@ -73,6 +75,7 @@ class BrokerMetrics(msgspec.Struct, frozen=True, kw_only=True):
     encrypted: Sequence[ListenerTls]
     listeners: Sequence[Listener]
     rights: Rights
+    peers: ClientSecurity | None
 
     def __call__(self) -> Iterator[Metric]:
         """Yield all metrics as they are now."""
@@ -104,3 +107,4 @@ class BrokerMetrics(msgspec.Struct, frozen=True, kw_only=True):
         yield from handshake_metrics(self.encrypted)
         yield from listener_metrics(self.listeners)
         yield from rights_metrics(self.rights)
+        yield from refusal_metrics(self.peers)

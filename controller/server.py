@@ -63,7 +63,9 @@ class ControllerServer:
             self._config.listener,
             None
             if keys is None
-            else RpcServerTls(keys=lambda: keys.current, principals=self._config.principals),
+            else RpcServerTls(
+                keys=lambda: keys.current, principals=self._config.principals, now=self._now
+            ),
         )
         log_thread = LogThread(self._environment.threads)
         watch.start()
@@ -83,13 +85,10 @@ class ControllerServer:
     def _keys(self) -> TlsContext[RpcKeys] | None:
         if self._config.tls is None:
             return None
-        wall_ms = self._environment.wall_ms
-        return TlsContext(
-            self._config.listener.name,
-            self._config.tls,
-            rpc_keys,
-            lambda: datetime.datetime.fromtimestamp(wall_ms() / 1000, datetime.UTC),
-        )
+        return TlsContext(self._config.listener.name, self._config.tls, rpc_keys, self._now)
+
+    def _now(self) -> datetime.datetime:
+        return datetime.datetime.fromtimestamp(self._environment.wall_ms() / 1000, datetime.UTC)
 
     async def _serve(
         self,

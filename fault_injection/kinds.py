@@ -22,6 +22,8 @@ from jbodlab.vocabulary.durations import duration_s
 
 HANG_S_DEFAULT = 60.0
 HANG_S_MAX = 600.0
+LIFETIME_S_MIN, LIFETIME_S_MAX = 2.0, 30.0
+"""A server has to find its certificate before it has expired, and the injector waits for that."""
 LENGTH_S_MAX = 86_400.0
 """Longest length of any fault, one day."""
 
@@ -38,12 +40,16 @@ WRITING = (
 """The calls that a file system refuses that is mounted read-only."""
 
 
+_CERTIFICATES, _ADMINISTRATOR = ("certificates",), ("administrator",)
+
+
 class Scope(enum.Enum):
     """The scope of a fault."""
 
     DIRECTORY = "directory"
     BROKER = "broker"
     EITHER = "directory or broker"
+    CLUSTER = "cluster"
 
 
 class Kind(NamedTuple):
@@ -62,6 +68,11 @@ class Kind(NamedTuple):
     mechanisms: tuple[str, ...]
     parameters: tuple[str, ...] = ()
     scope: Scope = Scope.DIRECTORY
+
+    @property
+    def hits_clients(self) -> bool:
+        """Whether clients of a closed cluster are what it breaks, and servers go on."""
+        return self.mechanisms in (_CERTIFICATES, _ADMINISTRATOR)
 
 
 _CALLS = ("calls", "percent", "files", "seed")
@@ -91,6 +102,13 @@ _KINDS = (
          scope=Scope.BROKER),
     Kind("cut", "new connections are refused, existing ones are dropped", ("connections",),
          ("from",), Scope.BROKER),
+    Kind("certificate-expires", "the certificate that a broker shows runs out", _CERTIFICATES,
+         ("lifetime",), Scope.BROKER),
+    Kind("certificate-replaced", "a broker shows a new certificate, without a restart",
+         _CERTIFICATES, scope=Scope.BROKER),
+    Kind("user-removed", "the credential of a user is removed", _ADMINISTRATOR, ("principal",),
+         Scope.CLUSTER),
+    Kind("acl-removed", "a user loses all rights", _ADMINISTRATOR, ("principal",), Scope.CLUSTER),
 )
 # fmt: on
 
@@ -99,7 +117,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in _KINDS
 PARAMETERS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "for": ("LENGTH", "how long until it heals by itself, such as 20s (default for hang: 60s)"),
-        "calls": ("LIST", f"which calls: {','.join(CALL_CLASSES)} (default: all)"),
+        "calls": ("LIST", f"which calls (default: all): {','.join(CALL_CLASSES)}"),
         "errno": ("NAME", "what calls fail with (default: EIO)"),
         "percent": ("N", "share of the calls in percent (default: 100)"),
         "files": ("GLOB", "only files whose name matches"),
@@ -109,6 +127,8 @@ PARAMETERS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "leave": ("SIZE", "how much space stays free (default: 0)"),
         "with": ("DIR", "the other directory"),
         "from": ("LIST", "controller,brokers,clients or single brokers (default: from all)"),
+        "lifetime": ("TIME", "how long its last certificate is valid (default: 5s)"),
+        "principal": ("NAME", "the user that loses it (default: that of applications)"),
         "mechanism": ("NAME", "what makes the fault (default: the first mechanism that can)"),
     }
 )
@@ -132,6 +152,8 @@ class FaultSpec:
         leave_bytes: Space that stays free.
         other: The second directory.
         cut_from: From whom a broker is cut off; empty: from everybody.
+        lifetime_s: How long a certificate is valid that will expire.
+        principal: A user by name, or a principal; empty: the user of applications.
     """
 
     kind: str
@@ -147,6 +169,8 @@ class FaultSpec:
     leave_bytes: int = 0
     other: Path | None = None
     cut_from: tuple[str, ...] = ()
+    lifetime_s: float = 5.0
+    principal: str = ""
 
 
 def kind_named(word: str) -> Kind:
@@ -249,6 +273,13 @@ def _length(value: object) -> float:
     return length_s
 
 
+def _lifetime(value: object) -> float:
+    found_s = duration_s(value)
+    if not LIFETIME_S_MIN <= found_s <= LIFETIME_S_MAX:
+        raise ValueError(f"expected from {LIFETIME_S_MIN:g} to {LIFETIME_S_MAX:g} s, got {value!r}")
+    return found_s
+
+
 def _milliseconds(value: object) -> float:
     found_s = duration_s(value)
     if found_s > HANG_S_MAX:
@@ -333,4 +364,6 @@ _PARSERS = {
     "leave": ("leave_bytes", size_bytes),
     "with": ("other", _path),
     "from": ("cut_from", _cut_from),
+    "lifetime": ("lifetime_s", _lifetime),
+    "principal": ("principal", _text),
 }

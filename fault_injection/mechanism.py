@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from fault_injection.kinds import FaultSpec
 from jbodlab.cli.lab_state import ProcessState
 
 if TYPE_CHECKING:
+    from fault_injection.closed_cluster import ClosedCluster
     from fault_injection.journal import Fault
 
 
@@ -39,9 +40,11 @@ class Advice:
         preload: Where a broker runs without the preloaded library.
         disk: Where a directory is on a disk of another kind, with `{kind}` for the missing one;
             empty: nothing can be done there.
+        closed: Where clients show and see no certificates.
     """
 
     preload: str = "start its cluster with `jbodlab up --mechanism preload`"
+    closed: str = "start its cluster with `jbodlab up --security sasl_ssl`"
     disk: str = "start its cluster with `jbodlab up --kind {kind}`"
 
     def not_preloaded(self, broker: str) -> str:
@@ -93,12 +96,14 @@ class Target:
         directory: A log directory, links followed; None for faults of a broker.
         broker: The broker; None where only the directory is known.
         uid, gid: User that the broker runs as, as whom the effect is proved.
+        cluster: The cluster, where it is closed; the place itself of faults of a whole cluster.
     """
 
     directory: Path | None
     broker: TargetBroker | None
     uid: int
     gid: int
+    cluster: ClosedCluster | None = None
 
     @property
     def advice(self) -> Advice:
@@ -110,11 +115,52 @@ class Target:
         """What the journal knows the fault by: the directory, or the folder of the broker."""
         if self.directory is not None:
             return self.directory
-        assert self.broker is not None
-        return self.broker.folder
+        if self.broker is not None:
+            return self.broker.folder
+        assert self.cluster is not None
+        return self.cluster.folder
 
 
 _SINGULAR = {"processes": "process"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clients:
+    """What became of the clients of a closed cluster since a fault was injected.
+
+    Attributes:
+        stayed: Connections that were open then and are open still.
+        closed: Connections that were open then and are not any more, whoever closed them.
+        handshakes_failed: New connections that ended in their handshake.
+        logins_failed: New connections whose login was refused.
+        requests_refused: Resources that requests asked for and were denied.
+
+    Refusals are None where brokers do not count them.
+    """
+
+    stayed: int
+    closed: int
+    handshakes_failed: int | None = None
+    logins_failed: int | None = None
+    requests_refused: int | None = None
+
+    @property
+    def refused(self) -> int:
+        """All refusals."""
+        return sum(
+            each or 0
+            for each in (self.handshakes_failed, self.logins_failed, self.requests_refused)
+        )
+
+    def __str__(self) -> str:
+        """Return all counts, those of refusals where there were some."""
+        found = [f"{self.stayed} connections stayed", f"{self.closed} closed"]
+        refusals = (
+            (self.handshakes_failed, "handshakes failed"),
+            (self.logins_failed, "logins failed"),
+            (self.requests_refused, "requests refused"),
+        )
+        return ", ".join([*found, *(f"{count} {what}" for count, what in refusals if count)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,11 +168,13 @@ class Broken:
     """The number of calls, files or processes that a fault broke so far.
 
     Attributes:
-        what: What is counted: `calls`, `connections`, `replicas`, `files`, `bytes`, `processes`.
+        what: What is counted: `calls`, `connections`, `replicas`, `files`, `bytes`, `processes`,
+            `handshakes`, `logins`, `requests`.
         count: How many were broken.
         seen: Of how many, where that is known.
         first_ns, last_ns: When the first and the last one was broken, monotonic; None where none
             was, or nobody saw it.
+        clients: What became of clients; None where the fault is not about them.
     """
 
     what: str
@@ -134,9 +182,18 @@ class Broken:
     seen: int | None = None
     first_ns: int | None = None
     last_ns: int | None = None
+    clients: Clients | None = None
+
+    @classmethod
+    def of_json(cls, found: Mapping[str, Any]) -> Self:
+        """Return what `dataclasses.asdict` has made values of."""
+        clients = found.get("clients")
+        return cls(**{**found, "clients": None if clients is None else Clients(**clients)})
 
     def __str__(self) -> str:
-        """Return count and noun, such as `1 process` or `2 replicas`."""
+        """Return count and noun, such as `1 process` or `2 replicas`, or what clients met."""
+        if self.clients is not None:
+            return str(self.clients)
         noun = (
             _SINGULAR.get(self.what, self.what.removesuffix("s")) if self.count == 1 else self.what
         )

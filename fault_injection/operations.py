@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from fault_injection import check, process_control, processes, registry
+from fault_injection.closed_cluster import ClosedCluster
 from fault_injection.errors import FaultError
 from fault_injection.fuse import disk
 from fault_injection.journal import Fault, Journal
@@ -25,7 +26,10 @@ from jbodlab.cli.lab_state import STATE_DIR_VARIABLE
 _OWN_FILES = (Path(__file__).resolve(), Path(os.path.realpath(sys.prefix)) / "bin")
 """The files that `heal` needs to run."""
 
-_TOGETHER = ("preload", "fuse", "process", "balloon", "connections")
+_TOGETHER = (
+    *("preload", "fuse", "process", "balloon", "connections"),
+    *("certificates", "administrator"),
+)
 """Mechanisms whose faults can be reverted in any order, so that one place may have several."""
 
 _BROKERS = 1 << 40
@@ -61,9 +65,16 @@ def directory_target(
     return Target(directory=path, broker=broker, uid=user.uid, gid=user.gid)
 
 
-def broker_target(broker: TargetBroker, uid: int, gid: int) -> Target:
-    """Return a broker as a target."""
-    return Target(directory=None, broker=broker, uid=uid, gid=gid)
+def broker_target(
+    broker: TargetBroker, uid: int, gid: int, cluster: ClosedCluster | None = None
+) -> Target:
+    """Return a broker as a target, with its cluster where that is closed."""
+    return Target(directory=None, broker=broker, uid=uid, gid=gid, cluster=cluster)
+
+
+def cluster_target(cluster: ClosedCluster, uid: int, gid: int) -> Target:
+    """Return a whole cluster as a target."""
+    return Target(directory=None, broker=None, uid=uid, gid=gid, cluster=cluster)
 
 
 def inject(
@@ -149,7 +160,7 @@ def healed_line(fault: Fault, healing: Healing) -> str:
 def broken(fault: Fault) -> Broken:
     """Return what a fault broke so far, or until it was healed."""
     if fault.broken:
-        return Broken(**fault.broken)
+        return Broken.of_json(fault.broken)
     return registry.MECHANISMS[fault.mechanism].broken(fault)
 
 

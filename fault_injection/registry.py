@@ -8,7 +8,9 @@ from types import MappingProxyType
 from fault_injection.errors import FaultError
 from fault_injection.kinds import KINDS, FaultSpec, Scope
 from fault_injection.mechanism import Mechanism, Target
+from fault_injection.mechanisms.administrator import Administrator
 from fault_injection.mechanisms.balloon import Balloon
+from fault_injection.mechanisms.certificates import Certificates
 from fault_injection.mechanisms.connections import Connections
 from fault_injection.mechanisms.directories import Directories
 from fault_injection.mechanisms.file_operations import FileOperations
@@ -27,6 +29,8 @@ MECHANISMS: Mapping[str, Mechanism] = MappingProxyType(
         "directories": Directories(),
         "process": ProcessFaults(),
         "connections": Connections(),
+        "certificates": Certificates(),
+        "administrator": Administrator(),
     }
 )
 
@@ -40,7 +44,9 @@ def choose(spec: FaultSpec, target: Target) -> str:
     kind = KINDS[spec.kind]
     if kind.scope is Scope.DIRECTORY and target.directory is None:
         raise FaultError(f"{spec.kind} is a fault of a log directory: name one")
-    if kind.scope is not Scope.DIRECTORY and target.broker is None:
+    if kind.scope is Scope.CLUSTER and (target.broker is not None or target.directory is not None):
+        raise FaultError(f"{spec.kind} is a fault of a whole cluster: name none of its parts")
+    if kind.scope in (Scope.BROKER, Scope.EITHER) and target.broker is None:
         raise FaultError(f"{spec.kind} is a fault of a broker: name one")
     if kind.scope is Scope.BROKER and target.directory is not None:
         raise FaultError(

@@ -1,4 +1,4 @@
-"""What a command line says of the nodes of a cluster: the options of `declaring.add_engine`."""
+"""What a command line says of the nodes of a cluster: its options of `declaring`."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 from lab.cluster.engine import Engine
 from lab.up_and_down import Shape
 
-OPTIONS = ("engine", "config", "jvm_options", "controllers", "combined")
+OPTIONS = ("engine", "config", "jvm_options", "controllers", "combined", "security")
 """By the names that the parsed options have."""
 
 
 def first_given(options: Namespace, *more: str) -> str:
     """Return the first of these options, and of others, that is given; empty if none is."""
-    given = (name for name in (*OPTIONS, *more) if getattr(options, name))
+    given = (name for name in (*OPTIONS, *more) if getattr(options, name, None))
     return next((f"--{name.replace('_', '-')}" for name in given), "")
 
 
@@ -32,6 +32,7 @@ def shape(options: Namespace, engine: Engine, **more: Any) -> Shape:
         controllers=options.controllers or 1,
         is_combined=options.combined,
         jvm_options="" if has_none else options.jvm_options,
+        security=options.security or "",
         **more,
     )
     engine.check_nodes(

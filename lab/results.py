@@ -24,6 +24,7 @@ from pathlib import Path
 from jbodlab.cli import lab_state
 from jbodlab.cli.lab_state import ClusterState
 from jbodlab.record_batch.record_batch import iterate_headers
+from jbodlab.vocabulary import properties
 from jbodlab.vocabulary.ids import METADATA_TOPIC
 from lab.cluster.engine import Engine
 from lab.errors import LabError
@@ -91,10 +92,14 @@ def keep_metadata(state: ClusterState, results: Results) -> None:
 
 
 def keep_folders(root: Path, results: Results) -> None:
-    """Copy property files and the output of the servers."""
+    """Copy property files, without passwords, and the output of the servers."""
     for name in ("config", "logs"):
         if (root / name).exists():
             shutil.copytree(root / name, results.folder / name, dirs_exist_ok=True)
+    for file in (results.folder / "config").glob("*.properties"):
+        values = properties.parse(file.read_text("utf-8"))
+        logins = [key for key in values if key.endswith("sasl.jaas.config")]
+        file.write_text(properties.render({**values, **dict.fromkeys(logins, "[hidden]")}), "utf-8")
 
 
 def keep_faults(root: Path, state_dir: Path, results: Results) -> None:

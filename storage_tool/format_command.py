@@ -111,7 +111,7 @@ def _format_empty(
         node_id=config.node_id,
         level=levels.metadata_version,
         features=levels.others,
-        credentials=credentials,
+        security=credentials,
         used={meta.directory_id for meta in ensemble.normal.values() if meta.directory_id},
         tell=tell,
     )

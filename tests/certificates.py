@@ -14,6 +14,9 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from jbodlab.config.tls_keys import client_tls
+from jbodlab.controller_api.rpc_tls import RpcKeys, rpc_keys
+from jbodlab.security import tls_files
 from tests.secrets import secret_key
 
 DAY = datetime.timedelta(days=1)
@@ -179,3 +182,17 @@ def _alternative_name(host: str) -> x509.GeneralName:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
         return x509.DNSName(host)
+
+
+def rpc_keys_of(issued: Issued, trusted: Authority) -> RpcKeys:
+    """Return what gRPC gets of a node that trusts an authority."""
+    settings = client_tls(
+        {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.key": issued.private_key(),
+            "ssl.keystore.certificate.chain": issued.chain,
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.certificates": trusted.pem,
+        }
+    )
+    return rpc_keys(settings, tls_files.read(settings, issued.certificate.not_valid_before_utc))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from admin_tool.errors import RequestError, text_of
 from admin_tool.kafka_calls.connection import Connection
+from admin_tool.kafka_calls.topics import by_topic
 from jbodlab.vocabulary.ids import TopicPartition
 
 
@@ -33,7 +33,7 @@ def list_reassignments(
         ListPartitionReassignmentsRequest as Request,
     )
 
-    topics = None if partitions is None else list(_by_topic(partitions).items())
+    topics = None if partitions is None else list(by_topic(partitions).items())
     timeout_ms = connection.config.request_timeout_ms
     response = connection.call(Request(timeout_ms=timeout_ms, topics=topics))
     if response.error_code:
@@ -65,7 +65,7 @@ def alter_reassignments(
     wanted = {one: None if ids is None else list(ids) for one, ids in targets.items()}
     topics = [
         (name, [(index, wanted[TopicPartition(name, index)]) for index in indexes])
-        for name, indexes in _by_topic(targets).items()
+        for name, indexes in by_topic(targets).items()
     ]
     request = Request(timeout_ms=connection.config.request_timeout_ms, topics=topics)
     response = connection.call(request)
@@ -77,10 +77,3 @@ def alter_reassignments(
         for one in topic.partitions
         if one.error_code
     }
-
-
-def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = defaultdict(list)
-    for one in partitions:
-        found[one.topic].append(one.partition)
-    return found

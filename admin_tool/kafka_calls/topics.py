@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -273,3 +274,11 @@ def _partition(one: Any) -> PartitionDescription:
 
 def _optional(brokers: Sequence[int] | None) -> tuple[int, ...] | None:
     return None if brokers is None else tuple(brokers)
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Return the partitions of each topic."""
+    found: dict[str, list[int]] = defaultdict(list)
+    for one in partitions:
+        found[one.topic].append(one.partition)
+    return found

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import groupby
 from typing import Any
 
 from admin_tool.errors import RequestError, text_of, unknown
 from admin_tool.kafka_calls.connection import Connection
+from admin_tool.kafka_calls.topics import by_topic
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import TopicPartition
 
@@ -27,8 +28,7 @@ def list_transactions(connection: Connection, **filters: Any) -> list[Row]:
     """Return the transactions that pass the filters of the request; raises RequestError."""
     from kafka.protocol.admin import ListTransactionsRequest  # type: ignore[import-untyped]
 
-    none = {"state_filters": [], "producer_id_filters": [], "duration_filter": -1}
-    request, found = ListTransactionsRequest(**{**none, **filters}), list[Row]()
+    request, found = ListTransactionsRequest(**filters), list[Row]()
     for broker in connection.brokers():
         response = _answer(f"broker {broker.id}", partial(connection.call, request, broker.id))
         for state in response.unknown_state_filters:
@@ -45,25 +45,36 @@ def list_transactions(connection: Connection, **filters: Any) -> list[Row]:
     return sorted(found, key=lambda one: str(one["transactional_id"]))
 
 
-def describe_transactions(connection: Connection, ids: Iterable[str]) -> Iterator[Row]:
-    """Yield what coordinators know of ids, or raise RequestError; `start_ms` is -1 for none."""
-    for name in ids:
-        asked: list[int] = []
-        entry = _answer(name, partial(_described, connection, name, asked))
-        yield {
-            "transactional_id": name,
-            "coordinator": asked[-1],
-            "producer_id": entry.producer_id,
-            "producer_epoch": entry.producer_epoch,
-            "state": entry.transaction_state,
-            "timeout_ms": entry.transaction_timeout_ms,
-            "start_ms": entry.transaction_start_time_ms,
-            "partitions": [
-                {"topic": topic.topic, "partition": index}
-                for topic in sorted(entry.topics, key=lambda topic: topic.topic)
-                for index in sorted(topic.partitions)
-            ],
-        }
+def describe_transaction(connection: Connection, name: str) -> Row:
+    """Return what is known of an id, `start_ms` -1 for no transaction; raises RequestError."""
+    from kafka.protocol.admin import DescribeTransactionsRequest
+    from kafka.protocol.metadata import FindCoordinatorRequest  # type: ignore[import-untyped]
+
+    find = FindCoordinatorRequest(key_type=TRANSACTION_KEY, key=name, max_version=3)
+    where, request = find, DescribeTransactionsRequest(transactional_ids=[name])
+
+    def ask() -> Any:
+        nonlocal where
+        where = connection.call(find)
+        if where.error_code:
+            return where
+        return connection.call(request, where.node_id).transaction_states[0]
+
+    entry = _answer(name, ask)
+    return {
+        "transactional_id": name,
+        "coordinator": where.node_id,
+        "producer_id": entry.producer_id,
+        "producer_epoch": entry.producer_epoch,
+        "state": entry.transaction_state,
+        "timeout_ms": entry.transaction_timeout_ms,
+        "start_ms": entry.transaction_start_time_ms,
+        "partitions": [
+            {"topic": topic.topic, "partition": index}
+            for topic in sorted(entry.topics, key=lambda topic: topic.topic)
+            for index in sorted(topic.partitions)
+        ],
+    }
 
 
 def describe_producers(
@@ -75,8 +86,7 @@ def describe_producers(
     found = []
     by_broker = sorted(partitions.items(), key=lambda item: (item[1], item[0]))
     for broker, some in groupby(by_broker, lambda item: item[1]):
-        topics = groupby((one for one, _ in some), lambda one: one.topic)
-        wanted = [(name, [one.partition for one in ones]) for name, ones in topics]
+        wanted = [*by_topic(one for one, _ in some).items()]
         for topic in connection.call(DescribeProducersRequest(topics=wanted), broker).topics:
             for one in topic.partitions:
                 place = TopicPartition(topic.name, one.partition_index)
@@ -90,25 +100,10 @@ def abort_transaction(connection: Connection, leader: int, producer: Row) -> Non
     from kafka.protocol.producer import WriteTxnMarkersRequest  # type: ignore[import-untyped]
 
     place = TopicPartition(producer["topic"], producer["partition"])
-    marker = (
-        *(producer["producer_id"], producer["producer_epoch"], False),
-        *([(place.topic, [place.partition])], max(0, producer["coordinator_epoch"])),
-    )
+    topics, epoch = [(place.topic, [place.partition])], max(0, producer["coordinator_epoch"])
+    marker = (producer["producer_id"], producer["producer_epoch"], False, topics, epoch)
     response = connection.call(WriteTxnMarkersRequest(markers=[marker], max_version=1), leader)
     _check(response.markers[0].topics[0].partitions[0], str(place))
-
-
-def _described(connection: Connection, name: str, asked: list[int]) -> Any:
-    from kafka.protocol.admin import DescribeTransactionsRequest
-    from kafka.protocol.metadata import FindCoordinatorRequest  # type: ignore[import-untyped]
-
-    find = FindCoordinatorRequest(key_type=TRANSACTION_KEY, key=name, max_version=3)
-    where = connection.call(find)
-    if where.error_code:
-        return where
-    request = DescribeTransactionsRequest(transactional_ids=[name])
-    asked.append(where.node_id)
-    return connection.call(request, where.node_id).transaction_states[0]
 
 
 def _answer(name: str, ask: Callable[[], Any]) -> Any:

@@ -9,6 +9,7 @@ from msgspec.structs import asdict
 from broker.api.followers import known_followers
 from broker.api.measured import Measured
 from broker.api.parts import ApiParts, BrokerParts
+from broker.api.services.next_coordinator import NextCoordinator
 from broker.api.services.producer_ids import ProducerIds
 from broker.api.services.topic_creator import TopicCreator
 from broker.api.table import APIS
@@ -43,12 +44,16 @@ class ClientApis:
             ),
         )
         self._producer_ids = ProducerIds(parts.controller, parts.broker_id, parts.broker_epoch)
+        self._next_coordinator = NextCoordinator(
+            parts.cache, parts.broker_id, parts.transactions, parts.peers
+        )
         shared = ApiParts(
             **asdict(parts),
             quotas=ClientQuotas(lambda: parts.cache.image.quotas),
             produce_forwarder=self.produce_forwarder,
             topic_creator=self._topic_creator,
             producer_ids=self._producer_ids,
+            next_coordinator=self._next_coordinator,
         )
         filters: list[Filter] = []
         if parts.rights.is_enforced:
@@ -66,5 +71,6 @@ class ClientApis:
         """Give up calls to the controller that no client waits for."""
         await self._topic_creator.close()
         self.produce_forwarder.close()
+        self._next_coordinator.close()
         self._thread.close()
         await self._producer_ids.close()

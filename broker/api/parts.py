@@ -32,6 +32,7 @@ from jbodlab.server.rights import AllRights, Rights
 from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId
 
 if TYPE_CHECKING:
+    from broker.api.services.next_coordinator import NextCoordinator
     from broker.api.services.producer_ids import ProducerIds
     from broker.api.services.topic_creator import TopicCreator
 
@@ -97,3 +98,4 @@ class ApiParts(BrokerParts, frozen=True, kw_only=True):
     produce_forwarder: ProduceForwarder
     topic_creator: TopicCreator
     producer_ids: ProducerIds
+    next_coordinator: NextCoordinator

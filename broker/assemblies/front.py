@@ -24,6 +24,7 @@ from broker.telemetry.subscriptions import Subscriptions
 from broker.user_sessions import UserSessions
 from jbodlab.config import connection_keys, dynamic_keys
 from jbodlab.config.key_table import Values
+from jbodlab.config.listener_security import KEYS_URL, prefix_of
 from jbodlab.metadata.image.settings_image import Quotas
 from jbodlab.metadata.records.metadata_version import CORDONED_DIRECTORIES_LEVEL
 from jbodlab.metadata.records.scram import credential_of
@@ -41,6 +42,7 @@ from jbodlab.server.bounds import Bounds
 from jbodlab.server.listener import Listener
 from jbodlab.server.open_connections import ConnectionLimits
 from jbodlab.server.rights import AllRights, EnforcedRights, Rights
+from jbodlab.server.token_keys import TokenKeys
 
 APPENDS_LOOK_S = 0.005
 DECOY_SECRET = "jbodlab.scram.decoy.secret"
@@ -75,6 +77,7 @@ class Front:
             environment.monotonic_ms,
             environment.new_id,
         )
+        rights = _rights(config, link.cache, environment)
         self._apis = ClientApis(
             BrokerParts(
                 broker_id=config.node_id,
@@ -110,6 +113,11 @@ class Front:
         )
         self._open_files = open_files
         self._bounds = _bounds(config, open_files, environment, lambda: link.cache.image.quotas)
+        self._token_keys = {
+            name: TokenKeys(prefix_of(name) + KEYS_URL, security.tokens, environment)
+            for name, security in config.security.items()
+            if security.tokens is not None
+        }
         self._listeners = [
             Listener(
                 listener.name,
@@ -117,7 +125,13 @@ class Front:
                 listener.port,
                 self._apis.dispatcher,
                 self._bounds,
-                _sasl(config, listener.name, link.cache, environment),
+                _sasl(
+                    config,
+                    listener.name,
+                    link.cache,
+                    environment,
+                    self._token_keys.get(listener.name),
+                ),
                 encryption.listeners.get(listener.name),
             )
             for listener in config.listeners
@@ -147,6 +161,7 @@ class Front:
             encrypted=tuple(encryption.listeners.values()),
             listeners=self._listeners,
             rights=rights,
+            peers=encryption.peers,
         )
         self._metrics = None if address is None else MetricsEndpoint(address, metrics)
 
@@ -167,6 +182,8 @@ class Front:
     async def start(self) -> None:
         """Serve clients; raises OSError if a listener cannot be bound."""
         self._bounds.start()
+        for keys in self._token_keys.values():
+            keys.start()
         for listener in self._listeners:
             await listener.start()
 
@@ -179,6 +196,8 @@ class Front:
         for listener in self._listeners:
             await listener.close()
         self._bounds.stop()
+        for keys in self._token_keys.values():
+            await keys.stop()
         await self._apis.close()
         if self._metrics is not None:
             await self._metrics.close()
@@ -227,7 +246,11 @@ def _rights(config: BrokerConfig, cache: MetadataCache, environment: Environment
 
 
 def _sasl(
-    config: BrokerConfig, listener: str, cache: MetadataCache, environment: Environment
+    config: BrokerConfig,
+    listener: str,
+    cache: MetadataCache,
+    environment: Environment,
+    keys: TokenKeys | None,
 ) -> SaslSettings | None:
     security = config.security.get(listener)
     if security is None:
@@ -264,6 +287,7 @@ def _sasl(
             shape=shape,
         ),
         random_bytes=environment.random_bytes,
+        token_login=None if keys is None else keys.login,
         session_s=security.session_ms / 1000,
         failure_delay_s=security.failure_delay_ms / 1000,
         max_receive_bytes=security.max_receive_bytes,

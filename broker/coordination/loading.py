@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterator
 from functools import partial
 from typing import Generic
 
@@ -41,22 +42,29 @@ async def load(partition: Partition, core: Core[Record], codec: Codec[Record]) -
     high_watermark, end_offset = partition.high_watermark, log.end_offset
     reduction = await _read(log, LogReduction(high_watermark))
     decoding = _Decoding(partition, codec)
-    for number, raw in enumerate(reduction.records(), 1):
+    remaining = _in_order(reduction, high_watermark, end_offset)
+    for number, (raw, batch_end, producer_id) in enumerate(remaining, 1):
         record = decoding.record(raw)
         if record is not None:
-            core.replay(record, raw.offset, high_watermark)
+            core.replay(record, raw.offset, batch_end, producer_id)
         if number % LOADED_AT_ONCE == 0:
+            # At the end of a long log all of it at once would block the event loop.
+            core.committed_up_to(high_watermark)
             await asyncio.sleep(0)
+    return reduction.record_count
+
+
+def _in_order(
+    reduction: LogReduction, high_watermark: int, end_offset: int
+) -> Iterator[tuple[RawRecord, int, int | None]]:
+    """Yield what is left of a log: record, end of its batch, producer of its open transaction."""
+    for raw in reduction.records():
+        yield raw, high_watermark, None
     for batch_end, batch in reduction.above:
         for raw in batch:
-            record = decoding.record(raw)
-            if record is not None:
-                core.replay(record, raw.offset, batch_end)
+            yield raw, batch_end, None
     for producer_id, raw in reduction.open_records():
-        record = decoding.record(raw)
-        if record is not None:
-            core.replay(record, raw.offset, end_offset, producer_id)
-    return reduction.record_count
+        yield raw, end_offset, producer_id
 
 
 async def _read(log: PartitionLog, reduction: LogReduction) -> LogReduction:

@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from jbodlab.record_batch.record_batch import (
     BatchHeader,
     crc_is_valid,
@@ -25,7 +27,7 @@ from jbodlab.storage.log.transactions import COMMIT, read_marker
 from jbodlab.vocabulary.errors import DecodeError
 
 
-class RawRecord(NamedTuple):
+class RawRecord(msgspec.Struct, frozen=True, gc=False):
     """One record, not decoded; a value of None is a tombstone."""
 
     offset: int
@@ -89,8 +91,16 @@ class LogReduction:
         return offset
 
     def records(self) -> Iterator[RawRecord]:
-        """Return the last record of each key, tombstones left out, as nothing came before."""
-        return (record for record in self._last.values() if record.value is not None)
+        """Yield the last record of each key, and forget it; all may be a large part of the memory.
+
+        Tombstones are left out, as nothing came before.
+        """
+        records = [*reversed(self._last.values())]
+        self._last.clear()
+        while records:
+            record = records.pop()
+            if record.value is not None:
+                yield record
 
     def open_records(self) -> Iterator[tuple[int, RawRecord]]:
         """Return the records of transactions without a marker, with their producer ids."""

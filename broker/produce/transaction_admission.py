@@ -17,7 +17,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple, Protocol
 
-from broker.limits import CONCURRENT_RETRY_MAX_S, CONCURRENT_RETRY_S
+from broker.limits import ADMISSION_RETRY_MAX_S, ADMISSION_RETRY_S
 from broker.replica.client_requests import Transaction
 from broker.replica.leader_state import LeaderState
 from broker.replica.partition import Partition
@@ -100,9 +100,8 @@ class TransactionAdmission:
         if guard is None:
             guard = Guard(producer_epoch=part.producer_epoch)
             leader.guards.begin(part.producer_id, guard)
-            until_s = self._loop.time() + CONCURRENT_RETRY_MAX_S
             guard.waiting.append(partial(answered, guard))
-            self._ask(leader, part, guard, until_s)
+            self._ask(leader, part, guard, self._loop.time())
         else:
             guard.waiting.append(partial(answered, guard))
 
@@ -133,32 +132,38 @@ class TransactionAdmission:
         self.ask(leader, part, answered)
         return future
 
-    def _ask(self, leader: LeaderState, part: Part, guard: Guard, until_s: float) -> None:
+    def _ask(self, leader: LeaderState, part: Part, guard: Guard, since_s: float) -> None:
         answer = self.coordinators.ask(part)
-        answer.add_done_callback(partial(self._answered, leader, part, guard, until_s))
+        answer.add_done_callback(partial(self._answered, leader, part, guard, since_s))
 
-    def _ask_again(self, leader: LeaderState, part: Part, guard: Guard, until_s: float) -> None:
+    def _ask_again(self, leader: LeaderState, part: Part, guard: Guard, since_s: float) -> None:
+        if guard.is_ended and not part.transaction.adds_partitions:
+            # The next transaction of the producer may have the same epoch: this batch is not of it.
+            self._settle(leader, part, guard, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return
         try:
             # The marker of the transaction before may have come meanwhile, and ended the guard.
             leader.guards.begin(part.producer_id, guard)
         except KafkaError as error:
             self._settle(leader, part, guard, error.code)
             return
-        self._ask(leader, part, guard, until_s)
+        self._ask(leader, part, guard, since_s)
 
     def _answered(
         self,
         leader: LeaderState,
         part: Part,
         guard: Guard,
-        until_s: float,
+        since_s: float,
         answer: asyncio.Future[ErrorCode],
     ) -> None:
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE if answer.cancelled() else answer.result()
         is_completing = code is ErrorCode.CONCURRENT_TRANSACTIONS
-        if is_completing and part.transaction.adds_partitions and self._loop.time() < until_s:
-            again = partial(self._ask_again, leader, part, guard, until_s)
-            self._loop.call_later(CONCURRENT_RETRY_S, again)
+        may_change = part.transaction.adds_partitions if is_completing else code in NOT_ANSWERED
+        waited_s = self._loop.time() - since_s
+        if may_change and waited_s < ADMISSION_RETRY_MAX_S:
+            again = partial(self._ask_again, leader, part, guard, since_s)
+            self._loop.call_later(max(ADMISSION_RETRY_S, waited_s / 4), again)
             return
         self._settle(leader, part, guard, code)
 

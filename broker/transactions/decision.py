@@ -7,6 +7,8 @@ from typing import NamedTuple
 import msgspec
 
 from broker.coordination import core
+from broker.coordination.core import Ticket
+from broker.transactions.requests import AddPartitions
 from broker.transactions.transaction import Transaction
 from jbodlab.transaction_records.records import TransactionRecord
 from jbodlab.vocabulary.ids import TopicPartition
@@ -26,12 +28,27 @@ class Change(NamedTuple):
     transaction: Transaction | None
 
 
+class Addition(NamedTuple):
+    """Partitions to be added, and who is owed the answer."""
+
+    ticket: Ticket
+    request: AddPartitions
+
+
+class Waiting(NamedTuple):
+    """A client's partitions that wait for the end of the transaction before; None: no more."""
+
+    transactional_id: str
+    addition: Addition | None
+
+
 class Decision(core.Decision[TransactionRecord], frozen=True, kw_only=True):
     """Transactions to write, and how far the markers of prepared ones are."""
 
     changes: tuple[Change, ...] = ()
     """What the records say, and the epochs that these do not have."""
     unmarked: tuple[Unmarked, ...] = ()
+    waiting: tuple[Waiting, ...] = ()
 
 
 NOTHING = Decision()

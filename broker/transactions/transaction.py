@@ -72,7 +72,7 @@ _STORED = frozenset(TransactionState) - {
 }
 
 
-class Transaction(msgspec.Struct, frozen=True, kw_only=True):
+class Transaction(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The producer of a transactional id, and its transaction.
 
     Attributes:

@@ -7,6 +7,10 @@ A producer is answered when the decision how its transaction ends is committed. 
 they are never given up. Kafka drops the partitions of a transaction when a leader refuses the
 epoch of a marker, and the transaction stays as it is until the coordinator is loaded anew.
 
+A client adds partitions to its next transaction while the last one is being completed. Kafka tells
+it to come again, which takes longer than the rest of a transaction; and librdkafka, if it aborts
+meanwhile, ends a transaction that never began, which is a fatal error. Here it waits.
+
 Source: `kafka.coordinator.transaction.TransactionCoordinator` and `TransactionStateManager`.
 """
 
@@ -22,6 +26,7 @@ from msgspec.structs import replace
 from broker.coordination.core import Answer, Producer, Ticket, Timer, Work
 from broker.transactions.decision import (
     NOTHING,
+    Addition,
     Change,
     Completed,
     Decision,
@@ -31,6 +36,7 @@ from broker.transactions.decision import (
     Prepared,
     TimedOut,
     Unmarked,
+    Waiting,
 )
 from broker.transactions.ending import ended, next_producer
 from broker.transactions.producers import check_init, initialized
@@ -48,6 +54,8 @@ from broker.transactions.requests import (
 from broker.transactions.settings import TransactionSettings
 from broker.transactions.tables import TransactionTables
 from broker.transactions.transaction import (
+    COMPLETE,
+    EPOCH_BUMP_FROM,
     NO_EPOCH,
     PREPARED,
     Transaction,
@@ -66,11 +74,15 @@ from jbodlab.vocabulary.ids import TopicPartition
 
 RETRY_MS = 500
 """Pause before a step is tried again whose record was refused."""
+COMPLETION_WAIT_MS = 1_000
+"""Longest wait of a client for the end of its transaction before."""
 AT_ONCE_MAX = 500
 """Most transactions that one batch of the coordinator's own ends or takes away."""
 
 TIMEOUTS, EXPIRY, MARKERS = ("timeouts",), ("expiry",), ("markers",)
 """Keys of timers: open transactions, unused ids and unwritten markers are looked through."""
+WAITING = "waiting"
+"""The first part of the key of a timer: a client has waited for too long; its id is the second."""
 
 
 class TransactionCore:
@@ -87,6 +99,8 @@ class TransactionCore:
         self._tables = TransactionTables()
         self._unmarked: dict[str, tuple[TopicPartition, ...]] = {}
         """The partitions that lack their marker, of those whose markers are being written."""
+        self._waiting: dict[str, Addition] = {}
+        """What clients add to their next transaction, by the id of one that is being completed."""
 
     @property
     def tables(self) -> TransactionTables:
@@ -138,9 +152,58 @@ class TransactionCore:
 
     def _add(self, request: AddPartitions, ticket: Ticket, now_ms: int) -> Decision:
         name = _checked(request.transactional_id)
+        # Leaders of partitions ask for many transactions at once, and come again by themselves.
+        if request.transaction_version < EPOCH_BUMP_FROM and self._is_being_completed(name):
+            before = self._waiting.get(name)
+            return Decision(
+                waiting=(Waiting(name, Addition(ticket, request)),),
+                answers=() if before is None else (Answer(before.ticket, _concurrent()),),
+                timers=(Timer((WAITING, name), now_ms + COMPLETION_WAIT_MS),),
+                at_once=True,
+            )
+        return self._added(request, ticket, now_ms)
+
+    def _is_being_completed(self, name: str) -> bool:
+        """Return whether it will be told soon that the transaction of an id is completed."""
+        found = self._tables.written.get(name)
+        return found is not None and (
+            found.state in PREPARED or (found.state in COMPLETE and self._tables.is_pending(name))
+        )
+
+    def _go_on(self, names: Iterable[str], now_ms: int) -> Decision:
+        """Decide on what has waited for the end of transactions."""
+        waiting = {name: self._waiting[name] for name in names if name in self._waiting}
+        if not waiting:
+            return NOTHING
+        decisions = []
+        for ticket, request in waiting.values():
+            try:
+                decisions.append(self._added(request, ticket, now_ms))
+            except KafkaError as error:
+                decisions.append(Decision(answers=(Answer(ticket, error),)))
+        return Decision(
+            records=tuple(record for each in decisions for record in each.records),
+            changes=tuple(change for each in decisions for change in each.changes),
+            answers=tuple(answer for each in decisions for answer in each.answers),
+            waiting=tuple(Waiting(name, None) for name in waiting),
+            timers=tuple(Timer((WAITING, name), None) for name in waiting),
+        )
+
+    def _waited(self, name: str) -> Decision:
+        """Decide on a client that has waited for too long."""
+        if name not in self._waiting:
+            return NOTHING
+        return Decision(
+            waiting=(Waiting(name, None),),
+            answers=(Answer(self._waiting[name].ticket, _concurrent()),),
+            at_once=True,
+        )
+
+    def _added(self, request: AddPartitions, ticket: Ticket, now_ms: int) -> Decision:
+        name = request.transactional_id
         before, is_pending = self._tables.written.get(name), self._tables.is_pending(name)
         if is_pending or (before is not None and before.state in PREPARED):
-            raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+            raise _concurrent()
         before = _of_producer(before, request)
         is_open = before.state is TransactionState.ONGOING
         if is_open and set(before.partitions).issuperset(request.partitions):
@@ -245,7 +308,9 @@ class TransactionCore:
                 return self._begin_markers(now_ms)
             case Expired(transactional_ids=ids):
                 return self._expire(ids, now_ms)
-            case Completed() | ExpiryWork():
+            case Completed(transactional_ids=ids):
+                return self._go_on(ids, now_ms)
+            case ExpiryWork():
                 return NOTHING
             case _:
                 raise AssertionError(event)
@@ -291,6 +356,8 @@ class TransactionCore:
                         ExpiryWork(), partial(unused, self._tables.written.copy(), before_ms)
                     ),
                 )
+            case (_, str(name)):
+                return self._waited(name)
             case _:
                 raise AssertionError(key)
 
@@ -371,6 +438,11 @@ class TransactionCore:
         for name, partitions in decision.unmarked:
             if name in self._tables.prepared:
                 self._unmarked[name] = partitions
+        for name, addition in decision.waiting:
+            if addition is None:
+                self._waiting.pop(name, None)
+            else:
+                self._waiting[name] = addition
 
     def replay(
         self,
@@ -403,6 +475,10 @@ def _checked(transactional_id: str) -> str:
     if not transactional_id:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
     return transactional_id
+
+
+def _concurrent() -> KafkaError:
+    return KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
 
 
 def _of_producer(

@@ -90,6 +90,9 @@ COMMANDS: Mapping[str, OnKafka] = MappingProxyType(
 
 _AT_CHECKPOINT = "Apache Kafka notices at its next checkpoint, up to 5 s later"
 _NEVER = "Apache Kafka does not look for it: the broker goes on, and nothing is reported"
+_KEY_STORE = OnKafka(
+    How.REFUSED, "Apache Kafka looks at a key store again when its setting is set again"
+)
 
 FAULTS: Mapping[str, OnKafka] = MappingProxyType(
     {
@@ -111,6 +114,10 @@ FAULTS: Mapping[str, OnKafka] = MappingProxyType(
         "stop": _WORKS,
         "restart": _WORKS,
         "cut": _WORKS,
+        "certificate-expires": _KEY_STORE,
+        "certificate-replaced": _KEY_STORE,
+        "user-removed": _differs("connections of the user stay until they end by themselves"),
+        "acl-removed": _WORKS,
     }
 )
 """By kind of fault."""

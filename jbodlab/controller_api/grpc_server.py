@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 import socket
@@ -16,7 +17,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from jbodlab.controller_api.messages import SERVICE
 from jbodlab.controller_api.requests import Listener
-from jbodlab.controller_api.rpc_tls import BrokerPrincipals, RpcKeys, RpcServerTls
+from jbodlab.controller_api.rpc_tls import Caller, RpcKeys, RpcServerTls
 from jbodlab.controller_api.transport import Refusal, RpcRefusedError, RpcService
 from jbodlab.vocabulary.errors import ConfigError
 from jbodlab.vocabulary.limits import CALLS_MAX
@@ -24,6 +25,7 @@ from jbodlab.vocabulary.limits import CALLS_MAX
 Context = grpc.aio.ServicerContext[Any, Any]
 
 MESSAGE_SIZE_BYTES_MAX = 64 << 20
+LATE_S = 0.05
 
 OPTIONS = (
     ("grpc.max_receive_message_length", MESSAGE_SIZE_BYTES_MAX),
@@ -61,8 +63,7 @@ class GrpcServer:
     def bind(self, service: RpcService) -> None:
         """Take the port for a service."""
         self._server = grpc.aio.server(options=OPTIONS, maximum_concurrent_rpcs=CALLS_MAX)
-        principals = None if self._tls is None else self._tls.principals
-        add_to_server(service, self._server, principals)
+        add_to_server(service, self._server, self._tls)
         credentials = None if self._tls is None else _credentials(self._tls)
         for address in self.addresses:
             _bind(self._server, address, credentials)
@@ -77,14 +78,14 @@ class GrpcServer:
 
 
 def add_to_server(
-    service: RpcService, server: grpc.aio.Server, principals: BrokerPrincipals | None = None
+    service: RpcService, server: grpc.aio.Server, tls: RpcServerTls | None = None
 ) -> None:
     """Let a server answer the methods of the controller's service.
 
     Args:
         service: Answers them.
         server: Where they arrive.
-        principals: Names of callers and what each may call; None for callers without names.
+        tls: Names of callers and what each may call; None for callers without names.
     """
     handlers = {}
     for method in SERVICE.methods:
@@ -93,7 +94,7 @@ def add_to_server(
             grpc.unary_stream_rpc_method_handler if streams else grpc.unary_unary_rpc_method_handler
         )
         handlers[method.name] = make(
-            partial(_stream if streams else _unary, service, principals, method.name),
+            partial(_stream if streams else _unary, service, tls, method.name),
             request_deserializer=GetMessageClass(method.input_type).FromString,
             response_serializer=GetMessageClass(method.output_type).SerializeToString,
         )
@@ -104,13 +105,13 @@ def add_to_server(
 
 async def _unary(
     service: RpcService,
-    principals: BrokerPrincipals | None,
+    tls: RpcServerTls | None,
     method: str,
     message: Any,
     context: Context,
 ) -> Any:
     try:
-        _check(principals, method, message, context)
+        _check(tls, method, message, context)
         return await service.unary(method, message)
     except RpcRefusedError as error:
         return await context.abort(grpc.StatusCode[error.refusal.name], str(error))
@@ -118,31 +119,60 @@ async def _unary(
 
 async def _stream(
     service: RpcService,
-    principals: BrokerPrincipals | None,
+    tls: RpcServerTls | None,
     method: str,
     message: Any,
     context: Context,
 ) -> AsyncIterator[Any]:
     try:
-        _check(principals, method, message, context)
+        caller = _check(tls, method, message, context)
         async with contextlib.aclosing(service.stream(method, message)) as responses:
-            async for response in responses:
+            async for response in _until_expiry(responses, caller, tls):
                 yield response
     except RpcRefusedError as error:
         await context.abort(grpc.StatusCode[error.refusal.name], str(error))
 
 
-def _check(
-    principals: BrokerPrincipals | None, method: str, message: Any, context: Context
-) -> None:
-    """Raise RpcRefusedError where the caller's certificate does not allow its call."""
-    if principals is None:
+async def _until_expiry(
+    responses: AsyncIterator[Any], caller: Caller | None, tls: RpcServerTls | None
+) -> AsyncIterator[Any]:
+    """Yield responses for as long as the certificate of the caller is valid.
+
+    Raises:
+        RpcRefusedError: UNAUTHENTICATED, it has expired.
+    """
+    if caller is None or tls is None:
+        async for response in responses:
+            yield response
         return
+    while True:
+        left_s = (caller.until - tls.now()).total_seconds()
+        try:
+            # A timer may be a moment early, and certificates are valid through their last second.
+            async with asyncio.timeout(left_s + LATE_S):
+                response = await anext(responses)
+        except StopAsyncIteration:
+            return
+        except TimeoutError:
+            raise caller.expired() from None
+        yield response
+
+
+def _check(tls: RpcServerTls | None, method: str, message: Any, context: Context) -> Caller | None:
+    """Return who calls; None where callers have no names.
+
+    Raises:
+        RpcRefusedError: the caller's certificate does not allow its call.
+    """
+    if tls is None:
+        return None
     found = list(context.auth_context().get("x509_pem_cert") or ())
     if not found:
         raise RpcRefusedError(Refusal.UNAUTHENTICATED, "the caller has shown no certificate")
     der = ssl.PEM_cert_to_DER_cert(bytes(found[0]).decode())
-    principals.check(principals.name_of(der), method, message)
+    caller = tls.principals.caller_of(der, tls.now())
+    tls.principals.check(caller.name, method, message)
+    return caller
 
 
 def _credentials(tls: RpcServerTls) -> grpc.ServerCredentials:

@@ -7,9 +7,10 @@ once. No gRPC error gets past this module.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Any
 
 import grpc
@@ -23,6 +24,8 @@ from jbodlab.vocabulary.errors import ControllerUnavailableError
 MESSAGE_SIZE_BYTES_MAX = 64 * 1024 * 1024
 RECONNECT_BACKOFF_MS = 50
 RECONNECT_BACKOFF_MS_MAX = 500
+REFUSED_S, REFUSED_S_MAX = 1.0, 30.0
+"""First and longest pause after a refusal."""
 
 OPTIONS = (
     ("grpc.max_receive_message_length", MESSAGE_SIZE_BYTES_MAX),
@@ -64,6 +67,10 @@ class ControllerStub:
         raise AttributeError(f"the controller's service has no method {name}")
 
 
+CLOSED = "Socket closed"
+"""All that gRPC tells of a handshake that the other side has ended, and of a lost connection."""
+
+
 def channel_credentials(keys: RpcKeys) -> grpc.ChannelCredentials:
     """Return what a channel needs to call a controller with certificates."""
     return grpc.ssl_channel_credentials(
@@ -74,17 +81,22 @@ def channel_credentials(keys: RpcKeys) -> grpc.ChannelCredentials:
 
 
 def _tls_problem(details: str) -> str:
+    """Return what is wrong with certificates; empty if nothing is known of it."""
     if "Hostname Verification" in details:
         return ": its certificate does not name that host"
     if "CERTIFICATE_VERIFY_FAILED" in details:
         return ": its certificate is not trusted"
-    if "Socket closed" in details:
+    if CLOSED in details:
         return ": it closed the connection; it may refuse the certificate of this broker"
     return ""
 
 
 class GrpcTransport:
     """A channel to the controller; made and used on a running event loop.
+
+    A controller that refuses the certificate, or shows one that is not trusted, is left alone for a
+    second, then for twice as long each time; calls fail meanwhile as the last one did. New keys are
+    tried at once.
 
     Args:
         address: `host:port` of the controller.
@@ -94,8 +106,12 @@ class GrpcTransport:
     def __init__(self, address: str, keys: Callable[[], RpcKeys] | None = None) -> None:
         self.address = address
         self._keys = keys
+        self._refusal = ""
+        """Why the channel is of no use; empty while it is."""
+        self._pause_s = 0.0
+        self._again_s = 0.0
+        """When another channel may be tried, on the clock of the loop."""
         self._open()
-
         self._calls: Counter[grpc.aio.Channel] = Counter()
         """Calls in progress, by their channels."""
 
@@ -107,65 +123,105 @@ class GrpcTransport:
             credentials = channel_credentials(self._made_of)
             self._channel = grpc.aio.secure_channel(self.address, credentials, options=OPTIONS)
         self._stub = ControllerStub(self._channel)
+        self._is_connected = False
+        """Whether the controller has answered since it was connected to last."""
+
+    async def _renew_channel(self) -> None:
+        """Open a channel with the newest keys, as each keeps those that it was made with.
+
+        One that is old or was refused is closed after its last call, as it would go on to connect.
+
+        Raises:
+            ControllerUnavailableError: the controller has refused the keys, and is left alone.
+        """
+        if self._keys is None:
+            return
+        if self._keys() is not self._made_of:
+            self._pause_s = self._again_s = 0.0
+        elif not self._refusal:
+            return
+        if asyncio.get_running_loop().time() < self._again_s:
+            raise ControllerUnavailableError(self._refusal)
+        old, self._refusal = self._channel, ""
+        self._open()
+        if not self._calls[old]:
+            await old.close()
 
     @contextlib.asynccontextmanager
-    async def _newest_stub(self) -> AsyncIterator[ControllerStub]:
-        """Yield a stub of a channel with the newest keys; a channel keeps those it was made with.
-
-        An old channel is closed after its last call.
-        """
-        if self._keys is not None and self._keys() is not self._made_of:
-            old = self._channel
-            self._open()
-            if not self._calls[old]:
-                await old.close()
+    async def _newest_stub(self, method: str) -> AsyncIterator[ControllerStub]:
+        """Yield a stub; errors of its calls are translated."""
+        await self._renew_channel()
         channel = self._channel
         self._calls[channel] += 1
         try:
             yield self._stub
+        except grpc.aio.AioRpcError as error:
+            raise self._translated(error, method, channel) from error
+        except (grpc.aio.UsageError, grpc.aio.InternalError) as error:
+            # The channel was closed under the call.
+            raise ControllerUnavailableError(f"{method}: {error}") from error
         finally:
             self._calls[channel] -= 1
             if not self._calls[channel]:
                 del self._calls[channel]
-                if channel is not self._channel:
+                if channel is not self._channel or self._refusal:
                     await channel.close()
 
     async def unary(self, method: str, message: Any, timeout_s: float) -> Any:
         """Call a method; returns its response."""
-        async with self._newest_stub() as stub:
-            with self._translated_errors(method):
-                return await getattr(stub, method)(message, timeout=timeout_s)
+        async with self._newest_stub(method) as stub:
+            response = await getattr(stub, method)(message, timeout=timeout_s)
+            self._answered()
+            return response
 
     async def stream(self, method: str, message: Any) -> AsyncGenerator[Any, None]:
         """Call a method that goes on responding; closing the generator ends the call."""
-        async with self._newest_stub() as stub:
-            with self._translated_errors(method):
-                call = getattr(stub, method)(message)
-                try:
-                    async for response in call:
-                        yield response
-                finally:
-                    call.cancel()
+        async with self._newest_stub(method) as stub:
+            call = getattr(stub, method)(message)
+            try:
+                async for response in call:
+                    self._answered()
+                    yield response
+            finally:
+                call.cancel()
 
     async def close(self) -> None:
         """Close the connection; calls in flight fail."""
         for channel in {self._channel, *self._calls}:
             await channel.close()
 
-    @contextlib.contextmanager
-    def _translated_errors(self, method: str) -> Iterator[None]:
-        try:
-            yield
-        except grpc.aio.AioRpcError as error:
-            if error.code() is grpc.StatusCode.UNAVAILABLE:
-                # The details name another address of the host each time, so that the same trouble
-                # would look new at every attempt.
-                reason = f"no connection to the controller at {self.address}"
-                if self._keys is not None:
-                    reason += _tls_problem(error.details() or "")
-            else:
-                reason = f"{error.code().name}: {error.details()}"
-            raise ControllerUnavailableError(f"{method}: {reason}") from error
-        except (grpc.aio.UsageError, grpc.aio.InternalError) as error:
-            # The channel was closed under the call.
-            raise ControllerUnavailableError(f"{method}: {error}") from error
+    def _answered(self) -> None:
+        self._is_connected = True
+        self._pause_s = 0.0
+
+    def _translated(
+        self, error: grpc.aio.AioRpcError, method: str, channel: grpc.aio.Channel
+    ) -> ControllerUnavailableError:
+        details, problem = error.details() or "", ""
+        if error.code() is grpc.StatusCode.UNAVAILABLE:
+            # The details name another address of the host each time, so that the same trouble
+            # would look new at every attempt.
+            reason = f"no connection to the controller at {self.address}"
+            if self._keys is not None:
+                problem = _tls_problem(details)
+            reason += problem
+        else:
+            reason = f"{error.code().name}: {details}"
+        text = f"{method}: {reason}"
+        if channel is self._channel and self._is_refusal(error.code(), details, problem):
+            self._leave_alone(text)
+        return ControllerUnavailableError(text)
+
+    def _is_refusal(self, code: grpc.StatusCode, details: str, problem: str) -> bool:
+        if CLOSED in details and self._is_connected:
+            # What was connected is lost, which is no refusal; the next time it is.
+            self._is_connected = False
+            return False
+        return bool(problem) or code is grpc.StatusCode.UNAUTHENTICATED
+
+    def _leave_alone(self, refusal: str) -> None:
+        """Begin a pause; what else was in progress on the same channel does not lengthen it."""
+        if not self._refusal:
+            self._refusal = refusal
+            self._pause_s = min(REFUSED_S_MAX, max(REFUSED_S, 2 * self._pause_s))
+            self._again_s = asyncio.get_running_loop().time() + self._pause_s

@@ -7,6 +7,7 @@ anything over, as another one, even if it knows that one's epoch.
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable
 from typing import Any
 
@@ -68,6 +69,25 @@ def rpc_keys(settings: TlsSettings, pem: Pem) -> RpcKeys:
     )
 
 
+class Caller(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose certificate a connection was made with.
+
+    Attributes:
+        name: Of the subject.
+        until: When the certificate expires; the connection is of no use from then on.
+    """
+
+    name: str
+    until: datetime.datetime
+
+    def expired(self) -> RpcRefusedError:
+        """Return what a caller is told whose certificate has expired."""
+        return RpcRefusedError(
+            Refusal.UNAUTHENTICATED,
+            f"the certificate of {USER}{self.name} expired at {self.until.isoformat()}",
+        )
+
+
 class BrokerPrincipals(msgspec.Struct, frozen=True, kw_only=True):
     """Which certificate is which broker's.
 
@@ -79,16 +99,23 @@ class BrokerPrincipals(msgspec.Struct, frozen=True, kw_only=True):
     template: str
     rules: MappingRules = SUBJECT_ITSELF
 
-    def name_of(self, der: bytes) -> str:
-        """Return the name of a caller.
+    def caller_of(self, der: bytes, now: datetime.datetime) -> Caller:
+        """Return who a caller is.
 
         Raises:
-            RpcRefusedError: UNAUTHENTICATED, no rule names it.
+            RpcRefusedError: UNAUTHENTICATED, no rule names it, or its certificate has expired since
+                it connected.
         """
         try:
-            subject = certificate.read(der).subject
+            found = certificate.read(der)
         except DecodeError as error:
             raise RpcRefusedError(Refusal.UNAUTHENTICATED, str(error)) from error
+        caller = Caller(name=self._name_of(found.subject), until=found.not_after)
+        if now > caller.until:
+            raise caller.expired()
+        return caller
+
+    def _name_of(self, subject: str) -> str:
         name = self.rules.name_of(subject) if subject else None
         if not name:
             raise RpcRefusedError(
@@ -138,7 +165,9 @@ class RpcServerTls(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         keys: Returns those of the next connection.
         principals: Which certificate is which broker's.
+        now: Clock of the certificates.
     """
 
     keys: Callable[[], RpcKeys]
     principals: BrokerPrincipals
+    now: Callable[[], datetime.datetime]

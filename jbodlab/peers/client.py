@@ -22,7 +22,7 @@ from jbodlab.kafka_wire.api_table import (
 )
 from jbodlab.kafka_wire.framing import MAX_FRAME_BYTES, SIZE, FrameDecoder
 from jbodlab.kafka_wire.headers import read_response_header, request_header
-from jbodlab.peers.client_security import ClientSecurity, Login, tls_problem
+from jbodlab.peers.client_security import ClientSecurity, Login, is_refusal, tls_problem
 from jbodlab.runtime import tcp
 from jbodlab.security.plain import PLAIN
 from jbodlab.security.scram import MECHANISMS
@@ -35,6 +35,10 @@ LAST_CORRELATION_ID = (1 << 31) - 1
 NONCE_BYTES = 24
 RENEWAL_SHARE = 0.85
 """Part of a login's time after which the next call renews it, as Kafka's clients do."""
+
+
+class PeerRefusedError(ConnectionRefusedError):
+    """One side does not know the other: its certificate is not trusted, or its login is refused."""
 
 
 class KafkaConnection:
@@ -70,7 +74,8 @@ class KafkaConnection:
 
         Raises:
             TimeoutError: no connection within `timeout_s` seconds.
-            ConnectionError: refused, or the address does not answer, or cannot be trusted.
+            PeerRefusedError: one side does not know the other.
+            ConnectionError: refused, or the address does not answer.
             DecodeError: what answers there does not speak the protocol.
         """
         loop = asyncio.get_running_loop()
@@ -92,9 +97,10 @@ class KafkaConnection:
             raise
         except ssl.SSLError as error:
             problem = tls_problem(error)
-            raise ConnectionError(f"cannot connect to {host}:{port}: {problem}") from error
+            kind = PeerRefusedError if is_refusal(error) else ConnectionError
+            raise kind(f"cannot connect to {host}:{port}: {problem}") from error
         except AuthenticationError as error:
-            raise ConnectionRefusedError(f"cannot log in at {host}:{port}: {error}") from error
+            raise PeerRefusedError(f"cannot log in at {host}:{port}: {error}") from error
         except OSError as error:
             raise ConnectionError(f"cannot connect to {host}:{port}: {error}") from error
 
@@ -192,6 +198,7 @@ class KafkaConnection:
 
         Raises:
             TimeoutError: no response within `timeout_s` seconds.
+            PeerRefusedError: the broker has refused the certificate of this client.
             ConnectionError: the connection is closed, or was while waiting.
             DecodeError: the response is too large, or belongs to no request.
         """
@@ -245,7 +252,7 @@ class _LoginSession:
             try:
                 await connection.log_in(self._login, self._random_bytes)
             except AuthenticationError as error:
-                raise ConnectionRefusedError(f"cannot log in again: {error}") from error
+                raise PeerRefusedError(f"cannot log in again: {error}") from error
             self._renew_s = float("inf")
 
 
@@ -309,4 +316,7 @@ class _ClientProtocol(asyncio.BufferedProtocol):
     def _as_raised(self) -> Exception:
         if isinstance(self.failure, (ConnectionError, DecodeError)):
             return self.failure
+        if isinstance(self.failure, ssl.SSLError) and is_refusal(self.failure):
+            # A refusal of TLS 1.3 arrives only when the handshake is over for the client.
+            return PeerRefusedError(tls_problem(self.failure))
         return ConnectionResetError(f"the connection failed: {self.failure}")

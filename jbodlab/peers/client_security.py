@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 
 from jbodlab.config.listener_security import PeerSecurity
+from jbodlab.runtime.metrics import Metric
 from jbodlab.security.secret import Secret
+
+ENDED = (None, "UNEXPECTED_EOF_WHILE_READING", "APPLICATION_DATA_AFTER_CLOSE_NOTIFY")
+"""Reasons by which OpenSSL tells that a connection is lost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,11 +36,13 @@ class ClientSecurity:
         tls: Returns the context of a new connection; None where nothing is encrypted.
         login: Who logs in; None where nobody has to.
         random_bytes: Draws nonces, as `os.urandom`.
+        refusals: How often one side did not know the other, by the address of the other.
     """
 
     tls: Callable[[], ssl.SSLContext] | None = None
     login: Login | None = None
     random_bytes: Callable[[int], bytes]
+    refusals: Counter[str] = field(default_factory=Counter)
 
 
 def client_security(
@@ -58,6 +65,12 @@ def client_security(
     return ClientSecurity(tls=tls, login=login, random_bytes=random_bytes)
 
 
+def is_refusal(error: ssl.SSLError) -> bool:
+    """Return whether one side refuses the other, which is not mended by trying again at once."""
+    lost = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
+    return not isinstance(error, lost) and error.reason not in ENDED
+
+
 def tls_problem(error: ssl.SSLError) -> str:
     """Return why the other side is not connected to, with the setting that decides it."""
     told = getattr(error, "verify_message", "")
@@ -72,3 +85,14 @@ def tls_problem(error: ssl.SSLError) -> str:
         alert = reason.partition("ALERT_")[2].replace("_", " ").lower()
         return f"it refuses the connection: {alert} (see ssl.keystore.location)"
     return reason.replace("_", " ").lower()
+
+
+def refusal_metrics(peers: ClientSecurity | None) -> Iterator[Metric]:
+    """Yield how often other brokers and this one did not know each other."""
+    if peers is not None:
+        yield Metric(
+            "jbodlab_peer_refusals_total",
+            "counter",
+            "attempts to reach another broker that ended as one side did not know the other",
+            [("", {"peer": peer}, count) for peer, count in sorted(peers.refusals.items())],
+        )

@@ -8,21 +8,46 @@ concerns one call. If the other node keeps state for a connection, such as a fet
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
-from jbodlab.peers.client import KafkaConnection
+import msgspec
+
+from jbodlab.peers.client import KafkaConnection, PeerRefusedError
 from jbodlab.peers.client_security import ClientSecurity
 from jbodlab.vocabulary.limits import PEER_IDLE_S
 
 Address = tuple[str, int]
 """Host and port."""
 
+REFUSED_S, REFUSED_S_MAX = 1.0, 30.0
+"""First and longest time for which a node that refuses this one is left alone."""
+
+
+class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+    """A node that does not know this one, or is not known by it.
+
+    Attributes:
+        text: What is wrong.
+        context: The keys that this node had; others are tried at once.
+        pause_s: For how long it is left alone.
+        until_s: Until when, on the clock of the loop.
+    """
+
+    text: str
+    context: ssl.SSLContext | None
+    pause_s: float
+    until_s: float
+
 
 class PeerPool:
     """Opens connections, and keeps those that are idle; on the event loop.
+
+    A node that refuses this one is left alone for a second, then for twice as long each time, until
+    it has answered a request or this node has other keys; no connection to it is opened meanwhile.
 
     Args:
         client_id: What this node calls itself.
@@ -40,20 +65,50 @@ class PeerPool:
         self._connect_timeout_s = connect_timeout_s
         self._security = security
         self._idle: dict[KafkaConnection, tuple[Address, asyncio.TimerHandle]] = {}
+        self._refusals: dict[Address, Refusal] = {}
 
     async def open(self, address: Address) -> KafkaConnection:
         """Open a connection that the caller closes.
 
         Raises:
+            PeerRefusedError: one side does not know the other, or that is so since a moment ago.
             OSError: no node is reached there.
             TimeoutError: it does not answer in time.
         """
-        return await KafkaConnection.open(
-            *address,
-            client_id=self._client_id,
-            timeout_s=self._connect_timeout_s,
-            security=self._security,
+        refusal = self._refusals.get(address)
+        now_s = asyncio.get_running_loop().time()
+        if refusal and refusal.context is self._context() and now_s < refusal.until_s:
+            raise PeerRefusedError(refusal.text)
+        try:
+            return await KafkaConnection.open(
+                *address,
+                client_id=self._client_id,
+                timeout_s=self._connect_timeout_s,
+                security=self._security,
+            )
+        except PeerRefusedError as error:
+            self.refused(address, error)
+            raise
+
+    def refused(self, address: Address, error: PeerRefusedError) -> None:
+        """Leave a node alone for some time."""
+        was, context = self._refusals.get(address), self._context()
+        is_again = was is not None and was.context is context
+        pause_s = min(REFUSED_S_MAX, 2 * was.pause_s) if was and is_again else REFUSED_S
+        until_s = asyncio.get_running_loop().time() + pause_s
+        self._refusals[address] = Refusal(
+            text=str(error), context=context, pause_s=pause_s, until_s=until_s
         )
+        if self._security is not None:
+            self._security.refusals[f"{address[0]}:{address[1]}"] += 1
+
+    def answered(self, address: Address) -> None:
+        """Take notice that a node serves this one."""
+        self._refusals.pop(address, None)
+
+    def _context(self) -> ssl.SSLContext | None:
+        security = self._security
+        return None if security is None or security.tls is None else security.tls()
 
     @asynccontextmanager
     async def borrowed(self, address: Address) -> AsyncIterator[KafkaConnection]:
@@ -67,9 +122,12 @@ class PeerPool:
         connection = self._take_idle(address) or await self.open(address)
         try:
             yield connection
-        except BaseException:
+        except BaseException as error:
             connection.close()
+            if isinstance(error, PeerRefusedError):
+                self.refused(address, error)
             raise
+        self.answered(address)
         timer = asyncio.get_running_loop().call_later(PEER_IDLE_S, partial(self._drop, connection))
         self._idle[connection] = address, timer
 
@@ -119,6 +177,7 @@ class PeerConnection:
         self._timeout_s = timeout_s
         self._on_opened = on_opened
         self._connection: KafkaConnection | None = None
+        self._opened_at: Address = ("", 0)
 
     @property
     def is_there(self) -> bool:
@@ -139,6 +198,7 @@ class PeerConnection:
             raise ConnectionError(f"the address of {self._name} is unknown")
         self._on_opened()
         self._connection = await self._pool.open(address)
+        self._opened_at = address
 
     def close(self) -> None:
         """Close the connection, so that the node drops its requests."""
@@ -157,4 +217,12 @@ class PeerConnection:
         """
         if self._connection is None:
             raise ConnectionError(f"the connection to {self._name} was closed")
-        return await self._connection.call(api_key, version, request, timeout_s=self._timeout_s)
+        try:
+            answer = await self._connection.call(
+                api_key, version, request, timeout_s=self._timeout_s
+            )
+        except PeerRefusedError as error:
+            self._pool.refused(self._opened_at, error)
+            raise
+        self._pool.answered(self._opened_at)
+        return answer

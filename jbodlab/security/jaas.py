@@ -1,7 +1,7 @@
 """JAAS text in a setting: one login module with its options, `class flag key="value" ...;`.
 
-Source: `org.apache.kafka.common.security.JaasConfig`. Only the modules of PLAIN and SCRAM are
-known: others run code that the text names.
+Source: `org.apache.kafka.common.security.JaasConfig`. Only the modules of PLAIN, SCRAM and
+OAUTHBEARER are known: others run code that the text names.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from jbodlab.vocabulary.errors import ConfigError
 
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+OAUTHBEARER_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 FLAGS = ("required", "requisite", "sufficient", "optional")
 USER_PREFIX = "user_"
 

@@ -31,6 +31,7 @@ class PlainServer:
         self._has_ended = False
         self.user = ""
         """The user, once the login has succeeded."""
+        self.lifetime_s = float("inf")
 
     def answer(self, token: bytes) -> bytes:
         """Check a token: authorization id, user and password, between them a NUL.

@@ -190,6 +190,7 @@ class ScramServer:
         self._has_ended = False
         self.user = ""
         """The user, once the login has succeeded."""
+        self.lifetime_s = float("inf")
 
     def answer(self, token: bytes) -> bytes:
         """Return the answer to the client's next message; `user` is set by the last one.

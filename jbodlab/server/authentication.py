@@ -14,6 +14,7 @@ from typing import Protocol
 import msgspec
 
 from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.security.oauthbearer import OAUTHBEARER
 from jbodlab.security.plain import PLAIN, PlainServer
 from jbodlab.security.scram import MECHANISMS, Decoys, Find, ScramServer
 from jbodlab.security.secret import Secret
@@ -43,6 +44,7 @@ class LoginSession(Protocol):
     peer: str
     listener_name: str
     closes: bool
+    authentication: Authentication | None
 
 
 class Exchange(Protocol):
@@ -50,6 +52,8 @@ class Exchange(Protocol):
 
     user: str
     """The user, once the login has succeeded."""
+    lifetime_s: float
+    """How long what the user has shown is good."""
 
     def answer(self, token: bytes) -> bytes:
         """Return the answer to a token.
@@ -68,6 +72,7 @@ class SaslSettings(msgspec.Struct, frozen=True, kw_only=True):
         find: Looks up a user of SCRAM.
         decoys: Stand for unknown users of SCRAM.
         random_bytes: Draws nonces.
+        token_login: Begins a login by OAUTHBEARER; None where it is not enabled.
         session_s: How long a login holds (`connections.max.reauth.ms`); 0 for ever.
         failure_delay_s: Before the answer to a failed login.
         max_receive_bytes: Largest request before the login.
@@ -78,6 +83,7 @@ class SaslSettings(msgspec.Struct, frozen=True, kw_only=True):
     find: Find
     decoys: Decoys
     random_bytes: Callable[[int], bytes]
+    token_login: Callable[[], Exchange] | None = None
     session_s: float = 0.0
     failure_delay_s: float = 0.1
     max_receive_bytes: int = 524_288
@@ -86,6 +92,8 @@ class SaslSettings(msgspec.Struct, frozen=True, kw_only=True):
         """Return a new login."""
         if mechanism == PLAIN:
             return PlainServer(self.passwords)
+        if mechanism == OAUTHBEARER and self.token_login is not None:
+            return self.token_login()
         return ScramServer(MECHANISMS[mechanism], self.find, self.decoys, self.random_bytes)
 
 
@@ -191,15 +199,17 @@ class Authentication:
             raise AuthenticationError(f"more than {TOKENS_MAX} tokens")
         answer = self._exchange.answer(token)
         if self._exchange.user:
-            self._open(self._exchange.user, now_s)
+            self._open(self._exchange.user, self._exchange.lifetime_s, now_s)
         return answer
 
     @property
     def lifetime_ms(self) -> int:
         """How long the session lasts from its login on; 0 for ever or if there is none."""
-        return int(self.settings.session_s * 1000) if self.state is State.OPEN else 0
+        if self.state is not State.OPEN or self._until_s == float("inf"):
+            return 0
+        return int((self._until_s - self._since_s) * 1000)
 
-    def _open(self, user: str, now_s: float) -> None:
+    def _open(self, user: str, lifetime_s: float, now_s: float) -> None:
         is_first = not self.user
         if self.user not in ("", user):
             raise AuthenticationError(f"{self.user} logs in again as {user}")
@@ -208,8 +218,7 @@ class Authentication:
         self.state = State.OPEN
         self._exchange = None
         self._since_s = now_s
-        if self.settings.session_s:
-            self._until_s = now_s + self.settings.session_s
+        self._until_s = now_s + min(lifetime_s, self.settings.session_s or float("inf"))
         if is_first:
             self._opened()
 

@@ -59,6 +59,7 @@ class Listener:
         self._server: asyncio.Server | None = None
         self._connections: dict[Connection, None] = {}
         """In the order in which they came."""
+        """Closed, since the credential of their user has changed."""
         self._held: set[Connection] = set()
         """Those that came too fast, and are closed soon."""
         self._idle = asyncio.Event()
@@ -179,6 +180,7 @@ class Listener:
                     "the credential of a connected user has changed",
                     extra={"peer": connection.session.peer, "listener": self.name},
                 )
+                self.counts.ended_sessions += 1
                 connection.close()
 
     def _hold(self, connection: Connection, held_s: float) -> bool:

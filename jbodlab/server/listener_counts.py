@@ -41,12 +41,14 @@ class ListenerCounts:
         logins: How many of each kind.
         rejected: Connections that were turned away, by the reason.
         told: Failed logins that the log has told of.
+        ended_sessions: Connections that were closed since the credential of their user changed.
     """
 
     def __init__(self) -> None:
         self.logins: Counter[LoginKind] = Counter()
         self.rejected: Counter[str] = Counter()
         self.told = ToldLately()
+        self.ended_sessions = 0
 
 
 class Counted(Protocol):
@@ -111,4 +113,10 @@ def listener_metrics(listeners: Sequence[Counted]) -> Iterator[Metric]:
             for each in listeners
             for reason in (LIMIT, RATE, NOT_IN_TIME, TOO_MANY_LOGINS)
         ],
+    )
+    yield Metric(
+        "jbodlab_ended_sessions_total",
+        "counter",
+        "connections of a listener that were closed since the credential of their user changed",
+        [("", {"listener": each.name}, each.counts.ended_sessions) for each in listeners],
     )

@@ -16,9 +16,11 @@ from typing import Any, Self
 
 from msgspec.structs import replace
 
+from fault_injection import kinds, operations
+from fault_injection.closed_cluster import ClosedCluster
 from fault_injection.errors import FaultError
 from fault_injection.journal import Fault as InjectedFault
-from fault_injection.mechanism import COMMAND_LINE, Advice
+from fault_injection.mechanism import COMMAND_LINE, Advice, Target
 from jbodlab.cli.lab_state import ClusterState
 from jbodlab.storage.directory.names import META_PROPERTIES_FILE
 from jbodlab.vocabulary import kafka_uuid
@@ -26,7 +28,7 @@ from lab.cluster import disks, folders, layout, processes, programs
 from lab.cluster import security as closed
 from lab.cluster.clients_view import ASK_TIMEOUT_S, ClientsView
 from lab.cluster.engine import OWN, Engine
-from lab.cluster.faults import Faults
+from lab.cluster.faults import Fault, Faults
 from lab.cluster.kafka_servers import KafkaServers
 from lab.cluster.node import Broker, Node, OwnServers, Servers, Surroundings
 from lab.cluster.ports import HeldPorts
@@ -105,7 +107,9 @@ class Cluster(ClientsView):
             controller_port=state.controller.controller_port or state.controller.port,
             brokers=lambda: self.brokers,
             advice=advice,
+            closed=self._closed,
         )
+        self._advice = advice
         self.brokers = [Broker(node, around, self.faults) for node in state.brokers]
         separate = [Node(node, around) for node in state.nodes if node.role == "controller"]
         self.nodes: dict[int, Node] = {node.id: node for node in (*separate, *self.brokers)}
@@ -151,13 +155,11 @@ class Cluster(ClientsView):
         engine.check_nodes(
             controllers=controllers, is_combined=is_combined, jvm_options=jvm_options
         )
-        if security and engine.is_kafka:
-            raise LabError("--security is for our own servers")
         if is_combined:
             controllers = brokers
-        # Each broker of Kafka's has one more, for its metrics.
+        # Each broker of Kafka's has one more, for its metrics; so has one that counts its clients.
         served = controllers + brokers
-        count = served + (brokers if engine.is_kafka else 0)
+        count = served + (brokers if engine.is_kafka or security else 0)
         if port_base is None:
             ports = HeldPorts.hold(count)
         else:
@@ -202,6 +204,42 @@ class Cluster(ClientsView):
     def broker_ids(self) -> list[int]:
         """The ids of the brokers, rising."""
         return [broker.id for broker in self.brokers]
+
+    def target(self) -> Target:
+        """Return the whole cluster as the target of a fault.
+
+        Raises:
+            LabError: it is open, and has neither users nor rights.
+        """
+        closed_cluster = self._closed()
+        if closed_cluster is None:
+            raise LabError(f"an open cluster has no users and no rights: {self._advice.closed}")
+        return operations.cluster_target(closed_cluster, self.user.uid, self.user.gid)
+
+    def fails(self, kind: str, **parameters: Any) -> Fault:
+        """Take something from users of the cluster; otherwise as `LogDir.fails`."""
+        return self.faults.inject(kinds.spec(kind, parameters), self.target())
+
+    def _closed(self) -> ClosedCluster | None:
+        if not self._state.security:
+            return None
+        return ClosedCluster(
+            security=self._state.security,
+            root=self.root,
+            brokers=tuple(
+                broker.closed(counts=not self.engine.is_kafka) for broker in self.brokers
+            ),
+            is_kafka=self.engine.is_kafka,
+        )
+
+    @property
+    def application_config(self) -> dict[str, str]:
+        """What librdkafka needs to reach it as an application, who may do less than the lab."""
+        files = closed.client_files(self._state)
+        return {
+            "bootstrap.servers": self.bootstrap,
+            **closed.librdkafka(files["java"] if files else ""),
+        }
 
     def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return the environment of what belongs to this cluster."""
@@ -296,9 +334,12 @@ class Cluster(ClientsView):
     def _format(self, node: Node) -> None:
         wanted = list(dict.fromkeys([*node.configured_dirs, node.metadata_dir]))
         empty = [path for path in wanted if not (path / META_PROPERTIES_FILE).exists()]
-        users = closed.credentials(self._state) if self._state.security else []
-        self._servers.format(node.state, self.id, empty, users)
+        security = closed.records(self._state) if self._state.security else []
+        self._servers.format(node.state, self.id, empty, security)
         for path in empty:
+            if security:
+                # The metadata log has the keys of users in it, and data is for who has a right.
+                path.chmod(0o700)
             self.own(path)
 
     def own(self, path: Path) -> None:

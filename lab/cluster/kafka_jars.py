@@ -35,6 +35,7 @@ CACHE = _cache()
 FETCH_DEADLINE_S = 600
 INSTALLED_BY = {
     "java": "Apache Kafka needs Java 17, such as Debian's openjdk-17-jre-headless",
+    "javac": "Java programs are compiled once by a JDK, such as Debian's openjdk-17-jdk-headless",
     "mvn": "Maven fetches the jars once (Debian's maven); or name a folder with them, kafka:FOLDER",
 }
 DEPENDENCY = (
@@ -108,7 +109,8 @@ def once(cache: Path, name: str, make: Callable[[Path], None]) -> Path:
 def require(program: str) -> None:
     """Raise NoKafkaError where a program is not installed."""
     if shutil.which(program) is None:
-        raise NoKafkaError(f"{program} is not installed: {INSTALLED_BY[program]}")
+        by = f": {INSTALLED_BY[program]}" if program in INSTALLED_BY else ""
+        raise NoKafkaError(f"{program} is not installed{by}")
 
 
 def run(failure: str, *command: str, deadline_s: float) -> None:

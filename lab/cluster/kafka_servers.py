@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
+import time
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +21,7 @@ from lab.cluster.processes import ServerUser
 from lab.errors import LabError
 
 if TYPE_CHECKING:
-    from jbodlab.metadata.records.security_records import UserScramCredentialRecord
+    from jbodlab.metadata.records.schema import Record
 
 LOGGER = "org.slf4j:slf4j-simple:{}"
 LOGGER_VERSION = "1.7.36"
@@ -120,9 +121,13 @@ class KafkaServers:
         node: NodeState,
         cluster_id: str,
         directories: Sequence[Path],
-        credentials: Sequence[UserScramCredentialRecord] = (),
+        security: Sequence[Record] = (),
     ) -> None:
-        """Format the directories of a node that are not formatted yet, with Kafka's own tool."""
+        """Format the directories of a node that are not formatted yet, with Kafka's own tool.
+
+        That tool knows no access control entries, and takes passwords on its command line, where
+        others see them: what the metadata log begins with besides is added to its file.
+        """
         del directories  # It finds them by itself.
         arguments = ["format", "--ignore-formatted", "-t", cluster_id, "-c", node.properties_file]
         arguments += self._voters(node, cluster_id)
@@ -139,6 +144,24 @@ class KafkaServers:
         if node.node_id == self._controllers[0].node_id:
             class_archive.write(self.jars, format_with)
         format_with(class_archive.options(self.jars))
+        if security:
+            self._add(node, security)
+
+    def _add(self, node: NodeState, security: Sequence[Record]) -> None:
+        """Add records to those with which a node would begin the metadata log."""
+        from jbodlab.metadata.log import snapshots
+        from jbodlab.metadata.records.config_records import FeatureLevelRecord
+        from jbodlab.metadata.records.metadata_version import FEATURE_NAME, versioned
+
+        file = Path(node.metadata_log_dir) / "bootstrap.checkpoint"
+        found = snapshots.read_bootstrap(file)
+        levels = {
+            each.name: each.feature_level
+            for each, _ in found
+            if isinstance(each, FeatureLevelRecord)
+        }
+        found += [versioned(each, levels[FEATURE_NAME]) for each in security]
+        snapshots.write_bootstrap(file, found, created_ms=time.time_ns() // 1_000_000)
 
     def check(self, user: ServerUser, root: Path, variables: dict[str, str]) -> None:
         """Try, as the servers' user, that Java runs and that the jars can be read.

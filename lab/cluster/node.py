@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec.structs import replace
 
 from fault_injection import kinds, operations
+from fault_injection.closed_cluster import ClosedBroker, ClosedCluster
 from fault_injection.mechanism import Advice, Peer, Target, TargetBroker
 from fault_injection.preload import Control
 from fault_injection.targets import PRELOADED
@@ -28,7 +29,7 @@ from lab.cluster.waiting import wait_for
 from lab.errors import LabError
 
 if TYPE_CHECKING:
-    from jbodlab.metadata.records.security_records import UserScramCredentialRecord
+    from jbodlab.metadata.records.schema import Record
 
 STOP_DEADLINE_S = 30.0
 KILL_DEADLINE_S = 10.0
@@ -46,9 +47,9 @@ class Servers(Protocol):
         node: NodeState,
         cluster_id: str,
         directories: Sequence[Path],
-        credentials: Sequence[UserScramCredentialRecord] = (),
+        security: Sequence[Record] = (),
     ) -> None:
-        """Format directories of a node; users have these credentials from the first start on.
+        """Format directories of a node, with users and their rights from the first start on.
 
         Raises:
             LabError: that failed.
@@ -81,7 +82,7 @@ class OwnServers:
         node: NodeState,
         cluster_id: str,
         directories: Sequence[Path],
-        credentials: Sequence[UserScramCredentialRecord] = (),
+        security: Sequence[Record] = (),
     ) -> None:
         """Format directories, each without `meta.properties`."""
         from jbodlab.metadata.log.formatting import format_directories
@@ -93,7 +94,7 @@ class OwnServers:
                 cluster_id=cluster_id,
                 node_id=node.node_id,
                 level=LATEST,
-                credentials=credentials,
+                security=security,
             )
         except FormatError as error:
             raise LabError(f"{node.role} {node.node_id} could not be formatted: {error}") from error
@@ -122,6 +123,7 @@ class Surroundings:
         controller_port: Where the controller listens.
         brokers: All brokers.
         advice: What to do where a fault cannot be made.
+        closed: Returns the cluster as faults know it that need one that is closed; None for others.
     """
 
     user: ServerUser
@@ -134,6 +136,7 @@ class Surroundings:
     controller_port: int
     brokers: Callable[[], Sequence[Broker]]
     advice: Advice
+    closed: Callable[[], ClosedCluster | None]
 
 
 class Node:
@@ -352,11 +355,27 @@ class Broker(Node):
 
     def target(self) -> Target:
         """Return it as the target of a fault."""
-        user = self._around.user
-        return operations.broker_target(self.target_broker(), user.uid, user.gid)
+        around = self._around
+        return operations.broker_target(
+            self.target_broker(), around.user.uid, around.user.gid, around.closed()
+        )
+
+    def closed(self, *, counts: bool) -> ClosedBroker:
+        """Return it as faults of a closed cluster know it.
+
+        Args:
+            counts: Whether its metrics tell whom it refuses.
+        """
+        return ClosedBroker(
+            name=f"broker-{self.id}",
+            host=self.state.host,
+            port=self.port,
+            metrics_port=self.state.metrics_port if counts else 0,
+            pid=self.pid if self.is_running else 0,
+        )
 
     def fails(self, kind: str = "kill", **parameters: Any) -> Fault:
-        """Break the process or its connections; otherwise as `LogDir.fails`."""
+        """Break the process, connections or certificate; otherwise as `LogDir.fails`."""
         words = {key.removesuffix("_"): value for key, value in parameters.items()}
         return self._faults.inject(kinds.spec(kind, words), self.target())
 

@@ -3,48 +3,53 @@
 ROOT/security/                  of whoever runs the lab, for nobody else
     ca.pem  ca.key              the authority of this one cluster
     users.json                  passwords, by user
-    admin.properties            how the lab's own clients, and `--cluster`, reach it
-    alice.properties            a client's file in Java's words ...
+    alice.properties            a user's file in Java's words ...
     alice.librdkafka.properties, alice.kafka-python.json, alice.franz-go.json    ... and in others'
-    alice.pem  alice.key        of a client with a certificate
+    alice.pem  alice.key        of a user with a certificate
+    admin.properties ...        by which the lab's own clients, and `--cluster`, reach it
 ROOT/keys/                      of the servers
     broker-1.pem, controller.pem, ca.pem
 
 Brokers and controller show each other certificates in every case. `ssl` lets clients in without
 one, `mtls` with one only; by `sasl_ssl` they log in by SCRAM-SHA-512, and so do brokers among
-themselves.
+themselves. What users may do is in `rights`.
 """
 
 from __future__ import annotations
 
 import datetime
-import ipaddress
 import json
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fault_injection.closed_cluster import HOSTS
 from jbodlab.cli.lab_state import ClusterState, NodeState
 from jbodlab.vocabulary import properties
+from lab.cluster import rights
+from lab.cluster.engine import Engine
 from lab.cluster.processes import ServerUser
 from lab.errors import LabError
 
 if TYPE_CHECKING:
-    from jbodlab.metadata.records.security_records import UserScramCredentialRecord
+    from jbodlab.metadata.records.schema import Record
     from jbodlab.peers.client_properties import ClientProperties
     from jbodlab.peers.client_security import ClientSecurity
+    from jbodlab.security.authority import Authority
 
 VALID = datetime.timedelta(days=30)
-HOSTS = ("localhost", "127.0.0.1", "::1")
 MECHANISM = "SCRAM-SHA-512"
 ITERATIONS = 4096
 SALT_BYTES = PASSWORD_BYTES = 24
-ADMIN, ALICE = "admin", "alice"
+RELOAD_MS = "500"
+"""Servers find a new certificate within two looks."""
 LISTENER = "CLIENT"
+NAMES = "RULE:^CN=([A-Za-z0-9-]+)$/$1/,DEFAULT"
+"""Who has a certificate has the same name as who logs in."""
 JAAS = (
     "org.apache.kafka.common.security.scram.ScramLoginModule required "
     'username="{user}" password="{password}";'
@@ -78,7 +83,8 @@ def make(state: ClusterState, user: ServerUser) -> None:
         LabError: the library for certificates is missing.
     """
     security = Security(state.security)
-    authority = _Authority()
+    now = datetime.datetime.now(datetime.UTC)
+    authority = _authority(now)
     own, keys = folder(state), Path(state.root) / "keys"
     for each in (own, keys):
         each.mkdir(mode=0o700)
@@ -86,19 +92,20 @@ def make(state: ClusterState, user: ServerUser) -> None:
     _write(own / "ca.key", authority.key_pem)
     for node in state.nodes:
         name = _name(node)
-        key, chain = authority.issue(name, HOSTS)
+        key, chain = authority.issue(name, HOSTS, now, now + VALID)
         _write(keys / f"{name}.pem", key + chain)
     if user.is_other:
         for path in (keys, *keys.iterdir()):
             os.chown(path, user.uid, user.gid)
     brokers = [_name(node) for node in state.brokers]
-    users = [ADMIN, ALICE, *brokers] if security is Security.SASL_SSL else []
+    users = [*rights.USERS, *brokers] if security is Security.SASL_SSL else []
     passwords = {name: secrets.token_urlsafe(PASSWORD_BYTES) for name in users}
     _write(own / "users.json", json.dumps(passwords))
-    for name in (ADMIN, ALICE):
-        key, chain = authority.issue(name, ())
-        _write(own / f"{name}.key", key)
-        _write(own / f"{name}.pem", key + chain)
+    for name in rights.USERS:
+        if _has_key(security, name):
+            key, chain = authority.issue(name, (), now, now + VALID)
+            _write(own / f"{name}.key", key)
+            _write(own / f"{name}.pem", key + chain)
         for path, text in _files(state, security, name, passwords.get(name, "")).items():
             _write(path, text)
 
@@ -114,7 +121,18 @@ def settings(state: ClusterState, node: NodeState) -> dict[str, str]:
         "ssl.keystore.location": str(keys / f"{name}.pem"),
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": str(keys / "ca.pem"),
+        "ssl.principal.mapping.rules": NAMES,
+        **rights.settings(map(_name, state.nodes)),
     }
+    if Engine.parse(state.engine).is_kafka:
+        found["listener.name.controller.ssl.client.auth"] = "required"
+    else:
+        found |= {
+            "jbodlab.broker.principal": "User:broker-{id}",
+            "jbodlab.ssl.reload.interval.ms": RELOAD_MS,
+        }
+        if node.metrics_port:
+            found["jbodlab.metrics.port"] = str(node.metrics_port)
     if node.role != "broker":
         return found
     prefix = f"listener.name.{LISTENER.lower()}."
@@ -135,47 +153,48 @@ def settings(state: ClusterState, node: NodeState) -> dict[str, str]:
     return found
 
 
-def credentials(state: ClusterState) -> list[UserScramCredentialRecord]:
-    """Return the users that a cluster has from its first start on."""
+def records(state: ClusterState) -> list[Record]:
+    """Return the users, and what they may do, that a cluster has from its first start on."""
     from jbodlab.metadata.records.scram import credential_record
     from jbodlab.security.scram import MECHANISMS, salted_password
 
     mechanism = MECHANISMS[MECHANISM]
-    records = []
+    known = Security(state.security) is not Security.SSL
+    found: list[Record] = [*rights.entries(applications_are_known=known)]
     for name, password in _passwords(state).items():
         salt = secrets.token_bytes(SALT_BYTES)
         salted = salted_password(mechanism, password, salt, ITERATIONS)
-        records.append(credential_record(name, mechanism, salted, salt, ITERATIONS))
-    return records
+        found.append(credential_record(name, mechanism, salted, salt, ITERATIONS))
+    return found
 
 
-def client_files(state: ClusterState) -> dict[str, str]:
-    """Return the files for clients, by the client; empty where a cluster is open."""
+def client_files(state: ClusterState, user: str = rights.ALICE) -> dict[str, str]:
+    """Return the files of a user, by the client; empty where a cluster is open."""
     if not state.security:
         return {}
-    return {client: str(folder(state) / f"{ALICE}{end}") for client, end in ENDS.items()}
+    return {client: str(folder(state) / f"{user}{end}") for client, end in ENDS.items()}
 
 
-def client_config(state: ClusterState, client: str) -> dict[str, Any]:
-    """Return the settings of a client's file, or of an open cluster.
+def client_config(state: ClusterState, client: str, user: str = rights.ALICE) -> dict[str, Any]:
+    """Return the settings of a user's file, or of an open cluster.
 
     Args:
         state: The cluster.
         client: `java`, `librdkafka`, `kafka_python` or `franz_go`.
+        user: One of `rights.USERS`; the same for all in an open cluster.
 
     Raises:
-        ValueError: there is no such client.
+        ValueError: there is no such client, or no such user.
     """
-    if client not in ENDS:
-        raise ValueError(f"expected a client of {', '.join(ENDS)}, got {client!r}")
+    for noun, name, known in (("client", client, ENDS), ("user", user, rights.USERS)):
+        if name not in known:
+            raise ValueError(f"expected a {noun} of {', '.join(known)}, got {name!r}")
     if not state.security:
         key = {"kafka_python": "bootstrap_servers", "franz_go": "seed_brokers"}.get(client)
         addresses = state.bootstrap.split(",")
         return {key: addresses} if key else {"bootstrap.servers": state.bootstrap}
-    text = Path(client_files(state)[client]).read_text("utf-8")
-    found: dict[str, Any] = (
-        json.loads(text) if ENDS[client].endswith(".json") else dict(properties.parse(text))
-    )
+    text = Path(client_files(state, user)[client]).read_text("utf-8")
+    found: dict[str, Any] = READERS[client](text)
     return found
 
 
@@ -184,6 +203,14 @@ ENDS = {
     "librdkafka": ".librdkafka.properties",
     "kafka_python": ".kafka-python.json",
     "franz_go": ".franz-go.json",
+}
+
+
+READERS: Mapping[str, Callable[[str], Any]] = {
+    "java": properties.parse,
+    "librdkafka": lambda text: dict(line.split("=", 1) for line in text.splitlines()),
+    "kafka_python": json.loads,
+    "franz_go": json.loads,
 }
 
 
@@ -214,6 +241,13 @@ def _name(node: NodeState) -> str:
     return f"broker-{node.node_id}" if node.role == "broker" else "controller"
 
 
+def _has_key(security: Security, user: str) -> bool:
+    """Return whether a user shows a certificate; applications do not have to for `ssl`."""
+    if security is Security.SSL:
+        return user != rights.ALICE
+    return security is Security.MTLS
+
+
 def _passwords(state: ClusterState) -> Mapping[str, str]:
     found: dict[str, str] = json.loads((folder(state) / "users.json").read_text())
     return found
@@ -222,7 +256,7 @@ def _passwords(state: ClusterState) -> Mapping[str, str]:
 def _files(state: ClusterState, security: Security, user: str, password: str) -> Mapping[Path, str]:
     """Return the texts of a user's files."""
     own = folder(state)
-    logs_in, has_key = security is Security.SASL_SSL, security is Security.MTLS
+    logs_in, has_key = security is Security.SASL_SSL, _has_key(security, user)
     java = {
         "bootstrap.servers": state.bootstrap,
         "security.protocol": PROTOCOLS[security],
@@ -272,7 +306,8 @@ def _files(state: ClusterState, security: Security, user: str, password: str) ->
         go["tls"] |= {"cert_file": str(own / f"{user}.pem"), "key_file": str(own / f"{user}.key")}
     texts = {
         "java": properties.render(java),
-        "librdkafka": properties.render(rdkafka),
+        # As kcat and others read it: nothing is escaped.
+        "librdkafka": "".join(f"{key}={value}\n" for key, value in rdkafka.items()),
         "kafka_python": json.dumps(python, indent=1),
         "franz_go": json.dumps(go, indent=1),
     }
@@ -285,93 +320,11 @@ def _write(path: Path, text: str) -> None:
         file.write(text)
 
 
-class _Authority:
-    """Signs the certificates of one cluster."""
-
-    def __init__(self) -> None:
-        try:
-            from cryptography import x509
-            from cryptography.hazmat.primitives import hashes, serialization
-            from cryptography.hazmat.primitives.asymmetric import ec
-        except ImportError:
-            raise LabError(
-                "--security takes the library cryptography: pip install 'jbodlab[pkcs12]'"
-            ) from None
-        self._x509, self._hashes, self._serialization, self._ec = x509, hashes, serialization, ec
-        self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = self._named("jbodlab CA")
-        self._certificate = self._signed(self._name, self._key.public_key(), is_ca=True)
-        self.pem = self._chain(self._certificate)
-        self.key_pem = self._key_text(self._key)
-
-    def issue(self, name: str, hosts: tuple[str, ...]) -> tuple[str, str]:
-        """Return a new private key and its certificate."""
-        x509 = self._x509
-        key = self._ec.generate_private_key(self._ec.SECP256R1())
-        names = [
-            x509.DNSName(host)
-            if host == "localhost"
-            else x509.IPAddress(ipaddress.ip_address(host))
-            for host in hosts
-        ]
-        certificate = self._signed(self._named(name), key.public_key(), names=names)
-        return self._key_text(key), self._chain(certificate)
-
-    def _named(self, name: str) -> Any:
-        x509 = self._x509
-        return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
-
-    def _chain(self, certificate: Any) -> str:
-        pem: bytes = certificate.public_bytes(self._serialization.Encoding.PEM)
-        return pem.decode()
-
-    def _key_text(self, key: Any) -> str:
-        serialization = self._serialization
-        pem: bytes = key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-        return pem.decode()
-
-    def _signed(self, name: Any, public: Any, *, names: Any = (), is_ca: bool = False) -> Any:
-        x509 = self._x509
-        now = datetime.datetime.now(datetime.UTC)
-        # Clients that verify strictly ask for each of these extensions.
-        builder = (
-            x509.CertificateBuilder()
-            .subject_name(name)
-            .issuer_name(self._name)
-            .public_key(public)
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - datetime.timedelta(hours=1))
-            .not_valid_after(now + VALID)
-            .add_extension(x509.BasicConstraints(ca=is_ca, path_length=None), critical=True)
-            .add_extension(
-                x509.KeyUsage(
-                    digital_signature=True,
-                    content_commitment=False,
-                    key_encipherment=False,
-                    data_encipherment=False,
-                    key_agreement=False,
-                    key_cert_sign=is_ca,
-                    crl_sign=is_ca,
-                    encipher_only=False,
-                    decipher_only=False,
-                ),
-                critical=True,
-            )
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
-            .add_extension(
-                x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()),
-                critical=False,
-            )
-        )
-        if names:
-            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-        if not is_ca:
-            purposes = x509.ExtendedKeyUsageOID
-            builder = builder.add_extension(
-                x509.ExtendedKeyUsage([purposes.SERVER_AUTH, purposes.CLIENT_AUTH]), critical=False
-            )
-        return builder.sign(self._key, self._hashes.SHA256())
+def _authority(now: datetime.datetime) -> Authority:
+    try:
+        from jbodlab.security.authority import Authority
+    except ImportError:
+        raise LabError(
+            "--security takes the library cryptography: pip install 'jbodlab[pkcs12]'"
+        ) from None
+    return Authority.new("jbodlab CA", now, now + VALID)

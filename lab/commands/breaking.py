@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from argparse import Namespace
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -32,6 +33,9 @@ from lab.errors import LabError
 from lab.interrupts import Interrupts
 from lab.rehearsal.detecting import Detecting
 from lab.state_files import StateFiles
+
+CLIENTS_S = 3.0
+"""Clients that have lost something try again within that time."""
 
 
 @contextlib.contextmanager
@@ -101,6 +105,12 @@ def described(
 ) -> tuple[FaultSpec, Target]:
     """Return the fault of a kind that words describe, and its target; raises as `wanted`."""
     told = dict(words)
+    if kinds.kind_named(kind).scope is kinds.Scope.CLUSTER:
+        if word != clusters.WHOLE:
+            raise LabError(
+                f"{kind} is a fault of the whole cluster: name {clusters.WHOLE}, not {word}"
+            )
+        return kinds.spec(kind, told), cluster.target()
     broker, directory = clusters.target(cluster, word)
     other = told.get("with")
     if isinstance(other, str) and (other.isdecimal() or other.startswith("broker-")):
@@ -121,6 +131,8 @@ def _other_path(cluster: Cluster, broker: Broker, word: str) -> Path:
 
 def _inject(options: Namespace, output: Output, cluster: Cluster, interrupts: Interrupts) -> int:
     spec, target = wanted(options, cluster, options.target)
+    if kinds.KINDS[spec.kind].hits_clients:
+        return _inject_for_clients(options, output, cluster, interrupts, spec, target)
     with Detecting(cluster, target) as detecting:
         with interrupts.deferred():
             fault = cluster.faults.inject(spec, target)
@@ -133,6 +145,28 @@ def _inject(options: Namespace, output: Output, cluster: Cluster, interrupts: In
             broken = fault.broken
             data["broken"] = asdict(broken)
             text += f"\nbroken so far: {broken}"
+    output.result(data, text)
+    return 0
+
+
+def _inject_for_clients(
+    options: Namespace,
+    output: Output,
+    cluster: Cluster,
+    interrupts: Interrupts,
+    spec: FaultSpec,
+    target: Target,
+) -> int:
+    """Inject a fault that no server notices, and tell what becomes of clients."""
+    with interrupts.deferred():
+        fault = cluster.faults.inject(spec, target)
+    text = _injected_line(fault, options.target, spec)
+    data: dict[str, Any] = {**_described(fault), "length_s": spec.length_s, "noticed": None}
+    if not options.no_wait:
+        time.sleep(CLIENTS_S)
+        broken = fault.broken
+        data["broken"] = asdict(broken)
+        text += f"\nclients after {CLIENTS_S:g} s: {broken}"
     output.result(data, text)
     return 0
 
@@ -175,8 +209,11 @@ def _spec(options: Namespace) -> FaultSpec:
 
 
 def _target_at_path(options: Namespace, files: StateFiles) -> Target:
-    if kinds.kind_named(options.kind).scope is kinds.Scope.BROKER:
+    scope = kinds.kind_named(options.kind).scope
+    if scope is kinds.Scope.BROKER:
         raise LabError(f"{options.kind} breaks a broker: name it, such as broker-1, not --path")
+    if scope is kinds.Scope.CLUSTER:
+        raise LabError(f"{options.kind} is a fault of a cluster: name {clusters.WHOLE}, not --path")
     user = targets.patient_with(files.directory, options.path)
     return operations.directory_target(options.path, options.user, user)
 

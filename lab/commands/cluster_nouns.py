@@ -7,6 +7,7 @@ from jbodlab.cli.parser import Parser
 from lab.commands.declaring import (
     add_engine,
     add_nodes,
+    add_security,
     carried_out_by,
     count,
     mebibytes,
@@ -47,11 +48,7 @@ def _add_up(parser: Parser) -> None:
     )
     add_disks(parser)
     add_engine(parser)
-    parser.add_argument(
-        "--security",
-        choices=("ssl", "mtls", "sasl_ssl"),
-        help="encrypt: clients need nothing else, a certificate, or a user and password",
-    )
+    add_security(parser)
     parser.add_argument(
         "--port-base",
         type=port,
@@ -112,6 +109,7 @@ UP = Command(
         "up --brokers 5 --disks 2 --cluster five",
         "up --kind folder --port-base 19092",
         "up --engine kafka:4.3.1 --controllers 3",
+        "up --security sasl_ssl",
     ),
 )
 DOWN = Command(

@@ -22,6 +22,8 @@ from lab.errors import LabError
 from lab.interrupts import Interrupts
 from lab.state_files import StateFiles
 
+WHOLE = "cluster"
+"""The word for a cluster as a whole."""
 _TARGET = re.compile(r"(?:broker-)?(\d+)(?:/(?:dir-)?(\d+))?")
 
 

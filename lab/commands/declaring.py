@@ -98,6 +98,17 @@ def add_engine(parser: Parser) -> None:
     )
 
 
+def add_security(parser: Parser) -> None:
+    """Add how clients reach a cluster."""
+    parser.add_argument(
+        "--security",
+        choices=("ssl", "mtls", "sasl_ssl"),
+        metavar="SECURITY",
+        help="close the cluster: ssl (clients only encrypt), mtls (they show certificates), or "
+        "sasl_ssl (they log in)",
+    )
+
+
 def add_against(parser: Parser) -> None:
     """Add the engines that are compared with that of `add_engine`."""
     parser.add_argument(

@@ -7,7 +7,13 @@ from pathlib import Path
 from jbodlab.cli.command import About, Command
 from jbodlab.cli.parser import Parser
 from lab.commands.cluster_nouns import add_disks
-from lab.commands.declaring import add_against, add_engine, carried_out_by, number
+from lab.commands.declaring import (
+    add_against,
+    add_engine,
+    add_security,
+    carried_out_by,
+    number,
+)
 from lab.errors import WRONG_USE
 
 REPEATS_MAX = 1000
@@ -24,7 +30,10 @@ def add_target(parser: Parser) -> None:
         help="such as eio, full, slow, kill; `jbodlab faults kinds` lists all",
     )
     parser.add_argument(
-        "target", nargs="?", metavar="TARGET", help="broker-1/2 (its directory 2), or broker-1"
+        "target",
+        nargs="?",
+        metavar="TARGET",
+        help="broker-1/2 (its directory 2), broker-1, or cluster",
     )
     parser.add_argument(
         "--path", metavar="DIR", help="break this log directory, whichever server uses it"
@@ -70,7 +79,9 @@ def _add_run(parser: Parser) -> None:
         "In COMMAND, {bootstrap} is replaced by the addresses of the brokers.\n"
         "Exit code: that of COMMAND; 64 a wrong call; 70 messages were lost or duplicated;\n"
         "75 nobody knows, since messages could not be read or nothing was broken.\n"
-        "With --engine, or $JBODLAB_ENGINE while no cluster is up, it starts one and ends it."
+        "With --engine or --security, or $JBODLAB_ENGINE while no cluster is up, it starts one\n"
+        "and ends it. On a closed cluster JBODLAB_CLIENT_FILE_JAVA, _LIBRDKAFKA, _KAFKA_PYTHON\n"
+        "and _FRANZ_GO name files by which clients reach it."
     )
     parser.add_argument("--fail", metavar="TARGET", required=True, help="such as broker-1/2")
     parser.add_argument(
@@ -82,6 +93,7 @@ def _add_run(parser: Parser) -> None:
     )
     parser.add_argument("--after", default="3s", metavar="TIME", help="when (default: 3s)")
     add_engine(parser)
+    add_security(parser)
     add_parameters(parser)
 
 
@@ -93,6 +105,7 @@ def _add_demo(parser: Parser) -> None:
     parser.add_argument("--no-spark", action="store_true", help="do not replay the log with Spark")
     add_disks(parser)
     add_engine(parser)
+    add_security(parser)
     add_against(parser)
 
 
@@ -110,6 +123,7 @@ def _add_rehearse(parser: Parser) -> None:
         "--repeat", type=number(REPEATS_MAX), default=1, metavar="N", help="run it N times"
     )
     add_engine(parser)
+    add_security(parser)
     add_against(parser)
     parser.add_argument(
         "--compare", nargs=2, type=Path, metavar=("A", "B"), help="compare two result.json"
@@ -187,6 +201,7 @@ RUN = Command(
         "run --fail broker-1/2 -- ./my-app --bootstrap {bootstrap}",
         "run --fail broker-2 --kind kill --after 10s -- pytest tests/",
         "run --engine kafka:3.9.1 --fail broker-1/2 -- ./my-app --bootstrap {bootstrap}",
+        "run --security sasl_ssl --fail broker-1/2 -- ./my-app",
     ),
 )
 DEMO = Command(
@@ -198,6 +213,7 @@ DEMO = Command(
         "demo",
         "demo --keep --results /tmp/demo",
         "demo --engine kafka:4.3.1 --no-spark",
+        "demo --security sasl_ssl",
         "demo --against kafka:3.9.1 --against kafka:4.3.1 --no-spark",
     ),
 )

@@ -1,8 +1,9 @@
 """`jbodlab run --fail broker-1/2 -- COMMAND`: what a broken disk does to somebody's program.
 
 The run is a plan of the rehearsals: the program finds the cluster by `{bootstrap}` in its words and
-by `JBODLAB_BOOTSTRAP`, a producer and two consumers of ours measure the cluster beside it, and the
-measured time ends with the program. Then the fault is reverted, and every message is read back.
+by `JBODLAB_BOOTSTRAP`, and a closed one by the files that `JBODLAB_CLIENT_FILE_JAVA` and its like
+name. A producer and two consumers of ours measure the cluster beside it, and the measured time ends
+with the program. Then the fault is reverted, and every message is read back.
 
 Exit codes: the program's own; 64 for a wrong call; 70 where the cluster lost or duplicated
 messages; 75 where nobody knows, since a message could not be read or nothing was broken.
@@ -141,12 +142,15 @@ def _plan(options: Namespace, cluster: Cluster) -> Plan:
     except (FaultError, LabError, ValueError) as error:
         raise WrongCallError(str(error)) from error
     words = {key: getattr(options, f"word_{key}") for key in kinds.PARAMETERS}
-    broker, directory = clusters.target(cluster, options.fail)
-    number = 0 if directory is None else broker.log_dirs.index(directory) + 1
-    other = None
-    if spec.other is not None:
-        del words["with"]
-        other = targets.Directory(broker.id, broker.paths.index(spec.other) + 1)
+    other, where = None, targets.parse(clusters.WHOLE)
+    if options.fail != clusters.WHOLE:
+        broker, directory = clusters.target(cluster, options.fail)
+        where = targets.Node(broker.id)
+        if directory is not None:
+            where = targets.Directory(broker.id, broker.log_dirs.index(directory) + 1)
+        if spec.other is not None:
+            del words["with"]
+            other = targets.Directory(broker.id, broker.paths.index(spec.other) + 1)
     partitions = PARTITIONS_PER_DIRECTORY * sum(len(one.log_dirs) for one in cluster.brokers)
     replicas = min(3, len(cluster.brokers))
     topic = Topic(
@@ -165,7 +169,7 @@ def _plan(options: Namespace, cluster: Cluster) -> Plan:
         name=FAULT,
         do=spec.kind,
         instant=At(seconds=after_s),
-        where=targets.Directory(broker.id, number) if number else targets.Node(broker.id),
+        where=where,
         length_s=spec.length_s,
         spec=spec,
         given={key: value for key, value in words.items() if value is not None},

@@ -33,7 +33,6 @@ def up(options: Namespace, output: Output, interrupts: Interrupts) -> int:
         kind=options.kind,
         port_base=options.port_base,
         mechanism=options.mechanism,
-        security=options.security or "",
     )
     files = StateFiles.open()
     with files.lock(name):

@@ -194,13 +194,15 @@ def _execute(
             }
         ],
     }
+    client_file = target_cluster.cluster.brokers[0].state.client_file
+    login = ("--command-config", client_file) if client_file else ()
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "reassignment.json"
         file.write_text(json.dumps(plan), "utf-8")
         done = processes.run(
             [
                 *(programs.python(), "-m", "jbodlab", "reassign", "execute", str(file), "--yes"),
-                *("--bootstrap-server", target_cluster.cluster.bootstrap),
+                *("--bootstrap-server", target_cluster.cluster.bootstrap, *login),
             ],
             user=processes.own_user(),
             environment=target_cluster.cluster.environment(),

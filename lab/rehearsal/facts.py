@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+from fault_injection.mechanism import Clients
 from jbodlab.vocabulary.ids import TopicPartition
 from lab.rehearsal.targets import Place
 
@@ -221,6 +222,33 @@ class CommandFacts:
     failure: str = ""
 
 
+class Counted(NamedTuple):
+    """What an application has counted, against what it had to.
+
+    Attributes:
+        counted: Sum of the last counts of all words.
+        missing: How often words are in the input beyond their counts.
+        excess: How often words were counted beyond what is in the input.
+    """
+
+    counted: int
+    missing: int
+    excess: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamsFacts:
+    """What an application of Kafka Streams did.
+
+    Attributes:
+        counted: After the full read; None before it, or where one of its topics could not be read.
+        exit_code: None while it runs.
+    """
+
+    counted: Counted | None = None
+    exit_code: int | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultFacts:
     """What became of one fault.
@@ -235,6 +263,7 @@ class FaultFacts:
         calls_broken: So many; None where nobody counts.
         broken: What it broke until it was healed, such as `12 calls`.
         first_broken_ns: When it broke the first one.
+        clients: What became of clients; None where the fault is not about them.
         touched: Partitions of the load with a replica in what it hit.
         led: Those that were led from there.
         growth: Bytes that came to the touched partitions while it stood, from whomever; None if
@@ -252,6 +281,7 @@ class FaultFacts:
     calls_broken: int | None = None
     broken: str = ""
     first_broken_ns: int | None = None
+    clients: Clients | None = None
     touched: tuple[TopicPartition, ...] = ()
     led: tuple[TopicPartition, ...] = ()
     growth: int | None = None
@@ -294,6 +324,7 @@ class Facts:
     writers: Mapping[str, WriterFacts] = field(default_factory=dict)
     readers: Mapping[str, ReaderFacts] = field(default_factory=dict)
     commands: Mapping[str, CommandFacts] = field(default_factory=dict)
+    streams: Mapping[str, StreamsFacts] = field(default_factory=dict)
     events: Sequence[Event] = ()
     samples: Sequence[Sample] = ()
     noise_ns: int = 0

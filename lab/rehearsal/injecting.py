@@ -20,7 +20,7 @@ from lab.rehearsal.facts import FaultFacts
 from lab.rehearsal.observer import Observer
 from lab.rehearsal.plan import Entry
 from lab.rehearsal.target_cluster import TargetCluster
-from lab.rehearsal.targets import CONTROLLER, Picture, Place
+from lab.rehearsal.targets import CLUSTER, CONTROLLER, Picture, Place
 
 MARGIN_S = 5.0
 """What ends by itself does so this much later than it is reverted here."""
@@ -177,6 +177,8 @@ class Injector:
             if not self._target_cluster.may_start:
                 raise LabError("the controller's process is not known here")
             return [ControllerFault(self._target_cluster, entry.do)]
+        if place.broker == CLUSTER:
+            return [self._target_cluster.cluster.fails(entry.do, **words)]
         broker = self._target_cluster.cluster.broker(place.broker)
         if place.directory:
             return [broker.log_dir(place.directory).fails(entry.do, **words)]
@@ -193,7 +195,7 @@ class Injector:
                 inside = (
                     partition in picture.contents.get(place, {})
                     if place.directory
-                    else place.broker in (*replicas, CONTROLLER) or place.broker == CONTROLLER
+                    else place.broker in replicas or place.broker in (CONTROLLER, CLUSTER)
                 )
                 if inside:
                     found.add(partition)
@@ -211,6 +213,9 @@ class Injector:
             self._doubt(f"{active.entry.name} could not be reverted: {error}")
             return
         self.count(active)
+        if clients := active.facts.clients:
+            name = active.entry.name
+            self._say("fault", "clients", f"clients meanwhile: {clients}", ref=name)
         self._healed(active)
 
     def _healed(self, active: Active) -> None:
@@ -226,7 +231,11 @@ class Injector:
             if isinstance(handle, ControllerFault):
                 continue
             found = handle.broken
-            active.facts = replace(active.facts, broken=str(found))
+            was = active.facts.clients
+            active.facts = replace(active.facts, broken=str(found), clients=found.clients)
+            if found.clients is not None and found.clients.refused and not (was and was.refused):
+                text = f"{active.entry.name}: the first client is refused"
+                self._say("fault", "refused", text, ref=active.entry.name)
             if found.what in ("calls", "connections"):
                 counts = True
                 calls_broken += found.count

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from jbodlab.vocabulary.expressions import Metric, Unit
@@ -21,10 +22,10 @@ from lab.rehearsal.targets import CONTROLLER, Place
 from lab.rehearsal.vocabulary import (
     ALL,
     OF_CLUSTER,
-    OF_FAULT,
     OF_TRANSACTIONS,
     TRANSACTIONS,
     WINDOW,
+    metrics_of,
 )
 
 SCHEMA = 1
@@ -88,11 +89,11 @@ def metrics(plan: Plan, measured: Measured) -> dict[str, dict[str, Any]]:
         for name, unit in load.metrics.items():
             is_windowed = isinstance(load, Writers) and name in WINDOW
             wanted[Metric(load.name, name, EXAMPLE_WINDOW if is_windowed else "")] = unit
-    if plan.transactional_ids:
+    if plan.has_transactions:
         for name, unit in OF_TRANSACTIONS.items():
             wanted[Metric(TRANSACTIONS, name)] = unit
     for entry in plan.faults:
-        for name, unit in OF_FAULT.items():
+        for name, unit in metrics_of(entry.do).items():
             wanted[Metric(entry.name, name)] = unit
     for objective in plan.objectives:
         for comparison in objective.that.comparisons:
@@ -134,6 +135,7 @@ def _fault(fault: FaultFacts, measured: Measured, at: Any) -> dict[str, Any]:
         "first_call_broken": at(fault.first_broken_ns),
         "calls_broken": fault.calls_broken,
         "broken": fault.broken,
+        "clients": None if fault.clients is None else asdict(fault.clients),
         "problem": fault.problem,
         "detected_by": sorted({notice.by for notice in detected}),
         "noticed": [
@@ -306,7 +308,7 @@ def event_lines(facts: Facts, wall_offset_ns: int) -> Iterable[dict[str, Any]]:
             "err_ns": event.err_ns,
             "source": event.source,
             "kind": event.kind,
-            "broker": None if place is None or place.broker == CONTROLLER else place.broker,
+            "broker": place.broker if place is not None and place.broker > CONTROLLER else None,
             "dir": (place.directory or None) if place else None,
             "partition": None if event.partition is None else str(event.partition),
             "ref": event.ref,

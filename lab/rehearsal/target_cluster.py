@@ -25,7 +25,7 @@ from lab.errors import LabError
 from lab.interrupts import Interrupts
 from lab.rehearsal import targets
 from lab.rehearsal.plan import Attach, AttachedBroker, ClusterNeed, Entry, Plan
-from lab.rehearsal.targets import CONTROLLER, Node, Place
+from lab.rehearsal.targets import CLUSTER, CONTROLLER, Node, Place
 from lab.state_files import StateFiles
 from lab.up_and_down import Shape, make_breakable, make_disks
 
@@ -180,6 +180,7 @@ def prepared(plan: Plan, root: Path, interrupts: Interrupts, engine: Engine) -> 
         is_combined=need.combined,
         # Beside other engines, options of the JVM are for those that have one.
         jvm_options=need.jvm_options if engine.is_kafka else "",
+        security=need.security,
     )
     try:
         cluster.make_folders(need.config)
@@ -258,6 +259,8 @@ def _any_target(entry: Entry, cluster: Cluster) -> Target | None:
     broker = cluster.brokers[0]
     if isinstance(entry.where, Node) and entry.where.number == CONTROLLER:
         return broker.target() if entry.do == "cut" else None
+    if entry.where == Node(CLUSTER):
+        return cluster.target()
     if isinstance(entry.where, Node):
         broker = cluster.broker(entry.where.number)
     is_node = entry.where is not None and targets.is_node(entry.where)

@@ -2,7 +2,7 @@
 
 ::
 
-    broker-2                          controller
+    broker-2                          controller                      cluster
     broker-2/dir-1                    all directories of broker-2
     leader-of orders/0                follower-of orders/0
     coordinator-of writers
@@ -21,10 +21,13 @@ from jbodlab.vocabulary.ids import TopicPartition
 
 CONTROLLER = 0
 """The number of a place that is the controller; brokers begin with 1."""
+CLUSTER = -1
+"""The number of a place that is the whole cluster, for what its users lose."""
 EXAMPLES = (
     "broker-2, broker-2/dir-1, controller, leader-of orders/0, coordinator-of writers, "
     "busiest directory of broker-3, all directories of broker-1"
 )
+_WORDS = {CONTROLLER: "controller", CLUSTER: "cluster"}
 _BROKER = re.compile(r"broker-(\d+)")
 _DIRECTORY = re.compile(r"broker-(\d+)/dir-(\d+)")
 _REPLICA = re.compile(r"(leader|follower)-of (\S+)/(\d+)")
@@ -35,7 +38,7 @@ _ALL = re.compile(r"all directories of broker-(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A broker, or the controller."""
+    """A broker, the controller, or the whole cluster."""
 
     number: int
 
@@ -58,9 +61,9 @@ class ReplicaOf:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorOf:
-    """Where the log is from which a transactional producer is coordinated."""
+    """Where the log is from which the transactions of a client are coordinated."""
 
-    writers: str
+    client: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +92,8 @@ class Place:
     directory: int = 0
 
     def __str__(self) -> str:
-        if self.broker == CONTROLLER:
-            return "controller"
+        if self.broker in _WORDS:
+            return _WORDS[self.broker]
         return f"broker-{self.broker}" + (f"/dir-{self.directory}" if self.directory else "")
 
 
@@ -102,7 +105,7 @@ class Picture:
         leaders: Of each partition, -1 where there is none.
         replicas: Of each partition.
         contents: Bytes of each replica, by the directory; offline directories are not in it.
-        coordinators: The partitions of the transaction log, by the names of their producers.
+        coordinators: The partitions of the transaction log, by the names of their clients.
     """
 
     leaders: Mapping[TopicPartition, int]
@@ -117,8 +120,9 @@ def parse(text: str) -> Target:
     Raises:
         ValueError: it names none.
     """
-    if text == "controller":
-        return Node(CONTROLLER)
+    for number, word in _WORDS.items():
+        if text == word:
+            return Node(number)
     if match := _BROKER.fullmatch(text):
         return Node(int(match[1]))
     if match := _DIRECTORY.fullmatch(text):
@@ -172,8 +176,8 @@ def resolve(
         case ReplicaOf(is_leader, partition):
             node = _replica(is_leader, partition, picture)
             return (_directory_of(node, partition, picture) if directories else Place(node),)
-        case CoordinatorOf(writers):
-            found = picture.coordinators.get(writers) or _none(f"{writers} has no coordinator yet")
+        case CoordinatorOf(client):
+            found = picture.coordinators.get(client) or _none(f"{client} has no coordinator yet")
             log = ReplicaOf(is_leader=True, partition=found)
             return resolve(log, picture, chance, directories=directories)
         case _:

@@ -35,12 +35,12 @@ from lab.rehearsal.plan import (
 )
 from lab.rehearsal.plan_file import OTHER
 from lab.rehearsal.targets import Target
-from lab.rehearsal.vocabulary import ALL, OF_CONTROLLER, OF_FAULT, TRANSACTIONS, Owners
+from lab.rehearsal.vocabulary import ALL, OF_CONTROLLER, TRANSACTIONS, Owners, metrics_of
 
 DISK_MECHANISMS = ("loop", "fuse")
 """What makes faults by the disks themselves, whatever rules the brokers follow."""
 WHEN_WITHIN_S = 30.0
-_CONTROLLER = targets.Node(targets.CONTROLLER)
+_CONTROLLER, _CLUSTER = targets.Node(targets.CONTROLLER), targets.Node(targets.CLUSTER)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _REPLICA = re.compile(r"([1-9]\d*)(?:/dir-([1-9]\d*))?")
@@ -55,7 +55,7 @@ class Names:
         topics: The topics that the plan makes, before the load or in its timeline.
         owners: Who has metrics, and which.
         entries: Names of the entries of the timeline.
-        transactional: Names of the transactional producers.
+        transactional: Names of who has transactions.
     """
 
     cluster: ClusterNeed | Attach
@@ -138,6 +138,8 @@ class Names:
     def target(self, item: Item, found: Target) -> None:
         """Look whether the cluster and the topics of the plan have a target."""
         broker = found.number if isinstance(found, targets.Node) else getattr(found, "broker", None)
+        if found == _CLUSTER:
+            return
         if broker == 0 and found != _CONTROLLER:
             item.wrong(f"{item.shown}: brokers are counted from 1")
         elif broker is not None and self.need and broker > self.need.brokers:
@@ -146,9 +148,9 @@ class Names:
             item.wrong(f"{item.shown}: a broker has the directories 1 to {self.disks}")
         elif isinstance(found, targets.ReplicaOf):
             self._replica(item, found)
-        elif isinstance(found, targets.CoordinatorOf) and found.writers not in self.transactional:
+        elif isinstance(found, targets.CoordinatorOf) and found.client not in self.transactional:
             there = ", ".join(self.transactional) or "none"
-            item.wrong(f"{item.shown}: no transactional producer (there are: {there})")
+            item.wrong(f"{item.shown}: no client with transactions (there are: {there})")
 
     def _replica(self, item: Item, found: targets.ReplicaOf) -> None:
         topic = self.topics.get(found.partition.topic)
@@ -197,7 +199,7 @@ class Timeline:
         elif named is item and name in entries:
             name = f"{name}-{len(entries) + 1}"
         if name:
-            self._names.add_owner(item, name, OF_FAULT if str(do.plain) in KINDS else {})
+            self._names.add_owner(item, name, metrics_of(str(do.plain)))
         entries.append(name)
 
     def _entry(self, item: Item, keys: EntryKeys, name: str) -> Entry:
@@ -265,7 +267,12 @@ class Timeline:
 
     def _check_where(self, item: Item, do: str, where: Target) -> None:
         kind, need = KINDS[do], self._names.need
-        if kind.scope is Scope.DIRECTORY and targets.is_node(where):
+        if (kind.scope is Scope.CLUSTER) != (where == _CLUSTER):
+            what = "the whole cluster" if kind.scope is Scope.CLUSTER else "a part of the cluster"
+            item.wrong(f"expected {what} for {do}, got {item.shown}")
+        elif kind.hits_clients and need is not None and not need.security:
+            item.wrong(f"{do} needs a closed cluster: security in its cluster, such as sasl_ssl")
+        elif kind.scope is Scope.DIRECTORY and targets.is_node(where):
             item.wrong(f"expected a directory for {do}, got the node {item.shown}")
         elif kind.scope is Scope.BROKER and targets.is_directory(where):
             item.wrong(f"expected a broker for {do}, got the directory {item.shown}")
@@ -321,7 +328,7 @@ class Timeline:
 
     def _check_broker(self, item: Item, found: Target) -> None:
         self._names.target(item, found)
-        if targets.is_directory(found) or found == _CONTROLLER:
+        if targets.is_directory(found) or found in (_CONTROLLER, _CLUSTER):
             item.wrong(f"expected a broker, got {item.shown}")
 
     def _check_directory(self, item: Item, found: Target) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 
+from fault_injection.kinds import KINDS
 from jbodlab.vocabulary.durations import duration_s
 from jbodlab.vocabulary.expressions import Metric, Unit
 
@@ -25,6 +26,14 @@ OF_FAULT: Mapping[str, Unit] = {
     "isr_back": Unit.DURATION,
     "calls_broken": Unit.COUNT,
 }
+OF_CLIENTS: Mapping[str, Unit] = {
+    "stayed": Unit.COUNT,
+    "closed": Unit.COUNT,
+    "handshakes_failed": Unit.COUNT,
+    "logins_failed": Unit.COUNT,
+    "requests_refused": Unit.COUNT,
+}
+"""What a fault of certificates, users or rights has besides: what became of clients."""
 OF_WRITERS: Mapping[str, Unit] = {
     "sent": Unit.COUNT,
     "acked": Unit.COUNT,
@@ -58,6 +67,12 @@ OF_COMMAND: Mapping[str, Unit] = {
     "p99": Unit.DURATION,
     "max": Unit.DURATION,
 }
+OF_STREAMS: Mapping[str, Unit] = {
+    "counted": Unit.COUNT,
+    "missing": Unit.COUNT,
+    "excess": Unit.COUNT,
+    "exit": Unit.COUNT,
+}
 ALL = "all"
 """Owner of what is about all partitions: `all.gap`."""
 OF_ALL: Mapping[str, Unit] = {"gap": Unit.DURATION}
@@ -74,7 +89,12 @@ OF_TRANSACTIONS: Mapping[str, Unit] = {
     "longest_commit": Unit.DURATION,
 }
 
-AT_THE_END = frozenset({"lost", "unread", "duplicated", "reordered", "rebalances", "torn", "stuck"})
+AT_THE_END = frozenset(
+    {
+        *("lost", "unread", "duplicated", "reordered", "rebalances", "torn", "stuck"),
+        *("counted", "missing", "excess"),
+    }
+)
 """What only a full read after the load tells; nothing that is asked meanwhile may name it."""
 
 WINDOW = frozenset({"availability", "windows"})
@@ -85,6 +105,13 @@ LATENCIES = frozenset({"p50", "p99", "max"})
 
 OF_CONTROLLER = ("kill", "stop", "restart", "cut")
 """The faults that a controller can have too."""
+
+
+def metrics_of(kind: str) -> Mapping[str, Unit]:
+    """Return what an entry can be asked for; nothing where it is no fault."""
+    if kind not in KINDS:
+        return {}
+    return {**OF_FAULT, **OF_CLIENTS} if KINDS[kind].hits_clients else OF_FAULT
 
 
 class Owners:

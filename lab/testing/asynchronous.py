@@ -116,6 +116,7 @@ class AsyncBroker:
 class AsyncCluster:
     """A cluster whose waiting is awaited; `inner` is the one below, for what is not here."""
 
+    fails = _wrapped(AsyncFault, Cluster.fails)
     new_topic = _awaited(Cluster.new_topic)
     leader = _wrapped(AsyncBroker, Cluster.leader)
     wait_leaders = _awaited(Cluster.wait_leaders)

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from fault_injection.mechanism import Advice
+from fault_injection.mechanism import Advice, Clients
 from jbodlab.vocabulary.ids import DirectoryId, TopicPartition
 from lab import cluster as library
 from lab.cluster import NotInTimeError, folders, programs, wait_for
 from lab.cluster.engine import CONTROLLERS_MAX, OWN, Engine, EngineError, chosen
+from lab.cluster.rights import ALICE
 from lab.cluster.security import Security, client_config
 from lab.errors import LabError
 from lab.testing import keeper
@@ -38,6 +39,7 @@ SETTINGS = {
 ADVICE = Advice(
     preload="mark the test with @pytest.mark.jbod(calls=True), or start it by Cluster(calls=True)",
     disk="",
+    closed="mark the test with @pytest.mark.jbod(security='sasl_ssl')",
 )
 _numbers = itertools.count(1)
 
@@ -120,7 +122,9 @@ class Need:
 class Fault:
     """A fault that was made and has a proved effect; heals at the end of a `with` block."""
 
-    def __init__(self, broker: Broker, made: library.Fault, log_dir: LogDir | None) -> None:
+    def __init__(
+        self, broker: Broker | None, made: library.Fault, log_dir: LogDir | None = None
+    ) -> None:
         self._broker = broker
         self._made = made
         self._log_dir = log_dir
@@ -143,8 +147,20 @@ class Fault:
 
     @property
     def broken(self) -> int:
-        """How many calls, files or processes it broke."""
+        """How many calls, files, processes, handshakes, logins or requests it broke."""
         return self._made.broken.count
+
+    @property
+    def clients(self) -> Clients:
+        """What became of the clients of a closed cluster since then, or until it was healed.
+
+        Raises:
+            ValueError: the fault is not about clients.
+        """
+        found = self._made.broken.clients
+        if found is None:
+            raise ValueError(f"{self.name} is not about clients")
+        return found
 
     @property
     def is_proved(self) -> bool:
@@ -154,10 +170,14 @@ class Fault:
     def heal(self) -> None:
         """Undo it, and bring back what it took away; harmless when it is healed already."""
         self._made.heal()
-        self._broker.bring_back(self._log_dir)
+        if self._broker is not None:
+            self._broker.bring_back(self._log_dir)
 
     def wait_detected(self, timeout: float = DETECTED_DEADLINE_S) -> None:
-        """Wait until clients are told that the directory is offline, or the broker is gone."""
+        """Wait until clients are told that the directory is offline, or the broker is gone.
+
+        Of a fault of users or certificates: until a client was refused.
+        """
         wait_for(f"{self.name} being detected", self._is_detected, timeout)
 
     def wait_broken(self, timeout: float = BROKEN_DEADLINE_S) -> None:
@@ -165,6 +185,9 @@ class Fault:
         wait_for(f"{self.name} breaking something", lambda: self.broken > 0, timeout)
 
     def _is_detected(self) -> bool:
+        if self._made.broken.clients is not None:
+            return self.broken > 0
+        assert self._broker is not None
         if self._log_dir is None:
             return self._broker.is_fenced
         return self._log_dir.state == "offline"
@@ -303,8 +326,8 @@ class Broker:
         return self._inner.log_lines(count)
 
     def fails(self, /, kind: str = "kill", **parameters: Any) -> Fault:
-        """Break its process or its connections; otherwise as `LogDir.fails`."""
-        return Fault(self, self._inner.fails(kind, **parameters), None)
+        """Break its process, connections or certificate; otherwise as `LogDir.fails`."""
+        return Fault(self, self._inner.fails(kind, **parameters))
 
     def state_of(self, path: Path) -> str:
         """Return the state of one of its log directories, as clients are told."""
@@ -414,16 +437,19 @@ class Cluster:
         """Addresses of all brokers, as clients want them."""
         return self.inner.bootstrap
 
-    def client_config(self, client: str = "librdkafka") -> dict[str, Any]:
+    def client_config(self, client: str = "librdkafka", user: str = ALICE) -> dict[str, Any]:
         """Return what a client needs to reach the cluster, the addresses included.
 
         Args:
-            client: `librdkafka`, `java` (properties) or `kafka_python` (keyword arguments).
+            client: `librdkafka` or `java` (properties), `kafka_python` (keyword arguments), or
+                `franz_go` (as in the file).
+            user: Of a closed cluster: `alice` may do what applications need, `admin` everything,
+                `mallory` nothing.
 
         Raises:
-            ValueError: no such client is known.
+            ValueError: no such client or user is known.
         """
-        return client_config(self.inner.state, client)
+        return client_config(self.inner.state, client, user)
 
     @property
     def work_dir(self) -> Path:
@@ -465,6 +491,17 @@ class Cluster:
         """Return what was injected and healed, and what each node printed last."""
         lines = self.journal.read_text("utf-8").splitlines() if self.journal.exists() else []
         return [*lines[-count:], *self.inner.last_words().splitlines()]
+
+    # Users
+
+    def fails(self, /, kind: str, **parameters: Any) -> Fault:
+        """Take something from users: `user-removed` or `acl-removed`; else as `LogDir.fails`.
+
+        Raises:
+            FaultError: refused, or it had no effect and was reverted.
+            LabError: the cluster is open.
+        """
+        return Fault(None, self.inner.fails(kind, **parameters))
 
     # Topics
 

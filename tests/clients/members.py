@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import tempfile
 import threading
@@ -68,6 +69,10 @@ class ProgramProcess:
         )
         self._reader.join(LEAVE_DEADLINE_S)
         return int(self._process.returncode)
+
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        self._process.send_signal(number)
 
     def terminate(self, deadline_s: float) -> None:
         """Ask it to end as a service manager does."""

@@ -131,12 +131,15 @@ class Load:
         rate: int = 500,
         partition: int | None = None,
         in_turn: Sequence[int] = (),
+        value: Callable[[int], str] = str,
     ) -> None:
         self.topic = topic
         self.rate = rate
         self.partition = partition
         self.in_turn = in_turn
         """The partitions that get the messages in turn; none to leave it to the client."""
+        self.value = value
+        """What a message says, by its number."""
         self.acknowledged: dict[int, tuple[int, int]] = {}
         """Sequence number of the message to (partition, offset)."""
         self.times: list[float] = []
@@ -186,7 +189,7 @@ class Load:
         self._producer.produce(
             self.topic,
             key=str(number),
-            value=str(number),
+            value=self.value(number),
             on_delivery=lambda error, message: self._delivered(number, error, message),
             **options,
         )

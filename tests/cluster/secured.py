@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import urllib.request
 from pathlib import Path
@@ -14,6 +15,8 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from jbodlab.security.jaas import PLAIN_MODULE, SCRAM_MODULE
+from jbodlab.vocabulary.properties import render
 from tests.certificates import Authority, Issued
 from tests.cluster.harness import made
 from tests.cluster.lab_cluster import set_property
@@ -27,7 +30,10 @@ USERS = {
 }
 METRICS_TOKEN = secret("token-of-metrics")
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_bob="bob-secret";'
-PROTOCOLS = "CONTROLLER:SSL,PLAINTEXT:PLAINTEXT,INTERNAL:SSL,MTLS:SSL,CLIENT:SASL_SSL"
+JAVA_MODULES = {"PLAIN": PLAIN_MODULE, "SCRAM": SCRAM_MODULE}
+PROTOCOLS = "CONTROLLER:SSL,PLAINTEXT:PLAINTEXT,INTERNAL:SSL,TLS:SSL,MTLS:SSL,CLIENT:SASL_SSL"
+WAYS = ("ssl", "mtls", *USERS)
+"""How a client may be let in, other than in plain text."""
 
 
 class Secured:
@@ -46,7 +52,7 @@ class Secured:
         self.folder.mkdir(mode=0o755)
         self.ca_file = self.ca.write(self.folder / "ca.pem")
         self.ports: dict[str, list[int]] = {}
-        for listener in ("INTERNAL", "MTLS", "CLIENT"):
+        for listener in ("INTERNAL", "TLS", "MTLS", "CLIENT"):
             self.ports[listener] = self.cluster.more_ports(3)
         (self.metrics_port,) = self.cluster.more_ports(1)
         set_property(self.cluster.brokers[0], "jbodlab.metrics.port", str(self.metrics_port))
@@ -131,6 +137,52 @@ class Secured:
             "ssl.key.location": str(key),
             "ssl.certificate.location": str(chain),
         }
+
+    def told(self, way: str) -> list[str]:
+        """Return words that, before the command of a program of a client, let it in that way."""
+        if way == "mtls":
+            config = self.with_certificate()
+        elif way == "ssl":
+            config = {"security.protocol": "SSL", "ssl.ca.location": str(self.ca_file)}
+        else:
+            config = self.logged_in(way)
+        names = {
+            "protocol": "security.protocol",
+            "mechanism": "sasl.mechanism",
+            "user": "sasl.username",
+            "password": "sasl.password",
+            "ca": "ssl.ca.location",
+            "certificate": "ssl.certificate.location",
+            "key": "ssl.key.location",
+        }
+        found = {name: config[key] for name, key in names.items() if key in config}
+        file = self.folder / f"{way}.json"
+        file.write_text(json.dumps(found))
+        store = self.folder / "java.pem"
+        java = {
+            "security.protocol": found["protocol"],
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": found["ca"],
+        }
+        if "key" in found:
+            store.write_text(
+                Path(found["key"]).read_text() + Path(found["certificate"]).read_text()
+            )
+            java |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(store)}
+        if "mechanism" in found:
+            module = JAVA_MODULES[found["mechanism"].split("-")[0]]
+            login = f'username="{found["user"]}" password="{found["password"]}"'
+            java |= {
+                "sasl.mechanism": found["mechanism"],
+                "sasl.jaas.config": f"{module} required {login};",
+            }
+        of_java = self.folder / f"{way}.properties"
+        of_java.write_text(render(java))
+        return ["env", f"SECURED={file}", f"SECURED_PROPERTIES={of_java}"]
+
+    def door(self, way: str) -> str:
+        """Return where clients begin that are let in that way."""
+        return self.addresses({"ssl": "TLS", "mtls": "MTLS"}.get(way, "CLIENT"))
 
     def set_credentials(self) -> None:
         """Make the users of SCRAM."""

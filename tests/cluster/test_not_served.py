@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from lab.applications import word_count
 from tests.clients.members import ProgramProcess
 from tests.clients.programs import FOLDER, Program, go, java
 from tests.cluster.scenes import Scene
-from tests.kafka.jars import RELEASE, STREAMS, NoKafkaError
+from tests.kafka.jars import RELEASE, NoKafkaError
 
 pytestmark = [
     pytest.mark.cluster,
@@ -79,22 +80,24 @@ def test_other_clients_end_with_the_reason(
 
 @pytest.mark.kafka
 @pytest.mark.soak
-@pytest.mark.parametrize(
-    ("jars", "setting", "words"),
-    [
-        (STREAMS, "group.protocol=streams", "streams"),
-    ],
-)
-def test_streams_end_with_the_reason(
-    scene: Scene, running: ExitStack, tmp_path: Path, jars: str, setting: str, words: str
+def test_streams_groups_end_with_the_reason(
+    scene: Scene, running: ExitStack, tmp_path: Path
 ) -> None:
     try:
-        command = java(jars, sources="streams", main="WordCount").command()
+        command = word_count.command()
     except NoKafkaError as error:
         pytest.skip(str(error))
-    lines, counts = (scene.topic(1, records=0).topic for _ in range(2))
-    where = (scene.cluster.bootstrap, lines, counts, "not-served", str(tmp_path), setting)
-    assert words in refusal(running, command, *where)
+    topics = scene.topic(1, records=0).topic, scene.topic(1, records=0).topic
+    word_count.write_settings(
+        tmp_path / "settings",
+        {
+            "bootstrap.servers": scene.cluster.bootstrap,
+            "application.id": "not-served",
+            "state.dir": str(tmp_path),
+            "group.protocol": "streams",
+        },
+    )
+    assert "streams" in refusal(running, command, str(tmp_path / "settings"), *topics)
     made = [name for name in scene.cluster.image().topics.by_name if name.startswith("not-served")]
     if made:
         scene.delete(*made)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,10 @@ from confluent_kafka.admin import (
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
+from joserfc import jwt
+from joserfc.jwk import RSAKey
 from kafka import KafkaConsumer, KafkaProducer
+from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from lab.cluster import wait_for
 from lab.cluster.folders import make_folder, remove_folder
@@ -34,6 +39,8 @@ USERS = {
 }
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_bob="bob-secret";'
 WRONG = secret("wrong-secret")
+OAUTHBEARER = "OAUTHBEARER"
+KEY = RSAKey.generate_key(2048, {"kid": "key"})
 
 
 class Secured:
@@ -47,6 +54,8 @@ class Secured:
             settings={"default.replication.factor": "3"},
             variables=AT_DEBUG_LEVEL,
         )
+        keys = root / "keys.json"
+        keys.write_text(json.dumps({"keys": [KEY.as_dict(private=False)]}))
         ports = self.cluster.more_ports(3)
         self.addresses = [f"127.0.0.1:{port}" for port in ports]
         for broker, address in zip(self.cluster.brokers, self.addresses, strict=True):
@@ -59,7 +68,10 @@ class Secured:
                     "listener.security.protocol.map",
                     "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,CLIENT:SASL_PLAINTEXT",
                 ),
-                ("sasl.enabled.mechanisms", ",".join(USERS)),
+                ("sasl.enabled.mechanisms", ",".join((*USERS, OAUTHBEARER))),
+                ("sasl.oauthbearer.jwks.endpoint.url", keys.as_uri()),
+                ("sasl.oauthbearer.expected.issuer", "issuer"),
+                ("sasl.oauthbearer.expected.audience", "kafka"),
                 ("listener.name.client.plain.sasl.jaas.config", JAAS),
             ):
                 set_property(broker, key, value)
@@ -144,6 +156,53 @@ def test_kafka_python_logs_in_by_each_mechanism(secured: Secured, mechanism: str
     )
     assert next(consumer).value == b"value"
     consumer.close()
+
+
+def token(lifetime_s: int = 3600) -> tuple[str, float]:
+    """Issue a token; return it and when it expires."""
+    now = int(time.time())
+    claims = {"iss": "issuer", "aud": "kafka", "sub": "dora", "iat": now, "exp": now + lifetime_s}
+    return jwt.encode({"alg": "RS256", "kid": "key"}, claims, KEY), now + lifetime_s
+
+
+def by_token(secured: Secured, lifetime_s: int = 3600) -> dict[str, Any]:
+    """Settings of librdkafka."""
+    return {
+        "bootstrap.servers": ",".join(secured.addresses),
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": OAUTHBEARER,
+        "oauth_cb": lambda _: token(lifetime_s),
+    }
+
+
+def test_librdkafka_logs_in_by_a_token(secured: Secured) -> None:
+    sent_and_received(by_token(secured), "rd-token")
+
+
+def test_a_client_renews_its_login_before_its_token_expires(secured: Secured) -> None:
+    errors: list[KafkaError | None] = []
+    producer = Producer({**by_token(secured, lifetime_s=4), "error_cb": errors.append})
+    end = time.monotonic() + 5
+    while time.monotonic() < end:
+        producer.produce("rd-token", b"value", on_delivery=lambda error, _: errors.append(error))
+        producer.poll(0.1)
+    assert producer.flush(DEADLINE_S) == 0
+    assert not [error for error in errors if error]
+
+
+def test_kafka_python_logs_in_by_a_token(secured: Secured) -> None:
+    class Tokens(AbstractTokenProvider):  # type: ignore[misc]
+        def token(self) -> str:
+            return token()[0]
+
+    producer = KafkaProducer(
+        bootstrap_servers=secured.addresses,
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism=OAUTHBEARER,
+        sasl_oauth_token_provider=Tokens(),
+    )
+    producer.send("py-token", b"value").get(DEADLINE_S)
+    producer.close()
 
 
 @pytest.mark.parametrize("mechanism", USERS)

@@ -1,16 +1,31 @@
-"""Transactions of client libraries: what is committed is read, what is aborted is not."""
+"""Client libraries consume, transform and produce in transactions while directories die.
+
+So does the program of Apache Kafka's own system tests.
+
+What is measured is printed, and judged by nobody: pytest -s.
+"""
 
 from __future__ import annotations
 
-import sys
+import time
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import ResourceType
 
+from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from tests.clients.copiers import COPIERS, PARTITIONS, CopierProcess
 from tests.clients.members import ProgramProcess
-from tests.clients.programs import FOLDER, Program, go, java, node
-from tests.cluster.scenes import Scene
-from tests.kafka.jars import RELEASE, NoKafkaError
+from tests.cluster.configs import alter, client
+from tests.cluster.group_stage import GROUP_SETTINGS, committed, coordinator
+from tests.cluster.harness import Load, read_all, wait_for
+from tests.cluster.scenes import Stage, Stages, some
+from tests.cluster.transactional_load import (
+    by_transaction,
+    committed_records,
+    high_watermarks,
+)
+from tests.kafka.jars import NoKafkaError
+from tests.kafka.tools import CONSOLE_CONSUMER, MESSAGE_COPIER, OPTIONS, KafkaTools
 
 pytestmark = [
     pytest.mark.cluster,
@@ -18,63 +33,123 @@ pytestmark = [
     pytest.mark.timeout(900),
 ]
 
-ENDS_S = 120.0
-"""Most end at once; a JVM on a busy machine needs its time to begin."""
-
-OTHERS = {
-    "java": java(RELEASE, main="Transactional"),
-    "franz-go": go("transactional"),
-    "kafkajs": node("transactional.js"),
-}
+RATE = 60
+MORE_COMMITS = 5
+GOES_ON_S = 60.0
 
 
-def run(command: list[str], scene: Scene, *library: str) -> list[bytes | None]:
-    """Let a program make its two transactions; what a consumer of committed records reads."""
-    topic = scene.topic(1, 3, records=0).topic
-    program = ProgramProcess(command, scene.cluster.bootstrap, topic, topic, *library)
-    try:
-        assert program.ends(ENDS_S) == 0, program
-    finally:
-        program.close()
-    consumer = Consumer(
-        {
-            "bootstrap.servers": scene.cluster.bootstrap,
-            "group.id": "nobody",
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-            "enable.auto.commit": False,
+@pytest.fixture
+def stage(stages: Stages) -> Stage:
+    """Two of three replicas of anything may die."""
+    return stages.of(
+        settings={
+            **GROUP_SETTINGS,
+            "transaction.state.log.num.partitions": "4",
+            "transaction.state.log.min.isr": "1",
         }
     )
-    consumer.assign([TopicPartition(topic, 0, 0)])
-    found: list[bytes | None] = []
+
+
+def go_on(copier: CopierProcess, what: str) -> None:
+    """Wait until a few commits more were answered."""
+    begin_s, wanted = time.monotonic(), copier.commits() + MORE_COMMITS
+
+    def have() -> bool:
+        copier.assert_runs()
+        return copier.commits() >= wanted
+
+    wait_for(f"commits {what}", have, GOES_ON_S, last_seen=lambda: copier)
+    print(f"{what}: {MORE_COMMITS} commits in {time.monotonic() - begin_s:.2f} s")
+
+
+@pytest.mark.parametrize("library", some(list(COPIERS), *(set(COPIERS) - {"java-3"})))
+def test_each_record_is_copied_once_while_directories_of_coordinators_and_data_die(
+    stage: Stage, library: str
+) -> None:
     try:
-        while True:
-            message = consumer.poll(30)
-            assert message is not None, found
-            if message.error() is not None:
-                # The end of the partition.
-                return found
-            found.append(message.value())
-    finally:
-        consumer.close()
-
-
-@pytest.mark.parametrize("library", ["librdkafka", "kafka-python", "aiokafka"])
-def test_python_clients_commit_and_abort(scene: Scene, library: str) -> None:
-    command = [sys.executable, str(FOLDER / "python" / "transactional.py")]
-    assert run(command, scene, library) == [b"kept"]
-
-
-@pytest.mark.parametrize(
-    "program",
-    [
-        pytest.param(program, id=name, marks=() if program.release is None else pytest.mark.kafka)
-        for name, program in OTHERS.items()
-    ],
-)
-def test_other_clients_commit_and_abort(scene: Scene, program: Program) -> None:
-    try:
-        command = program.command()
+        command = COPIERS[library].command()
     except NoKafkaError as error:
         pytest.skip(str(error))
-    assert run(command, scene) == [b"kept"]
+    name = f"copies-of-{library}"
+    with stage.scene() as scene:
+        bootstrap = scene.cluster.bootstrap
+        source, target = (scene.topic(PARTITIONS, records=0) for _ in range(2))
+        copier = CopierProcess(command, bootstrap, source.topic, target.topic, name)
+        try:
+            with Load(bootstrap, source.topic, rate=RATE) as load:
+                go_on(copier, "from the start")
+                alter(
+                    client(scene.cluster),
+                    ResourceType.TOPIC,
+                    GROUP_METADATA_TOPIC,
+                    min_insync_replicas="1",
+                )
+                place = coordinator(scene, name, TRANSACTION_STATE_TOPIC)
+                scene.break_and_wait("chmod000", *place)
+                go_on(copier, "without the transaction coordinator's directory")
+                scene.break_and_wait("chmod000", *scene.leader(target))
+                go_on(copier, "without a directory of the copies")
+                scene.break_and_wait("chmod000", *coordinator(scene, name))
+                go_on(copier, "without the group coordinator's directory")
+            assert not load.errors
+            wanted = set(range(load.sent))
+            wait_for(
+                "all copied",
+                lambda: copier.assert_runs() is None and copier.copied() >= wanted,
+                GOES_ON_S,
+                last_seen=lambda: copier,
+            )
+            copier.leave()
+        finally:
+            copier.close()
+        print(f"{len(copier.began)} transactions, {load.sent} records, errors: {copier.errors}")
+
+        found = by_transaction(committed_records(bootstrap, target.topic, PARTITIONS))
+        copier.assert_once(found)
+        assert {value for values in found.values() for value in values} == wanted
+        ends = dict(enumerate(high_watermarks(bootstrap, source.topic, PARTITIONS)))
+        assert committed(scene.cluster, name, source.topic) == ends
+
+
+@pytest.mark.kafka
+def test_kafkas_message_copier_ends_well_with_every_record_once(
+    stage: Stage, kafka_tools: KafkaTools
+) -> None:
+    name, count = "message-copier", 300
+    with stage.scene() as scene:
+        bootstrap = scene.cluster.bootstrap
+        source = scene.topic(1, records=count)
+        target = scene.topic(1, records=0)
+        options = {
+            "broker-list": bootstrap,
+            "input-topic": source.topic,
+            "input-partition": "0",
+            "output-topic": target.topic,
+            "max-messages": str(count),
+            "transaction-size": "10",
+            "transactional-id": name,
+            "consumer-group": name,
+        }
+        copier = ProgramProcess(
+            ["java", *OPTIONS, "-cp", f"{kafka_tools.jars}/*", MESSAGE_COPIER],
+            *(word for key, value in options.items() for word in (f"--{key}", value)),
+            *("--enable-random-aborts", "--use-group-metadata"),
+        )
+        try:
+            wait_for("a transaction", lambda: copier.events, GOES_ON_S, last_seen=lambda: copier)
+            place = coordinator(scene, name, TRANSACTION_STATE_TOPIC)
+            scene.break_and_wait("chmod000", *place)
+            scene.break_and_wait("chmod000", *scene.leader(target))
+            print(f"disks died before {copier.events[-1]}")
+            assert copier.ends(GOES_ON_S) == 0, copier
+        finally:
+            copier.close()
+
+        read = kafka_tools.run(
+            CONSOLE_CONSUMER,
+            *("--bootstrap-server", bootstrap, "--topic", target.topic, "--from-beginning"),
+            *("--isolation-level", "read_committed", "--timeout-ms", "5000"),
+        )
+        assert read.lines == [
+            value.decode() for _, value in read_all(bootstrap, source.topic, 1)[0]
+        ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -18,6 +19,7 @@ from tests.cluster.scenes import SETTINGS
 from tests.cluster.transactional_load import (
     CALL_S,
     TransactionalLoad,
+    by_transaction,
     check,
     committed_records,
     high_watermarks,
@@ -26,6 +28,8 @@ from tests.cluster.transactional_load import (
 pytestmark = pytest.mark.cluster
 
 TOPIC, PARTITIONS = "orders", 6
+BETWEEN_FAULTS_S = 6.0
+GAP_S = 0.5
 COORDINATORS, OFFSETS = "__transaction_state", "__consumer_offsets"
 
 
@@ -75,6 +79,52 @@ def test_transactions_are_whole_while_the_disks_of_coordinators_and_of_data_die(
         progressed(load)
         fail(cluster, faults, TOPIC, 0, kind)
         progressed(load)
+
+    assert not load.fatal
+    check(load, committed_records(cluster.bootstrap, TOPIC, PARTITIONS))
+
+
+@pytest.fixture
+def one_coordinator(cluster_root: Path) -> Iterator[Cluster]:
+    """Three brokers of which one coordinates all transactions: no other has commits meanwhile."""
+    settings = {
+        "transaction.state.log.num.partitions": "1",
+        # Two of three replicas may die.
+        "transaction.state.log.min.isr": "1",
+        "min.insync.replicas": "1",
+    }
+    cluster = made(cluster_root, settings=settings)
+    try:
+        for broker in cluster.brokers:
+            broker.preload()
+        cluster.start()
+        cluster.create_topic(TOPIC, partitions=PARTITIONS, replicas=3)
+        yield cluster
+    finally:
+        cluster.close()
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("kind", "noticed_s"), [("permission", 0.0), ("eio", 0.0), ("full", 0.0), ("hang", 2.0)]
+)
+def test_commits_go_on_within_half_a_second(
+    one_coordinator: Cluster, kind: str, noticed_s: float
+) -> None:
+    """From when the failure can be noticed: a call that hangs is one after its deadline.
+
+    Run it alone: it measures time, and the machine has to be able to serve eight producers.
+    """
+    cluster = one_coordinator
+    load = TransactionalLoad(cluster.bootstrap, TOPIC, PARTITIONS, producers=8)
+    with ExitStack() as faults, load.running():
+        progressed(load, 100)
+        for topic in (COORDINATORS, TOPIC):
+            since_s = time.monotonic()
+            faults.enter_context(cluster.leader(topic, 0).log_dir_of(topic, 0).fails(kind))
+            time.sleep(BETWEEN_FAULTS_S)
+            gap_s = load.longest_gap_s(since_s, time.monotonic())
+            assert gap_s < noticed_s + GAP_S, f"{topic}: {gap_s:.2f} s without a commit"
 
     assert not load.fatal
     check(load, committed_records(cluster.bootstrap, TOPIC, PARTITIONS))
@@ -197,5 +247,5 @@ def test_what_is_consumed_and_produced_in_transactions_is_there_once(cluster: Cl
 
     found = committed_records(cluster.bootstrap, TOPIC, PARTITIONS)
 
-    assert found == {(number, 0): [0] for number in range(count)}
+    assert by_transaction(found) == {(number, 0): [0] for number in range(count)}
     assert sum(high_watermarks(cluster.bootstrap, source, PARTITIONS)) == count

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from broker.config import BrokerConfig, from_properties, load
+from jbodlab.security.oauthbearer import TokenSettings
 from jbodlab.vocabulary.errors import ConfigError
 from jbodlab.vocabulary.properties import render
 
@@ -22,6 +23,12 @@ BASE = {
     ),
     "inter.broker.listener.name": "INTERNAL",
     "log.dirs": "/data",
+}
+TOKENS = {
+    "sasl.enabled.mechanisms": "OAUTHBEARER",
+    "sasl.oauthbearer.jwks.endpoint.url": "https://issuer/keys",
+    "sasl.oauthbearer.expected.issuer": "https://issuer",
+    "sasl.oauthbearer.expected.audience": "kafka, others",
 }
 PLAIN_JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_bob="geheim";'
 
@@ -54,6 +61,33 @@ def test_settings_of_a_listener_come_before_those_of_all() -> None:
     ]
 
 
+def test_a_listener_that_takes_tokens_knows_their_issuer_and_its_keys() -> None:
+    tokens = (
+        config(
+            **TOKENS,
+            **{
+                "listener.name.client.sasl.oauthbearer.sub.claim.name": "upn",
+                "listener.name.client.oauthbearer.sasl.server.callback.handler.class": (
+                    "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
+                ),
+                "listener.name.client.oauthbearer.sasl.jaas.config": (
+                    "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;"
+                ),
+            },
+        )
+        .security["CLIENT"]
+        .tokens
+    )
+    assert tokens == TokenSettings(
+        url="https://issuer/keys",
+        issuer="https://issuer",
+        audiences=("kafka", "others"),
+        subject_claim="upn",
+        clock_skew_s=30,
+        refresh_s=3600.0,
+    )
+
+
 def test_scram_needs_no_text_for_users() -> None:
     found = config(**{"sasl.enabled.mechanisms": "SCRAM-SHA-256"})
     assert found.security["CLIENT"].passwords == {}
@@ -63,7 +97,33 @@ def test_scram_needs_no_text_for_users() -> None:
     ("changes", "message"),
     [
         ({}, "sasl.enabled.mechanisms"),
-        ({"sasl.enabled.mechanisms": "OAUTHBEARER"}, "OAUTHBEARER"),
+        ({"sasl.enabled.mechanisms": "GSSAPI"}, "GSSAPI"),
+        ({"sasl.enabled.mechanisms": "OAUTHBEARER"}, r"jwks\.endpoint\.url"),
+        (TOKENS | {"sasl.oauthbearer.jwks.endpoint.url": "http://issuer/keys"}, "http://issuer"),
+        (TOKENS | {"sasl.oauthbearer.expected.issuer": ""}, "expected.issuer"),
+        (TOKENS | {"sasl.oauthbearer.expected.audience": " , "}, "expected.audience"),
+        (
+            TOKENS
+            | {
+                "listener.name.client.oauthbearer.sasl.jaas.config": (
+                    "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
+                    'unsecuredLoginStringClaim_sub="bob";'
+                )
+            },
+            "unsecuredLoginStringClaim_sub is not supported",
+        ),
+        (
+            TOKENS | {"listener.name.client.oauthbearer.sasl.server.callback.handler.class": "Own"},
+            "callback.handler.class",
+        ),
+        (
+            TOKENS
+            | {
+                "sasl.mechanism.inter.broker.protocol": "OAUTHBEARER",
+                "inter.broker.listener.name": "CLIENT",
+            },
+            "must be one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512",
+        ),
         ({"listener.name.client.sasl.enabled.mechanisms": ""}, "at least one mechanism"),
         ({"sasl.enabled.mechanisms": "PLAIN"}, "PLAIN needs users"),
         (

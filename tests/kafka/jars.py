@@ -23,7 +23,6 @@ __all__ = [
 LINE_3 = "3.9.1"
 """Of the line before; nothing but its client is used."""
 
-STREAMS, STREAMS_3 = f"streams-{RELEASE}", f"streams-{LINE_3}"
 FILE_CONNECTORS = f"connect-file-{RELEASE}"
 """Beside the jars of the release, in which the rest of Kafka Connect is."""
 
@@ -32,8 +31,6 @@ ARTIFACTS = {
     LINE_3: release_of(LINE_3, "kafka-clients"),
     # The first with UnregisterControllerRecord; nothing but its records is used.
     "4.4.0": release_of("4.4.0", "kafka-metadata"),
-    STREAMS: release_of(RELEASE, "kafka-streams"),
-    STREAMS_3: release_of(LINE_3, "kafka-streams"),
     FILE_CONNECTORS: release_of(RELEASE, "connect-file"),
 }
 """What is fetched, by the name of its folder, with all that it depends on."""

@@ -33,10 +33,10 @@ class KafkaServers:
         return ["java", *self._options, "-cp", class_path, "kafka.Kafka", node.properties_file]
 
     def format(
-        self, node: NodeState, cluster_id: str, directories: Sequence[Path], credentials: object
+        self, node: NodeState, cluster_id: str, directories: Sequence[Path], security: object
     ) -> None:
         """Format the directories of a node that are not formatted yet, with Kafka's own tool."""
-        del directories, credentials  # It finds them by itself, and the clusters here are open.
+        del directories, security  # It finds them by itself, and the clusters here are open.
         arguments = ["format", "--ignore-formatted", "-t", cluster_id, "-c", node.properties_file]
         done = self._tools.run(STORAGE, *arguments)
         if done.code:

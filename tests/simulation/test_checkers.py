@@ -552,6 +552,8 @@ CASES: list[tuple[str, Callable[[History], Any]]] = [
     ("I13", lambda h: h.in_one(Outcome.ABORTED)),
     ("I14", lambda h: h.ends(is_commit=False)),
     ("I10", lambda h: h.log(1, *aborted(1)).logs()),
+    ("I10", lambda h: h.log(1, *aborted(1)).indexed(3).logs()),
+    ("I10", lambda h: h.log(1, batch(A)).indexed(1).logs()),
 ]
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from broker.api.parts import ApiParts
 from broker.api.services.coordinators import TransactionCoordinators
+from broker.api.services.next_coordinator import NextCoordinator
 from broker.api.services.producer_ids import ProducerIds
 from broker.api.services.transactions import (
     ProducerFailures,
@@ -22,7 +23,7 @@ from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import Later, RequestContext, in_background, milliseconds
 from jbodlab.server.api import Api
-from jbodlab.server.resources import Resource, on_cluster
+from jbodlab.server.resources import Resource, Whole, on_cluster
 from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
@@ -48,43 +49,58 @@ class InitProducerIdApi(ProducerFailures):
     Args:
         producer_ids: Where ids come from.
         transactions: The coordinators that are here, for producers with a transactional id.
+        elsewhere: The coordinators that are here no more.
     """
 
     FENCED_FROM = 4
 
-    def __init__(self, producer_ids: ProducerIds, transactions: TransactionCoordinators) -> None:
+    def __init__(
+        self,
+        producer_ids: ProducerIds,
+        transactions: TransactionCoordinators,
+        elsewhere: NextCoordinator,
+    ) -> None:
         self._producer_ids = producer_ids
         self._transactions = transactions
+        self._elsewhere = elsewhere
 
     def answer(self, request: InitProducerIdRequest, context: RequestContext) -> Later:
         """Return an id and an epoch; a producer without a transactional id never resumes one."""
-        if getattr(request, "enable_2_pc", False):
+        if getattr(request, "enable2_pc", False):
             raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NO_TWO_PHASE_COMMIT)
         if getattr(request, "keep_prepared_txn", False):
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, NO_TWO_PHASE_COMMIT)
         if request.transactional_id is None:
             return in_background(self._fresh())
-        return in_background(self._initialized(request.transactional_id, request))
+        return in_background(self._initialized(request.transactional_id, request, context))
 
     async def _fresh(self) -> InitProducerIdResponse:
         return InitProducerIdResponse(
             producer_id=await self._producer_ids.next_id(), producer_epoch=0
         )
 
-    async def _initialized(self, transactional_id: str, request: Any) -> InitProducerIdResponse:
-        producer: Producer = await with_producer_id(
-            lambda fresh: self._transactions.submit(
-                transactional_id,
-                InitProducerId(
-                    transactional_id=transactional_id,
-                    transaction_timeout_ms=milliseconds(request.transaction_timeout),
-                    producer_id=getattr(request, "producer_id", -1),
-                    producer_epoch=getattr(request, "producer_epoch", -1),
-                    fresh_producer_id=fresh,
+    async def _initialized(
+        self, transactional_id: str, request: Any, context: RequestContext
+    ) -> Response:
+        try:
+            producer: Producer = await with_producer_id(
+                lambda fresh: self._transactions.submit(
+                    transactional_id,
+                    InitProducerId(
+                        transactional_id=transactional_id,
+                        transaction_timeout_ms=milliseconds(request.transaction_timeout),
+                        producer_id=getattr(request, "producer_id", -1),
+                        producer_epoch=getattr(request, "producer_epoch", -1),
+                        fresh_producer_id=fresh,
+                    ),
                 ),
-            ),
-            self._producer_ids,
-        )
+                self._producer_ids,
+            )
+        except KafkaError as error:
+            elsewhere: Response = await self._elsewhere.instead_of(
+                error, transactional_id, request, context
+            )
+            return elsewhere
         return InitProducerIdResponse(
             producer_id=producer.producer_id, producer_epoch=producer.producer_epoch
         )
@@ -102,7 +118,10 @@ APIS: tuple[Api[ApiParts], ...] = (
         key=ApiKey.INIT_PRODUCER_ID,
         versions=(0, 5),
         accepted=(0, 6),
-        resources=_resources,
-        handler=lambda parts: InitProducerIdApi(parts.producer_ids, parts.transactions),
+        # A broker forwards requests of clients that may write.
+        resources=Whole(_resources, AclOperation.CLUSTER_ACTION),
+        handler=lambda parts: InitProducerIdApi(
+            parts.producer_ids, parts.transactions, parts.next_coordinator
+        ),
     ),
 )

@@ -17,6 +17,7 @@ import msgspec
 
 from broker.api.parts import ApiParts
 from broker.api.services.coordinators import TransactionCoordinators
+from broker.api.services.next_coordinator import NextCoordinator
 from broker.api.services.transactions import ProducerFailures, on_transaction
 from broker.metadata_cache import MetadataCache
 from broker.transactions.requests import AddPartitions, VerifyPartitions
@@ -25,7 +26,7 @@ from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import Answer, RequestContext, in_background
 from jbodlab.server.api import Api
-from jbodlab.server.resources import Resource, all_of, on_cluster, on_topics
+from jbodlab.server.resources import Resource, Whole, all_of, on_cluster, on_topics
 from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
@@ -74,13 +75,20 @@ class AddPartitionsToTxnApi(ProducerFailures):
     Args:
         transactions: Those that are here.
         cache: Knows the partitions, and who is a broker.
+        elsewhere: The coordinators that are here no more.
     """
 
     FENCED_FROM = 2
 
-    def __init__(self, transactions: TransactionCoordinators, cache: MetadataCache) -> None:
+    def __init__(
+        self,
+        transactions: TransactionCoordinators,
+        cache: MetadataCache,
+        elsewhere: NextCoordinator,
+    ) -> None:
         self._transactions = transactions
         self._cache = cache
+        self._elsewhere = elsewhere
 
     def answer(self, request: AddPartitionsToTxnRequest, context: RequestContext) -> Answer:
         """Add partitions, or look whether they take part."""
@@ -93,20 +101,25 @@ class AddPartitionsToTxnApi(ProducerFailures):
             return in_background(self._batched(request))
         return in_background(self._of_client(request, context))
 
-    async def _of_client(self, request: Any, context: RequestContext) -> AddPartitionsToTxnResponse:
+    async def _of_client(self, request: Any, context: RequestContext) -> Response:
+        name = request.v3_and_below_transactional_id
         partitions = _partitions(request.v3_and_below_topics)
         codes = self._unknown(partitions)
         if not codes:
-            await self._transactions.submit(
-                request.v3_and_below_transactional_id,
-                AddPartitions(
-                    transactional_id=request.v3_and_below_transactional_id,
-                    producer_id=request.v3_and_below_producer_id,
-                    producer_epoch=request.v3_and_below_producer_epoch,
-                    partitions=partitions,
-                    transaction_version=0,
-                ),
+            asked = AddPartitions(
+                transactional_id=name,
+                producer_id=request.v3_and_below_producer_id,
+                producer_epoch=request.v3_and_below_producer_epoch,
+                partitions=partitions,
+                transaction_version=0,
             )
+            try:
+                await self._transactions.submit(name, asked)
+            except KafkaError as error:
+                elsewhere: Response = await self._elsewhere.instead_of(
+                    error, name, request, context
+                )
+                return elsewhere
             codes = dict.fromkeys(partitions, ErrorCode.NONE)
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(codes))
 
@@ -185,8 +198,17 @@ APIS: tuple[Api[ApiParts], ...] = (
         versions=(0, 3),
         accepted=(0, 5),
         resources=all_of(
-            _asker, on_topics(AclOperation.WRITE, "v3_and_below_topics", is_atomic=True)
+            # A broker forwards requests of clients that may write.
+            Whole(_asker, AclOperation.CLUSTER_ACTION),
+            on_topics(
+                AclOperation.WRITE,
+                "v3_and_below_topics",
+                instead=AclOperation.CLUSTER_ACTION,
+                is_atomic=True,
+            ),
         ),
-        handler=lambda parts: AddPartitionsToTxnApi(parts.transactions, parts.cache),
+        handler=lambda parts: AddPartitionsToTxnApi(
+            parts.transactions, parts.cache, parts.next_coordinator
+        ),
     ),
 )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from broker.api.parts import ApiParts
 from broker.api.services.coordinators import TransactionCoordinators
+from broker.api.services.next_coordinator import NextCoordinator
 from broker.api.services.producer_ids import ProducerIds
 from broker.api.services.topic_creator import TopicCreator
 from broker.api.services.transactions import (
@@ -23,7 +24,7 @@ from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation, ResourceType
 from jbodlab.server.answer import Later, RequestContext, in_background
 from jbodlab.server.api import Api
-from jbodlab.server.resources import Resource
+from jbodlab.server.resources import Resource, Whole
 from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
@@ -58,16 +59,22 @@ class AddOffsetsToTxnApi(ProducerFailures):
         transactions: The coordinators that are here.
         cache: Knows how many partitions there are for groups.
         creator: Creates these.
+        elsewhere: The coordinators that are here no more.
     """
 
     FENCED_FROM = 2
 
     def __init__(
-        self, transactions: TransactionCoordinators, cache: MetadataCache, creator: TopicCreator
+        self,
+        transactions: TransactionCoordinators,
+        cache: MetadataCache,
+        creator: TopicCreator,
+        elsewhere: NextCoordinator,
     ) -> None:
         self._transactions = transactions
         self._cache = cache
         self._creator = creator
+        self._elsewhere = elsewhere
 
     def answer(self, request: AddOffsetsToTxnRequest, context: RequestContext) -> Later:
         """Add the partition in which the group has its offsets."""
@@ -85,8 +92,18 @@ class AddOffsetsToTxnApi(ProducerFailures):
             partitions=(TopicPartition(GROUP_METADATA_TOPIC, index),),
             transaction_version=0,
         )
-        future = self._transactions.submit(request.transactional_id, asked)
-        return Later(future, lambda _: AddOffsetsToTxnResponse())
+        return in_background(self._added(asked, request, context))
+
+    async def _added(
+        self, asked: AddPartitions, request: AddOffsetsToTxnRequest, context: RequestContext
+    ) -> Response:
+        name = request.transactional_id
+        try:
+            await self._transactions.submit(name, asked)
+        except KafkaError as error:
+            elsewhere: Response = await self._elsewhere.instead_of(error, name, request, context)
+            return elsewhere
+        return AddOffsetsToTxnResponse()
 
 
 class EndTxnApi(ProducerFailures):
@@ -95,33 +112,46 @@ class EndTxnApi(ProducerFailures):
     Args:
         transactions: The coordinators that are here.
         producer_ids: For producers that have had all epochs.
+        elsewhere: The coordinators that are here no more.
     """
 
     FENCED_FROM = 2
 
-    def __init__(self, transactions: TransactionCoordinators, producer_ids: ProducerIds) -> None:
+    def __init__(
+        self,
+        transactions: TransactionCoordinators,
+        producer_ids: ProducerIds,
+        elsewhere: NextCoordinator,
+    ) -> None:
         self._transactions = transactions
         self._producer_ids = producer_ids
+        self._elsewhere = elsewhere
 
     def answer(self, request: EndTxnRequest, context: RequestContext) -> Later:
         """End the transaction; its markers follow."""
-        return in_background(self._ended(request, context.version))
+        return in_background(self._ended(request, context))
 
-    async def _ended(self, request: EndTxnRequest, version: int) -> EndTxnResponse:
-        producer: Producer = await with_producer_id(
-            lambda fresh: self._transactions.submit(
-                request.transactional_id,
-                EndTransaction(
-                    transactional_id=request.transactional_id,
-                    producer_id=request.producer_id,
-                    producer_epoch=request.producer_epoch,
-                    committed=request.committed,
-                    transaction_version=EPOCH_BUMP_FROM if version >= NEXT_EPOCH_FROM else 0,
-                    fresh_producer_id=fresh,
+    async def _ended(self, request: EndTxnRequest, context: RequestContext) -> Response:
+        name = request.transactional_id
+        bumps_epoch = context.version >= NEXT_EPOCH_FROM
+        try:
+            producer: Producer = await with_producer_id(
+                lambda fresh: self._transactions.submit(
+                    name,
+                    EndTransaction(
+                        transactional_id=name,
+                        producer_id=request.producer_id,
+                        producer_epoch=request.producer_epoch,
+                        committed=request.committed,
+                        transaction_version=EPOCH_BUMP_FROM if bumps_epoch else 0,
+                        fresh_producer_id=fresh,
+                    ),
                 ),
-            ),
-            self._producer_ids,
-        )
+                self._producer_ids,
+            )
+        except KafkaError as error:
+            elsewhere: Response = await self._elsewhere.instead_of(error, name, request, context)
+            return elsewhere
         return EndTxnResponse(
             producer_id=producer.producer_id, producer_epoch=producer.producer_epoch
         )
@@ -134,19 +164,26 @@ def _resources_of_offsets(request: AddOffsetsToTxnRequest) -> Iterable[Resource]
     )
 
 
+def _resources_of_end(request: EndTxnRequest) -> Iterable[Resource]:
+    return (on_transaction(request.transactional_id, AclOperation.WRITE),)
+
+
 APIS: tuple[Api[ApiParts], ...] = (
     Api(
         key=ApiKey.ADD_OFFSETS_TO_TXN,
         versions=(0, 4),
-        resources=_resources_of_offsets,
+        # A broker forwards requests of clients that may write.
+        resources=Whole(_resources_of_offsets, AclOperation.CLUSTER_ACTION),
         handler=lambda parts: AddOffsetsToTxnApi(
-            parts.transactions, parts.cache, parts.topic_creator
+            parts.transactions, parts.cache, parts.topic_creator, parts.next_coordinator
         ),
     ),
     Api(
         key=ApiKey.END_TXN,
         versions=(0, 5),
-        resources=lambda request: (on_transaction(request.transactional_id, AclOperation.WRITE),),
-        handler=lambda parts: EndTxnApi(parts.transactions, parts.producer_ids),
+        resources=Whole(_resources_of_end, AclOperation.CLUSTER_ACTION),
+        handler=lambda parts: EndTxnApi(
+            parts.transactions, parts.producer_ids, parts.next_coordinator
+        ),
     ),
 )

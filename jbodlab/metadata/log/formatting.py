@@ -17,7 +17,7 @@ from jbodlab.metadata.records.config_records import FeatureLevelRecord
 from jbodlab.metadata.records.features import default_levels
 from jbodlab.metadata.records.frame import VersionedRecord
 from jbodlab.metadata.records.metadata_version import FEATURE_NAME, versioned
-from jbodlab.metadata.records.security_records import UserScramCredentialRecord
+from jbodlab.metadata.records.schema import Record
 from jbodlab.runtime.environment import Environment
 from jbodlab.runtime.machine import system_environment
 from jbodlab.storage.directory import meta_properties
@@ -35,7 +35,7 @@ def format_directories(
     node_id: int,
     level: int,
     features: Mapping[str, int] | None = None,
-    credentials: Sequence[UserScramCredentialRecord] = (),
+    security: Sequence[Record] = (),
     used: set[DirectoryId] | None = None,
     tell: Callable[[Path], None] = lambda _: None,
     environment: Environment | None = None,
@@ -48,7 +48,7 @@ def format_directories(
         node_id: Id of the node.
         level: `metadata.version` that the cluster starts with.
         features: Levels of other features; by default those of a new cluster.
-        credentials: Those of users, from the first start on.
+        security: Credentials of users and access control entries, from the first start on.
         used: Ids that the node's other directories have.
         tell: Called with each directory before it is formatted.
         environment: Disks, clock and ids; those of the machine by default.
@@ -62,7 +62,7 @@ def format_directories(
         versioned(FeatureLevelRecord(name=name, feature_level=number), level)
         for name, number in ((FEATURE_NAME, level), *sorted(levels.items()))
     ]
-    records += [versioned(each, level) for each in credentials]
+    records += [versioned(each, level) for each in security]
     taken = set(used or ())
     for directory in directories:
         found = directory_id.random_directory_id(environment.random_bytes)

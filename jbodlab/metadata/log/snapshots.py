@@ -208,7 +208,7 @@ def write_bootstrap(
 
     Args:
         path: The file itself, in the root of a log directory.
-        records: Level of metadata.version first, then other features by name, then credentials.
+        records: Level of metadata.version first, then other features by name, then others.
         created_ms: Time of the batches in the file.
         fs: Where to write.
     """

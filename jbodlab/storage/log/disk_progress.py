@@ -110,12 +110,14 @@ class DiskProgress:
         unsynced = [
             (each.base_offset, each.size) for each in segments.from_offset(self.recovery_point)
         ]
-        closed = tuple(base for base, _ in unsynced)
+        indexed = [base for base, _ in unsynced]
         if with_active and self.recovery_point < active.next_offset:
             unsynced.append((active.base_offset, active.size))
+            if active.aborted:
+                indexed.append(active.base_offset)
         request = SyncRequest(
             segments=tuple(unsynced),
-            closed=closed,
+            indexed=tuple(indexed),
             snapshots=tuple(sorted(self._unsynced_snapshots)),
             epochs=self.epochs_unsynced,
             names=self.names_unsynced,

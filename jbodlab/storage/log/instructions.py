@@ -107,7 +107,9 @@ class SyncRequest(NamedTuple):
 
     Attributes:
         segments: Base offset and size of each, ascending.
-        closed: Base offsets of the segments whose index files have to be synced as well.
+        indexed: Base offsets of the segments whose index files have to be synced as well: closed
+            ones, and the active one if transactions were aborted in it. An offset index can be
+            made anew, but nothing tells that an index of aborted transactions is missing.
         snapshots: Offsets of producer snapshots.
         epochs: Whether the file with the leader epochs has to be synced.
         names: Whether the names in the partition directory, and its own, have to be synced.
@@ -116,7 +118,7 @@ class SyncRequest(NamedTuple):
     """
 
     segments: tuple[tuple[int, int], ...]
-    closed: tuple[int, ...]
+    indexed: tuple[int, ...]
     snapshots: tuple[int, ...]
     epochs: bool
     names: bool

@@ -299,7 +299,7 @@ class LogFiles:
         """
         for base_offset, size in request.segments:
             _sync_file(fs, self.path(base_offset), size)
-        for base_offset in request.closed:
+        for base_offset in request.indexed:
             for suffix in names.INDEX_SUFFIXES:
                 _sync_file(fs, self.path(base_offset, suffix), 0)
         for offset in request.snapshots:

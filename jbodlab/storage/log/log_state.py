@@ -371,6 +371,7 @@ class LogState:
         # The index of a whole segment was copied with it; that of the active one still grows.
         known = former.aborted if former.base_offset == active.base_offset else []
         if active.aborted and active.aborted != known:
+            self.disk.names_unsynced = True
             changes.append(WriteAborted(active.base_offset, tuple(active.aborted)))
         if producers is not None:
             self.producers = producers
@@ -414,6 +415,7 @@ class LogState:
                         stable = self.producers.last_stable_offset_at(completed)
                         active.aborted.append(completed.aborted(stable))
         if len(active.aborted) != aborted:
+            self.disk.names_unsynced = True
             return write, WriteAborted(active.base_offset, tuple(active.aborted))
         return (write,)
 

@@ -12,8 +12,10 @@ from uuid import UUID
 import pytest
 
 from broker.api.table import APIS
+from broker.coordination.core import Producer
 from broker.groups import requests, responses
 from broker.replica.client_requests import AppendResult
+from broker.transactions.requests import AddPartitions, EndTransaction, InitProducerId
 from jbodlab.controller_api.requests import (
     Caller,
     CreatedTopic,
@@ -499,6 +501,33 @@ async def test_g02_a_broker_follows_as_nobody_but_itself(version: int, enforced:
     assert await codes("broker-2") == TOPIC
     assert await codes("admin") == TOPIC
     assert not cluster.replicas.calls
+
+
+@pytest.mark.parametrize(
+    ("key", "version"),
+    [
+        (ApiKey.INIT_PRODUCER_ID, 4),
+        (ApiKey.ADD_PARTITIONS_TO_TXN, 3),
+        (ApiKey.ADD_OFFSETS_TO_TXN, 3),
+        (ApiKey.END_TXN, 5),
+    ],
+)
+async def test_a_broker_forwards_requests_of_producers_that_may_write(
+    key: ApiKey, version: int
+) -> None:
+    cluster = Cluster()
+    cluster.publish_topic("name", cluster.partition(1), cluster.partition(1))
+    cluster.publish_topic("__consumer_offsets")
+    cluster.transactions.results = {AddPartitions: None} | dict.fromkeys(
+        (InitProducerId, EndTransaction), Producer(7, 1)
+    )
+    request = request_of_ones(api_table.request_class(key, version))
+    if key is ApiKey.INIT_PRODUCER_ID:
+        request = replace(request, transactional_id="name")
+    broker = allow(A.CLUSTER_ACTION, CLUSTER_NAME, ON_CLUSTER)
+
+    assert error_codes(await told(key, version, request, cluster)) & (TRANSACTION | TOPIC)
+    assert error_codes(await told(key, version, request, cluster, broker)) == NO_ERROR
 
 
 def test_a_refusal_tells_a_throttle_time_where_it_has_a_place() -> None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from broker.coordination import core
+from broker.coordination import core, loading
 from broker.coordination.coordinator_service import CoordinatorService
 from broker.coordination.core import Answer, Producer, Ticket, Timer
 from broker.coordination.shard import ShardContext, ShardState
@@ -190,6 +190,23 @@ async def test_new_leadership_loads_the_state_from_the_log(led: Led) -> None:
     await lead_anew(led)
 
     assert (await value(led), await value(led, "b")) == (7, 1)
+
+
+async def test_long_log_is_committed_slice_by_slice(
+    led: Led, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "abc":
+        led.submit(name, Add(name=name))
+    await led.replicate()
+    slices: list[tuple[int, int]] = []
+    monkeypatch.setattr(loading, "LOADED_AT_ONCE", 1)
+    monkeypatch.setattr(
+        Counters, "committed_up_to", lambda core, end: slices.append((len(core.values), end))
+    )
+
+    await lead_anew(led)
+
+    assert slices[:3] == [(1, 3), (2, 3), (3, 3)]
 
 
 async def test_parked_request_is_answered_with_the_decision_that_names_its_ticket(led: Led) -> None:

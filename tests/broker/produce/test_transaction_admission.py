@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from broker.coordination.core import Producer
-from broker.limits import CONCURRENT_RETRY_MAX_S
 from broker.produce.leader_appends import append_marker, append_own
 from broker.produce.transaction_admission import NoCoordinators, Part
 from broker.replica.client_requests import AppendResult, Transaction
@@ -200,7 +199,7 @@ async def test_what_a_producer_is_told_of_the_coordinators_answer(
     new: ErrorCode,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("broker.produce.transaction_admission.CONCURRENT_RETRY_MAX_S", 0)
+    monkeypatch.setattr("broker.produce.transaction_admission.ADMISSION_RETRY_MAX_S", 0)
     for transaction, expected in ((OLD, old), (KNOWS, knows), (NEW, new)):
         sent = leader.send(0, transaction=transaction)
         await turns()
@@ -211,12 +210,20 @@ async def test_what_a_producer_is_told_of_the_coordinators_answer(
     assert len(leader.partition.leader.guards) == 0
 
 
-async def test_while_the_last_transaction_is_completed_the_coordinator_is_asked_again(
-    leader: Leader,
+@pytest.mark.parametrize(
+    ("said", "transaction"),
+    [
+        (CONCURRENT, NEW),
+        *((ErrorCode.NOT_COORDINATOR, transaction) for transaction in (OLD, NEW)),
+        (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, NEW),
+    ],
+)
+async def test_a_coordinator_that_may_soon_answer_otherwise_is_asked_again(
+    leader: Leader, said: ErrorCode, transaction: Transaction
 ) -> None:
-    sent = leader.send(0)
+    sent = leader.send(0, transaction=transaction)
     await turns()
-    await leader.coordinators.say(CONCURRENT)
+    await leader.coordinators.say(said)
     assert not sent.done()
     await until(lambda: len(leader.coordinators.asked) == 2)
 
@@ -242,26 +249,43 @@ async def test_the_marker_of_the_last_transaction_may_come_while_the_next_one_is
     assert await code(sent) is OK
 
 
-async def test_who_completes_for_too_long_is_waited_for_by_the_producer(leader: Leader) -> None:
-    sent = leader.send(0)
+async def test_a_batch_that_a_marker_overtakes_is_not_asked_about_again_with_the_same_epoch(
+    leader: Leader,
+) -> None:
+    sent = leader.send(0, transaction=OLD)
     await turns()
+    await leader.coordinators.say(ErrorCode.NOT_COORDINATOR)
+    leader.marker(0, bumps=False)
+
+    assert await code(sent) is NOT_THERE
+    assert len(leader.coordinators.asked) == 1
+
+
+async def test_who_completes_for_too_long_is_waited_for_by_the_producer(
+    leader: Leader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.produce.transaction_admission.ADMISSION_RETRY_MAX_S", 0.1)
+    sent = leader.send(0)
     asked = 0
-    loop = asyncio.get_running_loop()
-    end_s = loop.time() + 10 * CONCURRENT_RETRY_MAX_S
-    while not sent.done():
-        assert loop.time() < end_s or sent.done()
-        if len(leader.coordinators.asked) > asked:
-            asked = len(leader.coordinators.asked)
-            await leader.coordinators.say(CONCURRENT)
-        await asyncio.sleep(0.001)
+
+    async def answer() -> None:
+        nonlocal asked
+        while not sent.done():
+            if len(leader.coordinators.asked) > asked:
+                asked = len(leader.coordinators.asked)
+                await leader.coordinators.say(CONCURRENT)
+            await asyncio.sleep(0.001)
+
+    await asyncio.wait_for(answer(), 10)
     assert await code(sent) is CONCURRENT
+    assert asked > 1
 
 
 @pytest.mark.parametrize(
     ("transaction", "expected"),
     [(OLD, ErrorCode.INVALID_TXN_STATE), (KNOWS, ABORTABLE), (NEW, ABORTABLE)],
 )
-async def test_a_batch_that_was_overtaken_by_a_marker_opens_no_transaction(
+async def test_txn_late_produce_that_was_overtaken_by_a_marker_opens_no_transaction(
     leader: Leader, transaction: Transaction, expected: ErrorCode
 ) -> None:
     late = leader.send(0, transaction=transaction)
@@ -346,7 +370,10 @@ async def test_what_is_open_in_the_log_needs_no_question_of_another_leadership(
     assert len(leader.coordinators.asked) == 1
 
 
-async def test_batches_behind_a_refused_one_are_refused_like_it(leader: Leader) -> None:
+async def test_batches_behind_a_refused_one_are_refused_like_it(
+    leader: Leader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.produce.transaction_admission.ADMISSION_RETRY_MAX_S", 0)
     sent = [leader.send(number) for number in range(3)]
     await turns()
 

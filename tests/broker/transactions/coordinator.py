@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from broker.coordination.core import Producer, Ticket
@@ -59,11 +59,19 @@ class Coordinator:
 
     def ask(self, request: Any) -> Any:
         """Return the answer, the error code of a refusal, or PENDING."""
+        return self._asked(request)()
+
+    def _asked(self, request: Any) -> Callable[[], Any]:
+        """Ask; what is returned gives the answer that is there by then."""
         self._ticket += 1
         ticket = Ticket(self._ticket)
         self.carry_out(self.core.decide(request, ticket, self.now_ms))
-        answer = self._answers.get(ticket, PENDING)
-        return answer.code if isinstance(answer, KafkaError) else answer
+
+        def answer() -> Any:
+            found = self._answers.get(ticket, PENDING)
+            return found.code if isinstance(found, KafkaError) else found
+
+        return answer
 
     def init(
         self, producer: Producer = NOBODY, name: str = "x", timeout_ms: int = TIMEOUT_MS
@@ -80,7 +88,13 @@ class Coordinator:
         return self._with_fresh(request)
 
     def add(self, producer: Producer, *partitions: TopicPartition, version: int = 0) -> Any:
-        return self.ask(
+        return self.later(producer, *partitions, version=version)()
+
+    def later(
+        self, producer: Producer, *partitions: TopicPartition, version: int = 0
+    ) -> Callable[[], Any]:
+        """Add partitions; what is returned gives the answer that is there by then."""
+        return self._asked(
             AddPartitions(
                 transactional_id="x",
                 producer_id=producer.producer_id,

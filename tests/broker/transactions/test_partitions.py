@@ -6,6 +6,7 @@ import pytest
 
 from broker.coordination.core import Producer
 from broker.transactions.transaction import TransactionState
+from broker.transactions.transaction_core import COMPLETION_WAIT_MS
 from jbodlab.vocabulary.error_code import ErrorCode
 from tests.broker.transactions.coordinator import PENDING, A, B, C, Coordinator
 
@@ -64,8 +65,87 @@ def test_the_answer_waits_for_the_commit_and_others_are_told_to_wait():
 def test_nothing_is_added_while_markers_are_written(state: TransactionState):
     coordinator = Coordinator()
     coordinator.set(state=state, partitions=(A,))
-    assert coordinator.add(P, B) is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert coordinator.add(P, B, version=2) is ErrorCode.CONCURRENT_TRANSACTIONS
     assert coordinator.verify(P, A) is ErrorCode.CONCURRENT_TRANSACTIONS
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_client_waits_for_the_end_of_its_transaction_before(commit: bool):
+    coordinator = Coordinator()
+    coordinator.set(state=TransactionState.ONGOING, partitions=(A,))
+    coordinator.end(P, commit=commit)
+    added = coordinator.later(P, B)
+    assert added() == PENDING
+    coordinator.is_committing = False
+    coordinator.mark()
+    assert added() == PENDING, "the end is written, and not committed"
+    coordinator.commit()
+    assert added() == PENDING, "and now the next transaction"
+    coordinator.commit()
+    assert added() is None
+    assert coordinator.state is TransactionState.ONGOING
+    assert coordinator.transaction.partitions == (B,)
+    coordinator.wait(2 * COMPLETION_WAIT_MS)
+    assert added() is None
+
+
+def test_a_client_that_comes_when_the_end_is_written_waits_as_well():
+    coordinator = Coordinator()
+    coordinator.set(state=TransactionState.ONGOING, partitions=(A,))
+    coordinator.end(P)
+    coordinator.is_committing = False
+    coordinator.mark()
+    added = coordinator.later(P, B)
+    coordinator.is_committing = True
+    coordinator.commit()
+    assert added() is None
+
+
+def test_a_client_does_not_wait_for_ever():
+    coordinator = Coordinator()
+    coordinator.set(state=TransactionState.ONGOING, partitions=(A,))
+    coordinator.end(P)
+    added = coordinator.later(P, B)
+    coordinator.wait(COMPLETION_WAIT_MS - 1)
+    assert added() == PENDING
+    coordinator.wait(1)
+    assert added() is ErrorCode.CONCURRENT_TRANSACTIONS
+    coordinator.mark()
+    assert coordinator.state is TransactionState.COMPLETE_COMMIT, "nobody waits any more"
+
+
+def test_of_two_requests_of_a_client_the_last_one_waits():
+    coordinator = Coordinator()
+    coordinator.set(state=TransactionState.ONGOING, partitions=(A,))
+    coordinator.end(P)
+    first, second = coordinator.later(P, B), coordinator.later(P, C)
+    assert first() is ErrorCode.CONCURRENT_TRANSACTIONS
+    coordinator.mark()
+    assert second() is None
+    assert coordinator.transaction.partitions == (C,)
+
+
+def test_who_was_fenced_meanwhile_has_waited_in_vain():
+    coordinator = Coordinator()
+    coordinator.set(state=TransactionState.ONGOING, partitions=(A,))
+    coordinator.end(P)
+    zombie = coordinator.later(Producer(7, 4), B)
+    coordinator.mark()
+    assert zombie() is ErrorCode.PRODUCER_FENCED
+    assert coordinator.state is TransactionState.COMPLETE_COMMIT
+
+
+def test_who_waits_is_told_when_the_log_takes_nothing_more():
+    coordinator = Coordinator()
+    coordinator.set(state=TransactionState.ONGOING, partitions=(A,))
+    coordinator.end(P)
+    added = coordinator.later(P, B)
+    coordinator.is_committing = False
+    coordinator.mark()
+    coordinator.refuses = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    coordinator.commit()
+    assert added() is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert coordinator.state is TransactionState.COMPLETE_COMMIT
 
 
 def test_who_is_not_the_producer_is_refused():

@@ -1,3 +1,4 @@
+import java.io.IOException;
 import java.time.Duration;
 import java.util.Collection;
 import java.util.HashMap;
@@ -5,6 +6,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.Scanner;
 import java.util.stream.Collectors;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
@@ -30,11 +33,15 @@ public final class Member implements ConsumerRebalanceListener {
         this.commits = commits;
     }
 
-    public static void main(String[] arguments) throws InterruptedException {
+    public static void main(String[] arguments) throws Exception {
         String mode = arguments[3];
         Thread commands = new Thread(Member::listen);
         commands.setDaemon(true);
         commands.start();
+        if (mode.equals("create")) {
+            create(arguments[0], arguments[1]);
+            return;
+        }
         if (mode.equals("produce")) {
             produce(arguments[0], arguments[1], Integer.parseInt(arguments[2]));
             return;
@@ -53,7 +60,8 @@ public final class Member implements ConsumerRebalanceListener {
             config.put("heartbeat.interval.ms", "500");
         }
         StringDeserializer text = new StringDeserializer();
-        try (KafkaConsumer<String, String> consumer = new KafkaConsumer<>(config, text, text)) {
+        try (KafkaConsumer<String, String> consumer =
+                new KafkaConsumer<>(Secured.with(config), text, text)) {
             Member member = new Member(consumer, !byDefault);
             consumer.subscribe(List.of(arguments[1]), member);
             // What poll() throws ends this program, as it ends most.
@@ -94,11 +102,18 @@ public final class Member implements ConsumerRebalanceListener {
         }
     }
 
+    /** Creates the topic. */
+    private static void create(String bootstrap, String topic) throws Exception {
+        try (Admin admin = Admin.create(Secured.with(Map.of("bootstrap.servers", bootstrap)))) {
+            admin.createTopics(List.of(new NewTopic(topic, 3, (short) 3))).all().get();
+        }
+    }
+
     /** Writes numbers as the library does unless told otherwise. */
     private static void produce(String bootstrap, String topic, int rate)
-            throws InterruptedException {
+            throws InterruptedException, IOException {
         StringSerializer text = new StringSerializer();
-        Map<String, Object> config = Map.of("bootstrap.servers", bootstrap);
+        Map<String, Object> config = Secured.with(Map.of("bootstrap.servers", bootstrap));
         try (KafkaProducer<String, String> producer = new KafkaProducer<>(config, text, text)) {
             long begin = System.nanoTime();
             for (long number = 0; !leaves; number++) {

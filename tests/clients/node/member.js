@@ -3,6 +3,7 @@
 
 const readline = require('readline')
 const { Kafka, logLevel } = require('kafkajs')
+const secured = require('./secured')
 
 const [bootstrap, topic, groupId, mode] = process.argv.slice(2)
 const byDefault = mode === 'default'
@@ -17,7 +18,12 @@ const inTests = {
   consumer: { sessionTimeout: 45000, heartbeatInterval: 500, maxWaitTimeInMs: 500 },
 }
 const { client, consumer: ofGroup } = byDefault || mode === 'produce' ? {} : inTests
-const kafka = new Kafka({ brokers: bootstrap.split(','), logLevel: logLevel.NOTHING, ...client })
+const kafka = new Kafka({
+  brokers: bootstrap.split(','),
+  logLevel: logLevel.NOTHING,
+  ...client,
+  ...secured,
+})
 const consumer = kafka.consumer({ groupId, ...ofGroup })
 
 consumer.on(consumer.events.GROUP_JOIN, ({ payload }) =>
@@ -75,6 +81,14 @@ const produce = async commands => {
   })
 }
 
+const create = async () => {
+  const admin = kafka.admin()
+  await admin.connect()
+  await admin.createTopics({ topics: [{ topic, numPartitions: 3, replicationFactor: 3 }] })
+  await admin.disconnect()
+  process.exit(0)
+}
+
 const consume = async commands => {
   commands.on('close', async () => {
     await consumer.disconnect()
@@ -93,7 +107,7 @@ const consume = async commands => {
 
 const commands = readline.createInterface({ input: process.stdin })
 commands.on('line', line => line === 'leave' && commands.close())
-const run = mode === 'produce' ? produce : consume
+const run = { create, produce }[mode] || consume
 run(commands).catch(error => {
   console.error(error)
   process.exit(1)

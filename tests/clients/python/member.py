@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import secured
+
 
 def say(event: str, **what: object) -> None:
     print(json.dumps({"event": event, **what}), flush=True)
@@ -41,7 +43,7 @@ def librdkafka_produces(leave: threading.Event, bootstrap: str, topic: str, rate
     def told(error: object, message: Any) -> None:
         say_written(message.value(), error)
 
-    producer = Producer({"bootstrap.servers": bootstrap})
+    producer = Producer({"bootstrap.servers": bootstrap, **secured.librdkafka()})
     for due in numbers(leave, rate):
         for value in due:
             producer.produce(topic, value, on_delivery=told)
@@ -53,7 +55,12 @@ def librdkafka_consumes(leave: threading.Event, bootstrap: str, topic: str, grou
     from confluent_kafka import Consumer
 
     consumer = Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest"}
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            **secured.librdkafka(),
+        }
     )
     consumer.subscribe([topic])
     while not leave.is_set():
@@ -68,7 +75,7 @@ def librdkafka_consumes(leave: threading.Event, bootstrap: str, topic: str, grou
 def kafka_python_produces(leave: threading.Event, bootstrap: str, topic: str, rate: int) -> None:
     from kafka import KafkaProducer
 
-    producer = KafkaProducer(bootstrap_servers=bootstrap.split(","))
+    producer = KafkaProducer(bootstrap_servers=bootstrap.split(","), **secured.kafka_python())
     for due in numbers(leave, rate):
         for value in due:
             sent = producer.send(topic, value)
@@ -87,6 +94,7 @@ def kafka_python_consumes(leave: threading.Event, bootstrap: str, topic: str, gr
         bootstrap_servers=bootstrap.split(","),
         group_id=group,
         auto_offset_reset="earliest",
+        **secured.kafka_python(),
     )
     # kafka-python 3.0.12 leads a group with no partition where it joins before its metadata come,
     # joins again, and takes no notice of what it is given then if a poll ends meanwhile.
@@ -104,7 +112,7 @@ def aiokafka_produces(leave: threading.Event, bootstrap: str, topic: str, rate: 
 
     async def run() -> None:
         # By default it is content with the leader, whose disk dies.
-        producer = AIOKafkaProducer(bootstrap_servers=bootstrap, acks="all")
+        producer = AIOKafkaProducer(bootstrap_servers=bootstrap, acks="all", **secured.aiokafka())
         await producer.start()
         sending = set()
         for due in numbers(leave, rate):
@@ -127,7 +135,11 @@ def aiokafka_consumes(leave: threading.Event, bootstrap: str, topic: str, group:
 
     async def run() -> None:
         consumer = AIOKafkaConsumer(
-            topic, bootstrap_servers=bootstrap, group_id=group, auto_offset_reset="earliest"
+            topic,
+            bootstrap_servers=bootstrap,
+            group_id=group,
+            auto_offset_reset="earliest",
+            **secured.aiokafka(),
         )
         await consumer.start()
         while not leave.is_set():
@@ -139,6 +151,39 @@ def aiokafka_consumes(leave: threading.Event, bootstrap: str, topic: str, group:
     asyncio.run(run())
 
 
+def librdkafka_creates(bootstrap: str, topic: str) -> None:
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    admin = AdminClient({"bootstrap.servers": bootstrap, **secured.librdkafka()})
+    for future in admin.create_topics([NewTopic(topic, 3, 3)]).values():
+        future.result(20)
+
+
+def kafka_python_creates(bootstrap: str, topic: str) -> None:
+    from kafka.admin import KafkaAdminClient, NewTopic
+
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap.split(","), **secured.kafka_python())
+    admin.create_topics([NewTopic(topic, 3, 3)])
+    admin.close()
+
+
+def aiokafka_creates(bootstrap: str, topic: str) -> None:
+    from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
+    async def run() -> None:
+        admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap, **secured.aiokafka())
+        await admin.start()
+        await admin.create_topics([NewTopic(topic, 3, 3)])
+        await admin.close()
+
+    asyncio.run(run())
+
+
+CREATES: dict[str, Callable[[str, str], None]] = {
+    "librdkafka": librdkafka_creates,
+    "kafka-python": kafka_python_creates,
+    "aiokafka": aiokafka_creates,
+}
 PRODUCES: dict[str, Callable[[threading.Event, str, str, int], None]] = {
     "librdkafka": librdkafka_produces,
     "kafka-python": kafka_python_produces,
@@ -162,7 +207,9 @@ def main() -> None:
         leave.set()
 
     threading.Thread(target=listen, daemon=True).start()
-    if mode == "produce":
+    if mode == "create":
+        CREATES[library](bootstrap, topic)
+    elif mode == "produce":
         PRODUCES[library](leave, bootstrap, topic, int(group))
     else:
         CONSUMES[library](leave, bootstrap, topic, group)

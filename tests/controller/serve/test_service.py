@@ -15,6 +15,7 @@ from uuid import UUID
 
 import grpc
 import grpc.aio
+import msgspec
 import pytest
 
 from controller.decide.brokers import brokers, registration
@@ -38,16 +39,21 @@ from controller.lead.leadership import Term
 from controller.serve.service import ControllerService
 from jbodlab.controller_api import messages as pb
 from jbodlab.controller_api import requests
-from jbodlab.controller_api.grpc_server import OPTIONS, add_to_server
-from jbodlab.controller_api.grpc_transport import ControllerStub
+from jbodlab.controller_api.grpc_server import OPTIONS, GrpcServer, add_to_server
+from jbodlab.controller_api.grpc_transport import ControllerStub, GrpcTransport
+from jbodlab.controller_api.requests import Listener
+from jbodlab.controller_api.rpc_tls import RpcServerTls, broker_principals
 from jbodlab.controller_api.translate import from_proto, to_proto
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.runtime.machine import system_environment
+from jbodlab.security.mapping_rules import SUBJECT_ITSELF
 from jbodlab.vocabulary.error_code import ErrorCode
-from jbodlab.vocabulary.errors import KafkaError
-from jbodlab.vocabulary.ids import LeaderEpoch, Offset
+from jbodlab.vocabulary.errors import ControllerUnavailableError, KafkaError
+from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset
+from lab.cluster.ports import HeldPorts
 from tests.builders import PureController
 from tests.builders import brokers as brokers_of
+from tests.certificates import Authority, now, rpc_keys_of
 from tests.jbodlab.controller_api.samples import sample
 
 HEARTBEAT_INTERVAL_MS = 3_000
@@ -123,17 +129,21 @@ def sample_of(name: str) -> Any:
     return sample(getattr(requests, name))
 
 
-@pytest.fixture
-def it(runner: asyncio.Runner) -> Iterator[SimpleNamespace]:
-    """Serves the calls as the program does, on any port."""
-    controller, stream = ScriptedController(), ScriptedStream()
-    service = ControllerService(
+def service_of(controller: ScriptedController, stream: ScriptedStream) -> ControllerService:
+    return ControllerService(
         term=lambda: Term(controller, stream, []),  # type: ignore[arg-type]
         heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
         randomness=Random(1),
         new_id=lambda: UUID(int=1),
         monotonic_s=lambda: 0.0,
     )
+
+
+@pytest.fixture
+def it(runner: asyncio.Runner) -> Iterator[SimpleNamespace]:
+    """Serves the calls as the program does, on any port."""
+    controller, stream = ScriptedController(), ScriptedStream()
+    service = service_of(controller, stream)
 
     async def start() -> tuple[grpc.aio.Server, grpc.aio.Channel]:
         server = grpc.aio.server(options=OPTIONS)
@@ -309,7 +319,7 @@ async def test_the_metadata_stream_sends_what_the_subscription_yields(it: Simple
     assert it.stream.subscribed == [from_proto(message)]
 
 
-async def test_g03_wrong_cluster(it: SimpleNamespace) -> None:
+async def test_g03_wrong_cluster_in_plain_text(it: SimpleNamespace) -> None:
     other = sample_of("MetadataStreamRequest")
     with pytest.raises(grpc.aio.AioRpcError) as refused:
         await anext(aiter(it.stub.MetadataStream(to_proto(other))))
@@ -317,3 +327,59 @@ async def test_g03_wrong_cluster(it: SimpleNamespace) -> None:
     assert refused.value.code() == grpc.StatusCode.FAILED_PRECONDITION
     assert "INCONSISTENT_CLUSTER_ID" in (refused.value.details() or "")
     assert it.stream.subscribed == []
+
+
+class DecidingController(ScriptedController):
+    """Decides what is submitted, and keeps the records."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: list[object] = []
+
+    async def submit(self, decide: Any, **options: Any) -> object:
+        result = decide(self.pure.state, 0)
+        self.records += result.records
+        return result.response
+
+
+async def test_g03_wrong_cluster() -> None:
+    """A broker of the same authority and another cluster is refused, and is not registered."""
+    ca = Authority()
+    controller, stream = DecidingController(), ScriptedStream()
+    with HeldPorts.hold(1) as held:
+        (port,) = held.numbers
+        server = GrpcServer(
+            Listener(name="CONTROLLER", host="127.0.0.1", port=port),
+            RpcServerTls(
+                keys=lambda: rpc_keys_of(ca.issue("controller"), ca),
+                principals=broker_principals("User:CN=broker-{id}", SUBJECT_ITSELF),
+                now=now,
+            ),
+        )
+        server.bind(service_of(controller, stream))
+        await server.start()
+        mine = rpc_keys_of(ca.issue("broker-1"), ca)
+        transport = GrpcTransport(f"localhost:{port}", lambda: mine)
+        try:
+            registration = msgspec.structs.replace(
+                sample_of("BrokerRegistrationRequest"), broker_id=BrokerId(1), cluster_id="other"
+            )
+            answer = await transport.unary("BrokerRegistration", to_proto(registration), 5.0)
+            wanted = msgspec.structs.replace(
+                sample_of("MetadataStreamRequest"), broker_id=BrokerId(1), cluster_id="other"
+            )
+            with pytest.raises(ControllerUnavailableError) as refused:
+                await anext(transport.stream("MetadataStream", to_proto(wanted)))
+            # Whoever is not the broker that it names learns no cluster id.
+            stranger = msgspec.structs.replace(wanted, broker_id=BrokerId(2))
+            with pytest.raises(ControllerUnavailableError, match="is not broker 2") as denied:
+                await anext(transport.stream("MetadataStream", to_proto(stranger)))
+        finally:
+            await transport.close()
+            await server.stop(None)
+
+    assert from_proto(answer).error_code is ErrorCode.INCONSISTENT_CLUSTER_ID
+    assert controller.records == []
+    assert "FAILED_PRECONDITION: INCONSISTENT_CLUSTER_ID" in str(refused.value)
+    assert controller.state.settings.cluster_id not in str(denied.value)
+    assert stream.subscribed == []

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import datetime
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +13,7 @@ from typing import Any
 import pytest
 
 from jbodlab.config.tls_keys import client_tls
-from jbodlab.controller_api import messages
+from jbodlab.controller_api import grpc_transport, messages
 from jbodlab.controller_api.grpc_server import GrpcServer
 from jbodlab.controller_api.grpc_transport import GrpcTransport
 from jbodlab.controller_api.requests import Listener
@@ -28,7 +30,7 @@ from jbodlab.security import tls_files
 from jbodlab.security.mapping_rules import SUBJECT_ITSELF, parse
 from jbodlab.vocabulary.errors import ConfigError, ControllerUnavailableError
 from lab.cluster.ports import HeldPorts
-from tests.certificates import DAY, Authority, Issued, now
+from tests.certificates import DAY, Authority, now, rpc_keys_of
 from tests.jbodlab.security.test_certificate import CN, C, name
 
 PRINCIPALS = broker_principals("User:CN=broker-{id}", SUBJECT_ITSELF)
@@ -37,19 +39,6 @@ PRINCIPALS = broker_principals("User:CN=broker-{id}", SUBJECT_ITSELF)
 @pytest.fixture(scope="module")
 def ca() -> Authority:
     return Authority()
-
-
-def keys(issued: Issued, trusted: Authority) -> RpcKeys:
-    settings = client_tls(
-        {
-            "ssl.keystore.type": "PEM",
-            "ssl.keystore.key": issued.private_key(),
-            "ssl.keystore.certificate.chain": issued.chain,
-            "ssl.truststore.type": "PEM",
-            "ssl.truststore.certificates": trusted.pem,
-        }
-    )
-    return rpc_keys(settings, tls_files.read(settings, issued.certificate.not_valid_before_utc))
 
 
 class Answering:
@@ -65,6 +54,7 @@ class Answering:
     async def stream(self, method: str, message: Any) -> AsyncIterator[Any]:
         self.called.append(method)
         yield messages.MetadataStreamResponse()
+        await asyncio.Event().wait()
 
 
 class Stage:
@@ -72,10 +62,14 @@ class Stage:
         self.ca = ca
         self.service = Answering()
         self.port = port
-        self.keys = keys(ca.issue("controller"), ca)
+        self.known = rpc_keys_of(ca.issue("controller"), ca)
+        self.server_keys: Callable[[], RpcKeys] = lambda: self.known
+        self.now = now()
         self.server = GrpcServer(
             Listener(name="CONTROLLER", host="127.0.0.1", port=port),
-            RpcServerTls(keys=lambda: self.keys, principals=PRINCIPALS),
+            RpcServerTls(
+                keys=lambda: self.server_keys(), principals=PRINCIPALS, now=lambda: self.now
+            ),
         )
         self.server.bind(self.service)  # type: ignore[arg-type]
 
@@ -112,7 +106,7 @@ async def on_stage(ca: Authority) -> AsyncIterator[Stage]:
 
 async def test_a_broker_with_its_certificate_is_served(ca: Authority) -> None:
     async with on_stage(ca) as stage:
-        mine = keys(ca.issue("broker-1"), ca)
+        mine = rpc_keys_of(ca.issue("broker-1"), ca)
         async with stage.called_by(lambda: mine) as transport:
             request = messages.BrokerHeartbeatRequest(broker_id=1)
             await transport.unary("BrokerHeartbeat", request, 5.0)
@@ -126,9 +120,9 @@ async def test_a_broker_with_its_certificate_is_served(ca: Authority) -> None:
 async def test_g01_who_has_no_certificate_of_the_authority_is_never_served(ca: Authority) -> None:
     async with on_stage(ca) as stage:
         other = Authority("another CA")
-        foreign = keys(other.issue("broker-1"), ca)
-        expired = keys(ca.issue("broker-1", valid_from=-3 * DAY, valid_to=-DAY), ca)
-        distrusting = keys(ca.issue("broker-1"), other)
+        foreign = rpc_keys_of(other.issue("broker-1"), ca)
+        expired = rpc_keys_of(ca.issue("broker-1", valid_from=-3 * DAY, valid_to=-DAY), ca)
+        distrusting = rpc_keys_of(ca.issue("broker-1"), other)
         assert "may refuse the certificate of this broker" in await stage.refusal(lambda: foreign)
         assert "may refuse the certificate of this broker" in await stage.refusal(lambda: expired)
         assert "its certificate is not trusted" in await stage.refusal(lambda: distrusting)
@@ -137,15 +131,15 @@ async def test_g01_who_has_no_certificate_of_the_authority_is_never_served(ca: A
 
 async def test_a_controller_of_another_name_is_not_told_anything(ca: Authority) -> None:
     async with on_stage(ca) as stage:
-        stage.keys = keys(ca.issue("controller", hosts=("elsewhere.example",)), ca)
-        mine = keys(ca.issue("broker-1"), ca)
+        stage.known = rpc_keys_of(ca.issue("controller", hosts=("elsewhere.example",)), ca)
+        mine = rpc_keys_of(ca.issue("broker-1"), ca)
         assert "does not name that host" in await stage.refusal(lambda: mine)
 
 
 @pytest.mark.parametrize("method", sorted(OF_ONE_BROKER - {"MetadataStream"}))
 async def test_g02_a_certificate_speaks_for_one_broker_only(ca: Authority, method: str) -> None:
     async with on_stage(ca) as stage:
-        second = keys(ca.issue("broker-2"), ca)
+        second = rpc_keys_of(ca.issue("broker-2"), ca)
         async with stage.called_by(lambda: second) as transport:
             request = getattr(messages, f"{method}Request")(broker_id=1)
             with pytest.raises(ControllerUnavailableError, match="PERMISSION_DENIED"):
@@ -155,7 +149,7 @@ async def test_g02_a_certificate_speaks_for_one_broker_only(ca: Authority, metho
 
 async def test_g02_an_administrator_opens_no_stream_and_forwards_nothing(ca: Authority) -> None:
     async with on_stage(ca) as stage:
-        admin = keys(ca.issue("admin"), ca)
+        admin = rpc_keys_of(ca.issue("admin"), ca)
         async with stage.called_by(lambda: admin) as transport:
             stream = transport.stream("MetadataStream", messages.MetadataStreamRequest(broker_id=1))
             with pytest.raises(ControllerUnavailableError, match="User:CN=admin is not broker 1"):
@@ -167,17 +161,66 @@ async def test_g02_an_administrator_opens_no_stream_and_forwards_nothing(ca: Aut
 
 async def test_new_keys_are_used_by_both_sides_without_a_restart(ca: Authority) -> None:
     async with on_stage(ca) as stage:
-        found = [keys(ca.issue("broker-1"), ca)]
+        found = [rpc_keys_of(ca.issue("broker-1"), ca)]
         request = messages.BrokerHeartbeatRequest(broker_id=1)
         async with stage.called_by(lambda: found[-1]) as transport:
             await transport.unary("BrokerHeartbeat", request, 5.0)
             stream = transport.stream("MetadataStream", messages.MetadataStreamRequest(broker_id=1))
             renewed = Authority("new CA")
-            stage.keys = keys(renewed.issue("controller"), renewed)
-            found.append(keys(renewed.issue("broker-1"), renewed))
+            stage.known = rpc_keys_of(renewed.issue("controller"), renewed)
+            found.append(rpc_keys_of(renewed.issue("broker-1"), renewed))
             await transport.unary("BrokerHeartbeat", request, 5.0)
             await stream.aclose()
         assert stage.service.called == ["BrokerHeartbeat"] * 2
+
+
+async def test_the_stream_of_a_broker_is_cut_when_its_certificate_expires(ca: Authority) -> None:
+    async with on_stage(ca) as stage:
+        issued = ca.issue("broker-1")
+        mine = rpc_keys_of(issued, ca)
+        until = issued.certificate.not_valid_after_utc
+        stage.now = until - datetime.timedelta(seconds=0.2)
+        async with stage.called_by(lambda: mine) as transport:
+            stream = transport.stream("MetadataStream", messages.MetadataStreamRequest(broker_id=1))
+            await anext(stream)
+            with pytest.raises(ControllerUnavailableError, match="certificate of User:CN=broker-1"):
+                await asyncio.wait_for(anext(stream), 5)
+        async with stage.called_by(lambda: mine) as transport:
+            request = messages.BrokerHeartbeatRequest(broker_id=1)
+            await transport.unary("BrokerHeartbeat", request, 5.0)
+            stage.now = until + datetime.timedelta(seconds=1)
+            with pytest.raises(ControllerUnavailableError, match=r"UNAUTHENTICATED: .* expired at"):
+                await transport.unary("BrokerHeartbeat", request, 5.0)
+        assert stage.service.called == ["MetadataStream", "BrokerHeartbeat"]
+
+
+async def test_a_refused_broker_waits_longer_and_longer_and_not_with_a_new_certificate(
+    ca: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(grpc_transport, "REFUSED_S", 0.4)
+    async with on_stage(ca) as stage:
+        foreign = rpc_keys_of(Authority("another CA").issue("broker-1"), ca)
+        found = [foreign]
+        request = messages.BrokerHeartbeatRequest(broker_id=1)
+        handshakes = 0
+
+        def keys() -> RpcKeys:
+            nonlocal handshakes
+            handshakes += 1
+            return stage.known
+
+        stage.server_keys = keys
+        async with stage.called_by(lambda: found[-1]) as transport:
+            end = asyncio.get_running_loop().time() + 2.0
+            while asyncio.get_running_loop().time() < end:
+                with pytest.raises(ControllerUnavailableError, match="may refuse the certificate"):
+                    await transport.unary("BrokerHeartbeat", request, 5.0)
+                await asyncio.sleep(0.01)
+            # At 0, 0.4, 1.2 seconds, and each is the first of a channel.
+            assert 2 <= handshakes <= 4
+            found.append(rpc_keys_of(ca.issue("broker-1"), ca))
+            await transport.unary("BrokerHeartbeat", request, 5.0)
+        assert stage.service.called == ["BrokerHeartbeat"]
 
 
 def test_every_method_has_its_rule() -> None:
@@ -208,9 +251,9 @@ def test_mapping_rules_name_brokers(ca: Authority) -> None:
     rules = parse("key", "RULE:^CN=(.*?),.*$/$1/L,DEFAULT")
     principals = broker_principals("User:broker-{id}", rules)
     der = ca.issue(name((C, "DE"), (CN, "Broker-4"))).der
-    assert principals.name_of(der) == "broker-4"
+    assert principals.caller_of(der, now()).name == "broker-4"
     with pytest.raises(RpcRefusedError, match="no rule names"):
-        principals.name_of(ca.issue(name()).der)
+        principals.caller_of(ca.issue(name()).der, now())
 
 
 def test_keys_that_are_missing_are_named(tmp_path: Path, ca: Authority) -> None:

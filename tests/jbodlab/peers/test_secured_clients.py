@@ -16,6 +16,7 @@ from kio.schema.metadata.v1.request import MetadataRequest
 
 from jbodlab.config.tls_keys import client_tls, listener_tls
 from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.peers import peer_pool
 from jbodlab.peers.client import KafkaConnection
 from jbodlab.peers.client_security import ClientSecurity, Login
 from jbodlab.peers.peer_pool import PeerPool
@@ -56,7 +57,12 @@ def find(mechanism: ScramMechanism, user: str) -> ScramCredential | None:
 
 @asynccontextmanager
 async def serving(
-    tmp_path: Path, issued: Issued, *, session_s: float = 0.0, logs_in: bool = True
+    tmp_path: Path,
+    issued: Issued,
+    *,
+    session_s: float = 0.0,
+    logs_in: bool = True,
+    client_auth: str = "none",
 ) -> AsyncIterator[Listener]:
     cluster = Cluster()
     cluster.publish_brokers(1)
@@ -65,6 +71,9 @@ async def serving(
         {
             "ssl.keystore.type": "PEM",
             "ssl.keystore.location": str(issued.write(tmp_path / "server.pem")),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.certificates": Authority("of clients").pem,
+            "ssl.client.auth": client_auth,
         },
         "",
         logs_in=logs_in,
@@ -145,6 +154,61 @@ async def test_a_mechanism_that_is_not_enabled_is_named(tmp_path: Path, ca: Auth
     async with serving(tmp_path, ca.issue(), logs_in=False) as listener:
         with pytest.raises(ConnectionRefusedError, match=r"ILLEGAL_SASL_STATE: sasl\.mechanism"):
             await PeerPool("c", DEADLINE_S, security(ca, login)).open(("localhost", listener.port))
+
+
+async def test_who_refuses_a_login_is_left_alone_longer_and_longer(
+    tmp_path: Path, ca: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peer_pool, "REFUSED_S", 0.2)
+    wrong = Login(mechanism="PLAIN", user="bob", password=Secret("wrong"))
+    ours = security(ca, wrong)
+    pool, loop = PeerPool("c", DEADLINE_S, ours), asyncio.get_running_loop()
+    async with serving(tmp_path, ca.issue()) as listener:
+        address = ("localhost", listener.port)
+        end_s, asked = loop.time() + 1.2, set()
+        while loop.time() < end_s:
+            with pytest.raises(ConnectionRefusedError) as caught:
+                await pool.open(address)
+            asked.add(str(caught.value))
+            await asyncio.sleep(0.01)
+        # At 0, 0.2 and 0.6 seconds, and each time the same is said.
+        assert 2 <= ours.refusals[f"localhost:{listener.port}"] <= 3
+        assert len(asked) == 1
+
+
+async def test_a_refused_certificate_is_a_refusal_though_it_is_told_after_the_handshake(
+    tmp_path: Path, ca: Authority
+) -> None:
+    ours = security(ca)
+    pool = PeerPool("c", DEADLINE_S, ours)
+    async with serving(tmp_path, ca.issue(), logs_in=False, client_auth="required") as listener:
+        address = ("localhost", listener.port)
+        for _ in range(3):
+            with pytest.raises(ConnectionRefusedError, match="it refuses the connection: "):
+                async with pool.borrowed(address) as connection:
+                    await metadata(connection)
+    assert ours.refusals.total() == 1
+
+
+async def test_other_keys_are_tried_at_once_and_an_answer_ends_the_pause(
+    tmp_path: Path, ca: Authority
+) -> None:
+    known = [security(Authority("another")), security(ca)]
+    contexts = [each.tls() for each in known if each.tls is not None]
+    ours = ClientSecurity(tls=lambda: contexts[0], random_bytes=os.urandom)
+    pool = PeerPool("c", DEADLINE_S, ours)
+    async with serving(tmp_path, ca.issue(), logs_in=False) as listener:
+        address = ("localhost", listener.port)
+        for _ in range(3):
+            with pytest.raises(ConnectionRefusedError, match="not accepted"):
+                await pool.open(address)
+        assert ours.refusals.total() == 1
+        del contexts[0]
+        for _ in range(2):
+            async with pool.borrowed(address) as connection:
+                await metadata(connection)
+        pool.close()
+    assert ours.refusals.total() == 1
 
 
 @pytest.mark.parametrize("login", LOGINS, ids=[each.mechanism for each in LOGINS])

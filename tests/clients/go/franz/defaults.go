@@ -6,19 +6,34 @@ import (
 	"strings"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"jbodlab/clients/events"
+	"jbodlab/clients/secured"
 )
 
 const flushed = 20 * time.Second
 
+// Creates the topic.
+func create(bootstrap, topic string) {
+	seeds := kgo.SeedBrokers(strings.Split(bootstrap, ",")...)
+	client, err := kgo.NewClient(append(secured.Franz(), seeds)...)
+	if err == nil {
+		_, err = kadm.NewClient(client).CreateTopic(context.Background(), 3, 3, nil, topic)
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+	client.Close()
+}
+
 // Writes numbers as the library does unless told otherwise.
 func produce(leave context.Context, bootstrap, topic, rate string) {
-	client, err := kgo.NewClient(
+	client, err := kgo.NewClient(append(secured.Franz(),
 		kgo.SeedBrokers(strings.Split(bootstrap, ",")...),
 		kgo.DefaultProduceTopic(topic),
-	)
+	)...)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -42,12 +57,12 @@ func produce(leave context.Context, bootstrap, topic, rate string) {
 
 // Consumes, and commits, as the library does unless told otherwise.
 func consumeByDefault(leave context.Context, bootstrap, topic, group string) {
-	client, err := kgo.NewClient(
+	client, err := kgo.NewClient(append(secured.Franz(),
 		kgo.SeedBrokers(strings.Split(bootstrap, ",")...),
 		kgo.ConsumerGroup(group),
 		kgo.ConsumeTopics(topic),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-	)
+	)...)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -39,6 +39,8 @@ func main() {
 	bootstrap, topic, group, mode := events.Arguments()
 	leave := events.UntilLeave()
 	switch mode {
+	case "create":
+		create(bootstrap, topic)
 	case "produce":
 		produce(leave, bootstrap, topic, group)
 	case "default":

@@ -9,10 +9,32 @@ import (
 	"github.com/segmentio/kafka-go"
 
 	"jbodlab/clients/events"
+	"jbodlab/clients/secured"
 )
 
 // Longer than any test: what a writer knows of leaders it knows from the beginning.
 const never = 1000 * time.Hour
+
+// How writers reach brokers; what they know of leaders they know for the given time, 0 for the
+// library's.
+func transport(ttl time.Duration) *kafka.Transport {
+	config, mechanism := secured.KafkaGo()
+	return &kafka.Transport{MetadataTTL: ttl, TLS: config, SASL: mechanism}
+}
+
+// Creates the topic.
+func create(brokers []string, topic string) {
+	client := &kafka.Client{Addr: kafka.TCP(brokers...), Transport: transport(0)}
+	answer, err := client.CreateTopics(context.Background(), &kafka.CreateTopicsRequest{
+		Topics: []kafka.TopicConfig{{Topic: topic, NumPartitions: 3, ReplicationFactor: 3}},
+	})
+	if err == nil {
+		err = answer.Errors[topic]
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+}
 
 // Writes numbers as the library does unless told otherwise, but to every replica in sync. A batch
 // waits for a hundred of them, or for a second; who writes one waits as long.
@@ -40,7 +62,9 @@ func produce(leave context.Context, brokers []string, topic, rate string, transp
 
 // Consumes, and commits, as the library does unless told otherwise.
 func consumeByDefault(leave context.Context, brokers []string, topic, group string) {
-	reader := kafka.NewReader(kafka.ReaderConfig{Brokers: brokers, Topic: topic, GroupID: group})
+	reader := kafka.NewReader(kafka.ReaderConfig{
+		Brokers: brokers, Topic: topic, GroupID: group, Dialer: secured.Dialer(),
+	})
 	for {
 		message, err := reader.ReadMessage(leave)
 		if leave.Err() != nil {

@@ -21,10 +21,12 @@ func main() {
 	leave := events.UntilLeave()
 	brokers := strings.Split(bootstrap, ",")
 	switch mode {
+	case "create":
+		create(brokers, topic)
 	case "produce":
-		produce(leave, brokers, topic, group, nil)
+		produce(leave, brokers, topic, group, transport(0))
 	case "stay":
-		produce(leave, brokers, topic, group, &kafka.Transport{MetadataTTL: never})
+		produce(leave, brokers, topic, group, transport(never))
 	case "default":
 		consumeByDefault(leave, brokers, topic, group)
 	default:

@@ -13,6 +13,7 @@ import (
 	"github.com/IBM/sarama"
 
 	"jbodlab/clients/events"
+	"jbodlab/clients/secured"
 )
 
 type handler struct {
@@ -55,9 +56,12 @@ func main() {
 	bootstrap, topic, group, mode := events.Arguments()
 	leave := events.UntilLeave()
 	config := sarama.NewConfig()
+	secured.Sarama(config)
 	config.Consumer.Return.Errors = true
 	config.Consumer.Offsets.Initial = sarama.OffsetOldest
 	switch mode {
+	case "create":
+		create(bootstrap, topic, config)
 	case "produce":
 		produce(leave, bootstrap, topic, group)
 	case "default":
@@ -95,9 +99,25 @@ func consume(
 	}
 }
 
+// Creates the topic.
+func create(bootstrap, topic string, config *sarama.Config) {
+	admin, err := sarama.NewClusterAdmin(strings.Split(bootstrap, ","), config)
+	if err == nil {
+		detail := &sarama.TopicDetail{NumPartitions: 3, ReplicationFactor: 3}
+		err = admin.CreateTopic(topic, detail, false)
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := admin.Close(); err != nil {
+		log.Fatal(err)
+	}
+}
+
 // Writes numbers as the library does unless told otherwise, but to every replica in sync.
 func produce(leave context.Context, bootstrap, topic, rate string) {
 	config := sarama.NewConfig()
+	secured.Sarama(config)
 	config.Producer.RequiredAcks = sarama.WaitForAll
 	config.Producer.Return.Successes = true
 	producer, err := sarama.NewAsyncProducer(strings.Split(bootstrap, ","), config)

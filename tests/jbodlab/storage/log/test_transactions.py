@@ -189,6 +189,23 @@ def test_a_damaged_index_costs_nothing_of_the_segments_before_and_behind_it(make
     assert not list(box.directory.glob("*.damaged"))
 
 
+def test_an_index_is_synced_with_the_marker_that_it_is_about(make_log):
+    box = make_log()
+    append(box, STORY[:4])
+    assert box.log.state.sync_request(with_active=True).indexed == ()
+    box.log.flush()
+    append(box, STORY[4:5])
+
+    request = box.log.state.sync_request(with_active=True)
+
+    assert request.indexed == (0,)
+    assert request.names
+    box.log.state.synced(request)
+    # Recovery does not read the segment any more.
+    box.log.roll()
+    assert not box.log.needs_flush
+
+
 def test_entries_have_kafkas_layout():
     encoded = encode_aborted(ABORTED[:1])
 

@@ -1,6 +1,10 @@
+import java.io.IOException;
+import java.io.Reader;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
 import java.util.List;
 import java.util.Properties;
-import java.util.Scanner;
 import java.util.concurrent.CountDownLatch;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.Serdes;
@@ -13,32 +17,26 @@ import org.apache.kafka.streams.processor.StateRestoreListener;
 /**
  * Counts words with Kafka Streams: a repartition topic, a state store, its changelog.
  *
- * Called with bootstrap servers, input topic, output topic, application id, folder of the state and
- * any more settings as `key=value`. It prints its states, and how much of a store came back from the
- * changelog.
+ * Called with a file of settings, the topic of the lines and that of the counts. A word is what
+ * letters and digits make. It prints its states, and how much of a store came back from the
+ * changelog, one JSON object a line; SIGTERM closes it.
  */
 public final class WordCount implements StateRestoreListener {
+    private static final Duration CLOSES = Duration.ofSeconds(60);
     private static volatile Throwable failure;
 
-    public static void main(String[] arguments) throws InterruptedException {
+    public static void main(String[] arguments) throws IOException, InterruptedException {
         Properties config = new Properties();
-        config.put("bootstrap.servers", arguments[0]);
-        config.put("application.id", arguments[3]);
-        config.put("state.dir", arguments[4]);
+        try (Reader file = Files.newBufferedReader(Path.of(arguments[0]))) {
+            config.load(file);
+        }
         config.put("default.key.serde", Serdes.StringSerde.class);
         config.put("default.value.serde", Serdes.StringSerde.class);
-        config.put("auto.offset.reset", "earliest");
-        config.put("replication.factor", "3");
-        config.put("topic.min.insync.replicas", "2");
-        config.put("commit.interval.ms", "200");
-        config.put("num.stream.threads", "2");
-        for (int i = 5; i < arguments.length; i++) {
-            String[] setting = arguments[i].split("=", 2);
-            config.put(setting[0], setting[1]);
-        }
+        config.putIfAbsent("auto.offset.reset", "earliest");
         StreamsBuilder builder = new StreamsBuilder();
         builder.<String, String>stream(arguments[1])
-            .flatMapValues(line -> List.of(line.split(" ")))
+            .flatMapValues(line -> List.of(line.split("\\W+")))
+            .filterNot((key, word) -> word.isEmpty())
             .groupBy((key, word) -> word)
             .count(Materialized.as("counts"))
             .toStream()
@@ -57,19 +55,12 @@ public final class WordCount implements StateRestoreListener {
                 ended.countDown();
             }
         });
+        Runtime.getRuntime().addShutdownHook(new Thread(() -> streams.close(CLOSES)));
         streams.start();
-        Thread commands = new Thread(() -> {
-            Scanner lines = new Scanner(System.in);
-            while (lines.hasNextLine() && !lines.nextLine().equals("leave")) {
-                continue;
-            }
-            streams.close();
-        });
-        commands.setDaemon(true);
-        commands.start();
         ended.await();
         if (failure != null) {
             failure.printStackTrace();
+            System.err.println(failure);
             System.exit(1);
         }
     }

@@ -1,0 +1,433 @@
+"""Transactions: what commits cost, how long a dying directory stops them, a million of their ids.
+
+The producers are librdkafka's. The million ids are written into the log of their coordinator while
+no broker runs, as asking for each of them would be what is measured.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from confluent_kafka import Consumer, ElectionType, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import NewTopic
+from msgspec.structs import replace
+
+from bench.groups import COORDINATOR
+from bench.measure import MAKE, failed, fresh, healed, longest_s, median, percentile, resident_mb
+from broker.transactions.transaction import TransactionState, created, to_record
+from jbodlab.group_records.partitions import coordinator_partition
+from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.peers.client import KafkaConnection
+from jbodlab.record_batch.record_batch import build_batch
+from jbodlab.storage.directory import names
+from jbodlab.transaction_records.records import encode
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import TRANSACTION_STATE_TOPIC
+from tests.cluster.harness import Cluster, wait_for
+from tests.simulation.clients import message
+
+TOPIC = "transactions"
+PARTITIONS, PARTITIONS_OF_ONE = 6, 3
+RECORDS = 10
+"""Of a transaction, in `PARTITIONS_OF_ONE` partitions."""
+CALL_S = 60.0
+WARM_UP_S, RUN_S = 5.0, 10.0
+PRODUCERS = (1, 20)
+LONG_MS, LONG_RECORD_BYTES = 100, 1_000
+"""Of the transactions of one producer that writes as fast as it can."""
+FAULT_PRODUCERS, QUIET_S, GOES_ON_S = 8, 3.0, 90.0
+DATA = "data"
+MANY, PER_BATCH = 1_000_000, 1_000
+ID_FORM = "application-{number:07}"
+LOADED_S, SETTLE_S, ASK_EVERY_S = 300.0, 10.0, 0.005
+SETTINGS = {"transaction.state.log.replication.factor": "3", "transaction.state.log.min.isr": "2"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commits:
+    """Transactions that producers commit one after the other; ms of one call that commits."""
+
+    producers: int
+    per_s: float
+    p50_ms: float
+    p99_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitGap:
+    """What one broken directory cost producers and a reader of committed records.
+
+    Attributes:
+        broken: Whose directory: the coordinator's of one producer, or one with a partition.
+        seen_s: Longest time without a committed record in one of the partitions.
+        committed_s: Longest time in which one of the producers had no commit answered.
+        quiet_seen_s, quiet_committed_s: The same before the fault.
+        aborted: Transactions that had to be aborted.
+        fatal: What ended producers.
+    """
+
+    broken: str
+    seen_s: float
+    committed_s: float
+    quiet_seen_s: float
+    quiet_committed_s: float
+    aborted: int
+    fatal: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManyIds:
+    """A million transactional ids of one coordinator.
+
+    Attributes:
+        loaded_s: From the request that another broker shall lead until that answers about an id.
+        longest_ms: Longest time that this broker took for an ApiVersions request meanwhile.
+        resident_mb: Resident memory of it that has been added when all is loaded.
+    """
+
+    loaded_s: float
+    longest_ms: float
+    resident_mb: float
+
+
+class _Transactor:
+    """A producer that writes transactions one after the other, on a thread."""
+
+    def __init__(self, bootstrap: str, number: int) -> None:
+        self._number = number
+        self._producer = producer_of(bootstrap, _name(number))
+        self.committed: list[float] = []
+        self.took: list[float] = []
+        self.aborted = 0
+        self.fatal = ""
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="transacts", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join(2 * CALL_S)
+
+    def _run(self) -> None:
+        try:
+            for count in itertools.count():
+                if self._stop.is_set():
+                    return
+                self._producer.begin_transaction()
+                for index in range(RECORDS):
+                    partition = (self._number + count + index % PARTITIONS_OF_ONE) % PARTITIONS
+                    self._producer.produce(TOPIC, b"x" * 100, partition=partition)
+                begun = time.monotonic()
+                if self._commit():
+                    self.committed.append(time.monotonic())
+                    self.took.append(self.committed[-1] - begun)
+        except KafkaException as error:
+            self.fatal = str(error)
+
+    def _commit(self) -> bool:
+        while True:
+            try:
+                self._producer.commit_transaction(CALL_S)
+            except KafkaException as error:
+                if error.args[0].txn_requires_abort():
+                    self._producer.abort_transaction(CALL_S)
+                    self.aborted += 1
+                    return False
+                if not error.args[0].retriable():
+                    raise
+            else:
+                return True
+
+
+def _name(number: int) -> str:
+    return f"{TOPIC}-{number}"
+
+
+def producer_of(bootstrap: str, transactional_id: str) -> Producer:
+    """A transactional producer that can begin."""
+    settings = {
+        "bootstrap.servers": bootstrap,
+        "transactional.id": transactional_id,
+        "transaction.timeout.ms": 60_000,
+        "queue.buffering.max.kbytes": 100_000,
+        "log_level": 0,
+    }
+    producer = Producer(settings)
+    producer.init_transactions(CALL_S)
+    return producer
+
+
+@contextmanager
+def _running(cluster: Cluster, producers: int) -> Iterator[list[_Transactor]]:
+    with ExitStack() as stack:
+        running = [_Transactor(cluster.bootstrap, number) for number in range(producers)]
+        for each in running:
+            stack.callback(each.stop)
+        _wait_all(running, time.monotonic())
+        yield running
+
+
+def _wait_all(running: Sequence[_Transactor], moment: float) -> None:
+    def go_on() -> bool:
+        return all(each.fatal or each.committed[-1:] > [moment] for each in running)
+
+    wait_for("all producers go on", go_on, GOES_ON_S)
+
+
+@contextmanager
+def _cluster(make: MAKE, **settings: str) -> Iterator[Cluster]:
+    with fresh(partial(make, settings={**SETTINGS, **settings})) as cluster:
+        cluster.start()
+        config = {"min.insync.replicas": "2"}
+        wanted = NewTopic(TOPIC, PARTITIONS, len(cluster.broker_ids), config=config)
+        cluster.admin().create_topics([wanted])[TOPIC].result(30)
+        cluster.wait_isr(TOPIC)
+        # The topic of coordinators is made by the first question.
+        producer_of(cluster.bootstrap, "first")
+        cluster.wait_isr(TRANSACTION_STATE_TOPIC)
+        yield cluster
+
+
+def commits(make: MAKE) -> Iterator[Commits]:
+    """Commit small transactions with one producer, and with many."""
+    with _cluster(make) as cluster:
+        for producers in PRODUCERS:
+            with _running(cluster, producers) as running:
+                time.sleep(WARM_UP_S)
+                counted = [len(each.took) for each in running]
+                time.sleep(RUN_S)
+                took = [
+                    one
+                    for each, first in zip(running, counted, strict=True)
+                    for one in each.took[first:]
+                ]
+            yield Commits(
+                producers=producers,
+                per_s=len(took) / RUN_S,
+                p50_ms=median(took) * 1e3,
+                p99_ms=percentile(took, 0.99) * 1e3,
+            )
+
+
+def long_transactions(make: MAKE) -> float:
+    """Write as fast as one producer can, in transactions of `LONG_MS`; returns MB/s of values."""
+    with _cluster(make) as cluster:
+        producer = producer_of(cluster.bootstrap, "long")
+        _write_for(producer, WARM_UP_S)
+        begun = time.monotonic()
+        count = _write_for(producer, RUN_S)
+        return count * LONG_RECORD_BYTES / 1e6 / (time.monotonic() - begun)
+
+
+def _write_for(producer: Producer, length_s: float) -> int:
+    value, end = b"x" * LONG_RECORD_BYTES, time.monotonic() + length_s
+    count = 0
+    while (now := time.monotonic()) < end:
+        producer.begin_transaction()
+        while time.monotonic() < now + LONG_MS / 1e3:
+            try:
+                for _ in range(100):
+                    producer.produce(TOPIC, value)
+                    count += 1
+            except BufferError:
+                producer.poll(0.001)
+        producer.commit_transaction(CALL_S)
+    return count
+
+
+class _Reader:
+    """Reads committed records, on a thread."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.seen: dict[int, list[float]] = defaultdict(list)
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "reader",
+                "isolation.level": "read_committed",
+                "enable.auto.commit": False,
+                "auto.offset.reset": "latest",
+                "log_level": 0,
+            }
+        )
+        self._consumer.assign([TopicPartition(TOPIC, number) for number in range(PARTITIONS)])
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="reads", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._consumer.close()
+
+    def has_all_after(self, moment: float) -> bool:
+        """Whether there was a record of each partition after a moment."""
+        return all(self.seen[number][-1:] > [moment] for number in range(PARTITIONS))
+
+    def longest_s(self, since: float, until: float) -> float:
+        return max(longest_s(times, since, until) for times in [*self.seen.values()])
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            for record in self._consumer.consume(500, 0.02):
+                partition = record.partition()
+                if record.error() is None and partition is not None:
+                    self.seen[partition].append(time.monotonic())
+
+
+def commit_gaps(make: MAKE, runs: int) -> Iterator[CommitGap]:
+    """Break directories under producers and a reader, so often for each kind; each as it ends."""
+    with _cluster(make) as cluster:
+        for broken in (COORDINATOR, DATA) * runs:
+            yield _gap(cluster, broken)
+
+
+def _gap(cluster: Cluster, broken: str) -> CommitGap:
+    with ExitStack() as stack:
+        reader = _Reader(cluster.bootstrap)
+        stack.callback(reader.stop)
+        running = stack.enter_context(_running(cluster, FAULT_PRODUCERS))
+
+        def go_on(moment: float) -> None:
+            _wait_all(running, moment)
+            wait_for("records are seen", lambda: reader.has_all_after(moment), GOES_ON_S)
+
+        go_on(time.monotonic())
+        quiet_since = time.monotonic()
+        time.sleep(QUIET_S)
+        since = time.monotonic()
+        index = coordinator_partition(_name(0), len(cluster.partitions(TRANSACTION_STATE_TOPIC)))
+        named = {COORDINATOR: (TRANSACTION_STATE_TOPIC, index), DATA: (TOPIC, 0)}
+        faults = failed(cluster, [named[broken]])
+        time.sleep(QUIET_S)
+        go_on(time.monotonic())
+        until = time.monotonic()
+    found = CommitGap(
+        broken=broken,
+        seen_s=reader.longest_s(since, until),
+        quiet_seen_s=reader.longest_s(quiet_since, since),
+        committed_s=max(longest_s(each.committed, since, until) for each in running),
+        quiet_committed_s=max(longest_s(each.committed, quiet_since, since) for each in running),
+        aborted=sum(each.aborted for each in running),
+        fatal=[each.fatal for each in running if each.fatal],
+    )
+    healed(cluster, faults, TOPIC, TRANSACTION_STATE_TOPIC)
+    return found
+
+
+def many_ids(make: MAKE) -> ManyIds:
+    """Let a broker take over the coordinator of a million ids."""
+    with _cluster(make, **{"transaction.state.log.num.partitions": "1"}) as cluster:
+        folders = [
+            broker.log_dir_of(TRANSACTION_STATE_TOPIC, 0).path / f"{TRANSACTION_STATE_TOPIC}-0"
+            for broker in cluster.brokers
+        ]
+        for broker in cluster.brokers:
+            broker.stop()
+        data = _log_of_ids()
+        for folder in folders:
+            _replace_log(folder, data)
+        for broker in cluster.brokers:
+            broker.start()
+        cluster.wait_served(deadline_s=LOADED_S)
+        cluster.wait_isr(TRANSACTION_STATE_TOPIC, LOADED_S)
+        return _taken_over(cluster)
+
+
+def _log_of_ids() -> bytes:
+    """Return a log with a record of each id."""
+    data, now_ms = bytearray(), int(time.time() * 1000)
+    state = TransactionState.COMPLETE_COMMIT
+    for base_offset in range(0, MANY, PER_BATCH):
+        some = []
+        for number in range(base_offset, base_offset + PER_BATCH):
+            begun = created(number, 60_000, now_ms)
+            ended = replace(begun, state=state, started_ms=now_ms)
+            some.append(encode(to_record(ID_FORM.format(number=number), ended, 2)))
+        batch = build_batch(some, leader_epoch=0, timestamp_ms=now_ms)
+        data += base_offset.to_bytes(8, "big") + batch[8:]
+    return bytes(data)
+
+
+def _replace_log(folder: Path, data: bytes) -> None:
+    """Let a replica whose broker does not run have a log, with nothing that tells of another."""
+    (folder / names.log_file(0)).write_bytes(data)
+    kept = (names.log_file(0), names.PARTITION_METADATA_FILE)
+    for path in folder.iterdir():
+        if path.name not in kept:
+            path.unlink()
+    for name in (names.CLEAN_SHUTDOWN_FILE, names.RECOVERY_POINT_FILE):
+        (folder.parent / name).unlink(missing_ok=True)
+
+
+def _taken_over(cluster: Cluster) -> ManyIds:
+    """Let the preferred leader lead, which has loaded nothing since it started."""
+    preferred = cluster.partitions(TRANSACTION_STATE_TOPIC)[0].replicas[0]
+    broker = cluster.broker(preferred)
+    broker.stop()
+    asyncio.run(_described(cluster.leader(TRANSACTION_STATE_TOPIC, 0).port))
+    broker.start()
+    cluster.wait_served(deadline_s=LOADED_S)
+    cluster.wait_isr(TRANSACTION_STATE_TOPIC, LOADED_S)
+    time.sleep(SETTLE_S)
+    before_mb = resident_mb(cluster)[preferred]
+    loaded_s, longest_s = asyncio.run(_elected(cluster, broker.port))
+    time.sleep(SETTLE_S)
+    added_mb = resident_mb(cluster)[preferred] - before_mb
+    return ManyIds(loaded_s=loaded_s, longest_ms=longest_s * 1e3, resident_mb=added_mb)
+
+
+async def _elected(cluster: Cluster, port: int) -> tuple[float, float]:
+    """Let the preferred leader lead; returns how long its load took, and any request meanwhile."""
+    stop = asyncio.Event()
+    asking = asyncio.create_task(_longest_answer_s(port, stop))
+    await asyncio.sleep(1.0)
+    begun = time.monotonic()
+    place = TopicPartition(TRANSACTION_STATE_TOPIC, 0)
+    cluster.admin().elect_leaders(ElectionType.PREFERRED, [place])
+    await _described(port)
+    loaded_s = time.monotonic() - begun
+    # What a load leaves behind is done at its end.
+    await asyncio.sleep(1.0)
+    stop.set()
+    return loaded_s, await asking
+
+
+async def _described(port: int) -> None:
+    """Wait until a broker answers about an id as its coordinator."""
+    asked = message(
+        ApiKey.DESCRIBE_TRANSACTIONS, 0, transactional_ids=[ID_FORM.format(number=MANY - 1)]
+    )
+    connection = await _connection(port)
+    async with asyncio.timeout(LOADED_S):
+        while True:
+            answer = await connection.call(ApiKey.DESCRIBE_TRANSACTIONS, 0, asked, LOADED_S)
+            if answer.transaction_states[0].error_code == ErrorCode.NONE:
+                break
+            await asyncio.sleep(ASK_EVERY_S)
+    connection.close()
+
+
+async def _longest_answer_s(port: int, stop: asyncio.Event) -> float:
+    """Ask a broker for what it always knows, again and again; returns the longest time it took."""
+    connection, asked, longest = await _connection(port), message(ApiKey.API_VERSIONS, 0), 0.0
+    while not stop.is_set():
+        begun = time.monotonic()
+        await connection.call(ApiKey.API_VERSIONS, 0, asked, LOADED_S)
+        longest = max(longest, time.monotonic() - begun)
+        await asyncio.sleep(ASK_EVERY_S)
+    connection.close()
+    return longest
+
+
+async def _connection(port: int) -> KafkaConnection:
+    return await KafkaConnection.open("127.0.0.1", port, client_id="asks", timeout_s=10.0)

@@ -1,0 +1,154 @@
+"""Forwards the requests of producers whose coordinator was here to the broker that has it now.
+
+A producer that gets NOT_COORDINATOR looks for its coordinator. Some clients first wait for a timer
+of their own (librdkafka: 500 ms, and 100 ms more before the request is repeated), and in that time
+none of their transactions ends. So the request waits here for the next leader of the coordinator's
+partition, is sent there, and the client gets that broker's response. As it gets no error, it may go
+on asking here for as long as it lives.
+
+Kafka forwards nothing: there the gap contains the client's timer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+from broker.api.services.coordinators import TransactionCoordinators
+from broker.limits import (
+    FORWARD_CONNECT_TIMEOUT_S,
+    NEXT_COORDINATOR_MAX_S,
+    NEXT_COORDINATOR_PAUSE_S,
+)
+from broker.metadata_cache import BrokerNode, MetadataCache
+from jbodlab.group_records.partitions import coordinator_partition
+from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.peers.client_security import ClientSecurity
+from jbodlab.peers.peer_pool import PeerPool
+from jbodlab.server.answer import RequestContext
+from jbodlab.server.passed_on import FORWARDING_CLIENT, client_id_for, named_client
+from jbodlab.server.rights import client_of
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import DecodeError, KafkaError
+from jbodlab.vocabulary.ids import TRANSACTION_STATE_TOPIC, BrokerId
+
+logger = logging.getLogger(__name__)
+
+NOT_YET = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS})
+"""What a broker responds that does not coordinate yet what the metadata say."""
+
+
+class NextCoordinator:
+    """Has requests answered by the coordinators of other brokers; on the event loop.
+
+    Args:
+        cache: Knows who leads, and where that broker is.
+        broker_id: Ours.
+        own: The coordinators of this broker.
+        security: How other brokers are reached.
+    """
+
+    def __init__(
+        self,
+        cache: MetadataCache,
+        broker_id: BrokerId,
+        own: TransactionCoordinators,
+        security: ClientSecurity | None = None,
+    ) -> None:
+        self._cache = cache
+        self._broker_id = broker_id
+        self._own = own
+        self._peers = PeerPool(FORWARDING_CLIENT, FORWARD_CONNECT_TIMEOUT_S, security)
+
+    async def instead_of(
+        self, error: KafkaError, transactional_id: str, request: Any, context: RequestContext
+    ) -> Any:
+        """Return the response of the next coordinator in place of an error of the own one.
+
+        The next coordinator may know of the request already, if what the own one has written was
+        replicated. It responds as to a client that repeats its request.
+
+        Args:
+            error: What the own coordinator has said.
+            transactional_id: Whose coordinator is asked.
+            request: The client's request.
+            context: Of that request.
+
+        Raises:
+            KafkaError: `error`, if it does not say that the coordinator is elsewhere, or if no
+                other coordinator responds in time.
+        """
+        if error.code is not ErrorCode.NOT_COORDINATOR or self._is_forwarded(context):
+            raise error
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + NEXT_COORDINATOR_MAX_S
+        while self._may_come(transactional_id) and loop.time() < end_s:
+            node = self._cache.peer(self._leader(transactional_id))
+            if node is not None and node.id != self._broker_id:
+                response = await self._response(node, request, context, end_s)
+                if response is not None:
+                    return response
+            await asyncio.sleep(NEXT_COORDINATOR_PAUSE_S)
+        raise error
+
+    def close(self) -> None:
+        """Close idle connections to other brokers."""
+        self._peers.close()
+
+    def _is_forwarded(self, context: RequestContext) -> bool:
+        """Return whether another broker sends the request: two must not send it to and fro."""
+        return named_client(context.header.client_id) is not None and self._cache.is_for_brokers(
+            context.listener_name
+        )
+
+    def _partition(self, transactional_id: str) -> int:
+        topic = self._cache.image.topics.by_name[TRANSACTION_STATE_TOPIC]
+        return coordinator_partition(transactional_id, len(topic.partitions))
+
+    def _leader(self, transactional_id: str) -> BrokerId:
+        topic = self._cache.image.topics.by_name[TRANSACTION_STATE_TOPIC]
+        return topic.partitions[self._partition(transactional_id)].leader
+
+    def _may_come(self, transactional_id: str) -> bool:
+        """Return whether another broker leads, or is about to, as the own replica is offline."""
+        if TRANSACTION_STATE_TOPIC not in self._cache.image.topics.by_name:
+            return False
+        leader = self._leader(transactional_id)
+        if leader == self._broker_id:
+            return self._own.is_offline(self._partition(transactional_id))
+        return self._cache.peer(leader) is not None
+
+    async def _response(
+        self, node: BrokerNode, request: Any, context: RequestContext, end_s: float
+    ) -> Any:
+        """Return the response of a broker; None if it does not coordinate, or is not reached."""
+        header = context.header
+        try:
+            async with (
+                asyncio.timeout_at(end_s),
+                self._peers.borrowed((node.host, node.port)) as connection,
+            ):
+                response = await connection.call(
+                    ApiKey(header.api_key),
+                    header.api_version,
+                    request,
+                    NEXT_COORDINATOR_MAX_S,
+                    client_id_for(client_of(context.session)),
+                )
+        except (OSError, DecodeError) as error:
+            logger.info("cannot forward to the coordinator on broker %d: %s", node.id, error)
+            return None
+        return None if NOT_YET.intersection(_codes(response)) else response
+
+
+def _codes(response: Any) -> set[ErrorCode]:
+    """Return the error codes of a response: it has one, or one for each partition."""
+    topics = getattr(response, "results_by_topic_v3_and_below", None)
+    if topics is None:
+        return {ErrorCode(int(response.error_code))}
+    return {
+        ErrorCode(int(each.partition_error_code))
+        for topic in topics
+        for each in topic.results_by_partition
+    }

@@ -1,0 +1,1 @@
+"""Applications on Apache Kafka's own libraries that run as the load of a cluster."""

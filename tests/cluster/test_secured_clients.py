@@ -1,0 +1,129 @@
+"""Unchanged clients of every family, let in in every way: they administer, write, consume in a
+group, and go on when a disk dies.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from lab.cluster import wait_for
+from lab.cluster.folders import make_folder, remove_folder
+from tests.clients.members import MemberProcess, ProgramProcess
+from tests.clients.programs import BY_DEFAULT, NoKafkaError
+from tests.cluster.secured import WAYS, Secured
+
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.xdist_group("secured-clients"),
+    # A library that is compiled takes its time, once.
+    pytest.mark.timeout(900),
+]
+
+RATE = 200
+BEGINS_S = 120.0
+QUIET_S = 2.0
+PLAIN_TEXT = "plain text"
+
+
+@pytest.fixture(scope="module")
+def secured() -> Iterator[Secured]:
+    root = make_folder()
+    made = Secured(root / "cluster", **{"group.initial.rebalance.delay.ms": "0"})
+    try:
+        made.cluster.start()
+        made.set_credentials()
+        yield made
+    finally:
+        made.cluster.close()
+        remove_folder(root)
+
+
+def _parameter(library: str, way: str, *marks: pytest.MarkDecorator) -> object:
+    if BY_DEFAULT[library].release is not None:
+        marks = (*marks, pytest.mark.kafka)
+    return pytest.param(library, way, id=f"{library}-{way}", marks=marks)
+
+
+EACH = [
+    # Each way once; `soak` has the rest.
+    _parameter(library, way, *(() if number == place else (pytest.mark.soak,)))
+    for number, library in enumerate(BY_DEFAULT)
+    for place, way in enumerate(WAYS)
+]
+
+
+@pytest.mark.parametrize(("library", "way"), EACH)
+def test_a_client_goes_on_over_a_dead_disk(secured: Secured, library: str, way: str) -> None:
+    gap_s = _gap_s(secured, library, way)
+    print(f"longest time without an acknowledgement, {library}, {way}: {gap_s:.3f} s")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("library", BY_DEFAULT)
+def test_the_same_in_plain_text(secured: Secured, library: str) -> None:
+    gap_s = _gap_s(secured, library, PLAIN_TEXT)
+    print(f"longest time without an acknowledgement, {library}, {PLAIN_TEXT}: {gap_s:.3f} s")
+
+
+def _gap_s(secured: Secured, library: str, way: str) -> float:
+    """Break a leader's directory under a client; return its longest wait for one answer."""
+    cluster = secured.cluster
+    try:
+        command = BY_DEFAULT[library].command()
+    except NoKafkaError as error:
+        pytest.skip(str(error))
+    door = cluster.bootstrap
+    if way != PLAIN_TEXT:
+        command, door = [*secured.told(way), *command], secured.door(way)
+    topic = f"{library}-{way}".replace(" ", "-")
+    admin = ProgramProcess(command, door, topic, "nobody", "create")
+    try:
+        assert admin.ends(BEGINS_S) == 0, admin
+    finally:
+        admin.close()
+    cluster.wait_isr(topic)
+    consumer = MemberProcess(command, door, topic, f"group of {topic}", "default")
+    producer = MemberProcess(command, door, topic, str(RATE), "produce")
+    try:
+        _goes_on(producer, consumer, BEGINS_S)
+        leader = cluster.leader(topic, 0)
+        directory = leader.log_dir_of(topic, 0)
+        since = time.monotonic()
+        with directory.fails("permission"):
+            time.sleep(QUIET_S)
+            _goes_on(producer, consumer, BEGINS_S)
+            until = time.monotonic()
+            producer.leave()
+
+            def all_read() -> bool:
+                return producer.acknowledged.keys() <= {seen.value for seen in consumer.seen}
+
+            wait_for("all that was acknowledged", all_read, BEGINS_S, last_seen=lambda: consumer)
+        consumer.leave()
+    finally:
+        producer.close()
+        consumer.close()
+    # Only the listener of brokers revives a directory.
+    assert leader.stop() == 0
+    leader.start()
+    cluster.wait_isr(topic)
+    assert producer.errors == []
+    times = (at for at in producer.acknowledged.values() if since < at < until)
+    return max(b - a for a, b in itertools.pairwise([since, *times, until]))
+
+
+def _goes_on(producer: MemberProcess, consumer: MemberProcess, deadline_s: float) -> None:
+    """Wait until something was written and something consumed after now."""
+    now = time.monotonic()
+
+    def goes_on() -> bool:
+        producer.assert_runs()
+        consumer.assert_runs()
+        written = list(producer.acknowledged.values())
+        return bool(written and consumer.seen and min(written[-1], consumer.seen[-1].at_s) > now)
+
+    wait_for("both go on", goes_on, deadline_s, last_seen=lambda: (producer, consumer))
