@@ -150,12 +150,17 @@ class KafkaServers:
     def _add(self, node: NodeState, security: Sequence[Record]) -> None:
         """Add records to those with which a node would begin the metadata log."""
         from jbodlab.metadata.log import snapshots
+        from jbodlab.metadata.records.config_records import FeatureLevelRecord
         from jbodlab.metadata.records.metadata_version import FEATURE_NAME, versioned
 
         file = Path(node.metadata_log_dir) / "bootstrap.checkpoint"
         found = snapshots.read_bootstrap(file)
-        levels = {each.name: each.feature_level for each, _ in found}
-        found += [versioned(each, levels[FEATURE_NAME]) for each in security]
+        (level,) = (
+            each.feature_level
+            for each, _ in found
+            if isinstance(each, FeatureLevelRecord) and each.name == FEATURE_NAME
+        )
+        found += [versioned(each, level) for each in security]
         snapshots.write_bootstrap(file, found, created_ms=time.time_ns() // 1_000_000)
 
     def check(self, user: ServerUser, root: Path, variables: dict[str, str]) -> None:

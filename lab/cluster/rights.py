@@ -63,7 +63,7 @@ def entries(*, applications_are_known: bool) -> list[AccessControlEntryRecord]:
         applications_are_known: Whether they show who they are.
     """
     from jbodlab.metadata.records.security_records import AccessControlEntryRecord
-    from jbodlab.runtime.client_quota import ANONYMOUS
+    from jbodlab.security.acl import ANONYMOUS
 
     name = ALICE if applications_are_known else ANONYMOUS
     return [
