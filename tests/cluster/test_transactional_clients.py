@@ -165,6 +165,7 @@ def test_librdkafkas_own_example_writes_the_sum_of_each_record_once(stage: Stage
 
 
 @pytest.mark.kafka
+@pytest.mark.soak
 def test_kafkas_message_copier_ends_well_with_every_record_once(
     stage: Stage, kafka_tools: KafkaTools
 ) -> None:
