@@ -19,14 +19,13 @@ from tests.cluster.transactional_requests import (
     Broker,
     CoordinatorType,
     RequestProducer,
-    entity,
+    end_of,
     errors_of,
 )
 
 pytestmark = pytest.mark.cluster
 
 TOPIC, PARTITIONS, COORDINATORS = "orders", 4, 4
-READ_COMMITTED = 1
 
 
 @pytest.fixture(scope="module")
@@ -50,22 +49,6 @@ def states(broker: Broker, *names: str) -> list[str]:
     return [each.transaction_state for each in answer.transaction_states]
 
 
-def stable(broker: Broker, partition: int) -> int:
-    """The end of a partition for readers of what is committed."""
-    key, version = ApiKey.LIST_OFFSETS, 8
-    asked = entity(
-        *(key, version, "ListOffsetsPartition"),
-        partition_index=partition,
-        current_leader_epoch=-1,
-        timestamp=-1,
-    )
-    topic = entity(key, version, "ListOffsetsTopic", name=TOPIC, partitions=(asked,))
-    answer = broker.until_done(
-        key, version, replica_id=-1, isolation_level=READ_COMMITTED, topics=(topic,)
-    )
-    return int(answer.topics[0].partitions[0].offset)
-
-
 def of_coordinators(wanted: set[int], text: str) -> str:
     """A transactional id of one of these coordinators."""
     names = (f"{text} {number}" for number in range(1_000))
@@ -87,7 +70,7 @@ def test_txn_one_broker_two_directories(cluster: Cluster, version: int) -> None:
         assert data
         assert kept
         there = min(data)
-        before = {each: stable(broker, each) for each in (0, there)}
+        before = {each: end_of(broker, TOPIC, each) for each in (0, there)}
         whole_name, touching_name = (
             of_coordinators(kept, f"whole {version}"),
             of_coordinators(kept, f"touching {version}"),
@@ -105,7 +88,7 @@ def test_txn_one_broker_two_directories(cluster: Cluster, version: int) -> None:
             touching.end(commit=True)
             # What is decided waits for the directory; all else of it is committed already.
             wait_for("its end", lambda: states(broker, whole_name) == ["CompleteCommit"])
-            wait_for("what is whole", lambda: stable(broker, there) == before[there] + 6)
+            wait_for("what is whole", lambda: end_of(broker, TOPIC, there) == before[there] + 6)
             assert states(broker, touching_name) == ["PrepareCommit"]
             again = broker.ask(
                 ApiKey.INIT_PRODUCER_ID,
@@ -119,6 +102,6 @@ def test_txn_one_broker_two_directories(cluster: Cluster, version: int) -> None:
 
         assert revive(node, str(lost.path)) == ""
         wait_for("the end", lambda: states(broker, touching_name) == ["CompleteCommit"])
-        assert stable(broker, 0) == before[0] + 2
+        assert end_of(broker, TOPIC, 0) == before[0] + 2
         touching.write(TOPIC, [0, there], "after")
         touching.end(commit=True)

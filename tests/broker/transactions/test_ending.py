@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.coordination.core import Producer
-from broker.transactions.transaction import EPOCH_MAX, EXHAUSTED, TransactionState
+from broker.transactions.transaction import EPOCH_BUMP_FROM, EPOCH_MAX, EXHAUSTED, TransactionState
 from jbodlab.vocabulary.error_code import ErrorCode
 from tests.broker.transactions.coordinator import PENDING, A, B, Coordinator
 
@@ -172,6 +172,15 @@ def test_at_the_epoch_of_fences_an_abort_goes_through_without_a_bump():
     coordinator.end(Producer(7, EPOCH_MAX), commit=False, version=2)
     assert coordinator.transaction.producer == Producer(7, EPOCH_MAX)
     assert coordinator.state is PA
+    # A leader takes a marker of version 2 only in a later epoch than the transaction.
+    assert coordinator.due[-1].transaction_version < EPOCH_BUMP_FROM
+
+
+def test_a_fence_at_the_epoch_of_fences_has_markers_that_leaders_take():
+    coordinator = in_state(ONGOING, producer_epoch=EPOCH_MAX)
+    coordinator.init()
+    assert coordinator.state is PA
+    assert coordinator.due[-1].transaction_version < EPOCH_BUMP_FROM
 
 
 @pytest.mark.parametrize("is_loaded", [False, True])
