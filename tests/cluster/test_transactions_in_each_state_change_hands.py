@@ -79,7 +79,7 @@ class Left:
         for version in VERSIONS:
             self.of("committed", version).end(commit=True)
             self.of("aborted", version).end(commit=False)
-        wait_for("both ends", lambda: states(broker, self) == self.states(), 30)
+        wait_for("both ends", lambda: states(broker, self) == self.states(), 60)
         self.last_stable = ends(broker)
 
     def of(self, kind: str, version: int) -> RequestProducer:
@@ -172,7 +172,7 @@ def taken_over(broker: Broker, left: Left, *, by_kafka: bool) -> list[str]:
     wait_for(
         "decided ends",
         lambda: states(broker, left) == left.states(ENDED),
-        30,
+        60,
         last_seen=lambda: states(broker, left),
     )
     assert ends(broker) == left.last_stable
@@ -192,7 +192,7 @@ def taken_over(broker: Broker, left: Left, *, by_kafka: bool) -> list[str]:
         assert errors_of(old.produced(TOPIC, 0, "late")) == [ErrorCode.INVALID_PRODUCER_EPOCH]
         assert errors_of(old.ended(commit=True)) == [ErrorCode.PRODUCER_FENCED]
 
-    wait_for("no open transaction", lambda: ends(broker) == ends(broker, committed=False), 30)
+    wait_for("no open transaction", lambda: ends(broker) == ends(broker, committed=False), 60)
     now = dict.fromkeys(left.names("left"), OFFSET) | dict.fromkeys(left.names("fenced"), -1)
     assert offsets(broker, [*seen, *now]) == seen | now
     return [*left.names("committed", "to commit", "left"), *left.names("left")]
