@@ -20,7 +20,7 @@ COPY --from=requirements /servers.txt /tmp/
 RUN python3 -m pip install -q --no-cache-dir -c /tmp/constraints.txt -r /tmp/servers.txt
 # Permission faults have no effect on root, so the servers run as an ordinary user.
 RUN groupadd --gid 1500 jbodlab && useradd --uid 1500 --gid 1500 --no-create-home --shell /bin/sh jbodlab \
-    && install -d -o 1500 -g 1500 /disks /run/jbodlab /var/lib/jbodlab
+    && install -d -o 1500 -g 1500 /disks /run/jbodlab /run/metrics /var/lib/jbodlab
 COPY docker/config /etc/jbodlab
 COPY docker/start.sh /usr/local/bin/jbodlab-start
 COPY docker/secure.py /usr/local/lib/jbodlab-secure.py
