@@ -5,7 +5,7 @@
 FROM python:3.11-slim-bookworm AS requirements
 WORKDIR /source
 COPY pyproject.toml docker/requirements.py ./
-RUN python3 requirements.py fast >/servers.txt && python3 requirements.py analytics >/replay.txt
+RUN python3 requirements.py fast pkcs12 >/servers.txt && python3 requirements.py analytics >/replay.txt
 
 FROM python:3.11-slim-bookworm AS wheel
 WORKDIR /source
@@ -23,6 +23,7 @@ RUN groupadd --gid 1500 jbodlab && useradd --uid 1500 --gid 1500 --no-create-hom
     && install -d -o 1500 -g 1500 /disks /run/jbodlab /var/lib/jbodlab
 COPY docker/config /etc/jbodlab
 COPY docker/start.sh /usr/local/bin/jbodlab-start
+COPY docker/secure.py /usr/local/lib/jbodlab-secure.py
 COPY --from=wheel /wheels /wheels
 RUN python3 -m pip install -q --no-cache-dir --no-deps /wheels/*.whl
 ENV JBODLAB_STATE_DIR=/var/lib/jbodlab PYTHONUNBUFFERED=1

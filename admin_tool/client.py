@@ -8,17 +8,22 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from admin_tool.errors import AdminError, unknown
-from admin_tool.kafka_calls.connection import bootstrap_servers, first_of, reach_as
+from admin_tool.errors import AdminError, NoAnswerError, unknown
+from admin_tool.kafka_calls.connection import (
+    be_served,
+    bootstrap_servers,
+    first_of,
+    reach_as,
+)
 from admin_tool.waiting import wait_until_empty
 from jbodlab.cli.command_line import read_properties
 from jbodlab.cli.output import counted
-from jbodlab.peers.client_properties import client_properties
+from jbodlab.peers.client_properties import ClientProperties, client_properties
 
 METADATA_TIMEOUTS_S = (1.0, 2.0, 4.0)
 """Of the first question, which Ctrl-C has to wait for."""
@@ -87,7 +92,7 @@ def connected(
     try:
         made = getattr(admin if kind == "AdminClient" else confluent_kafka, kind)(config)
         try:
-            yield made, _topics(made, options.bootstrap_server, problems)
+            yield made, _topics(made, client, options.bootstrap_server, problems)
         finally:
             if kind == "Consumer":
                 # Leaves the group.
@@ -171,16 +176,19 @@ def partitions_of(topics: Topics, topic: str, wanted: Sequence[int]) -> list[int
     return sorted(set(wanted or topics[topic]))
 
 
-def _topics(client: Any, servers: str, problems: list[str]) -> Topics:
+def _topics(made: Any, client: ClientProperties, servers: str, problems: list[str]) -> Topics:
     from confluent_kafka import KafkaException
 
     for timeout_s in METADATA_TIMEOUTS_S:
         try:
-            found = client.list_topics(timeout=timeout_s).topics
+            found = made.list_topics(timeout=timeout_s).topics
         except KafkaException:
-            client.poll(0)
+            made.poll(0)
         else:
             return {name: sorted(one.partitions) for name, one in sorted(found.items())}
+    for host, port in bootstrap_servers(servers):
+        with suppress(NoAnswerError):
+            be_served(client, host, port)
     within = f"within {sum(METADATA_TIMEOUTS_S):g} s"
     why = "".join(f": {problem}" for problem in problems[-1:])
     raise AdminError(f"no Kafka broker answers at {servers} {within}{why}")

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Formats the node's directories on its very first start, never again, and becomes the server.
 # Usage: start.sh controller|broker NAME, with /etc/jbodlab/NAME.properties as the node's settings.
+# A node that has a key in /keys is one of a closed cluster.
 set -eu
 role=$1
 file=/run/jbodlab/server.properties
@@ -15,6 +16,10 @@ fi
 if [ -n "${EXTERNAL_PORT:-}" ]; then
   # The last line of a key wins: clients outside reach this broker at the port that the host maps.
   printf 'advertised.listeners=INTERNAL://%s:9092,EXTERNAL://127.0.0.1:%s\n' "$2" "$EXTERNAL_PORT" >>"$file"
+fi
+if [ -e "/keys/$2.pem" ]; then
+  cat /etc/jbodlab/secure.properties >>"$file"
+  printf 'ssl.keystore.location=/keys/%s.pem\n' "$2" >>"$file"
 fi
 metadata=$(sed -n 's/^metadata.log.dir=//p' "$file")
 # The format tool writes the metadata directory last, so its file stands for all of them. A node

@@ -19,6 +19,7 @@ from jbodlab.peers.client import KafkaConnection, PeerRefusedError
 from jbodlab.peers.client_properties import client_properties
 from jbodlab.peers.client_security import ClientSecurity
 from jbodlab.security.secret import Secret
+from jbodlab.vocabulary.errors import AuthenticationError
 
 CLIENT_ID = "jbodlab-faults"
 ASK_S = 5.0
@@ -63,7 +64,7 @@ class Administration:
         """Try whether a user can log in."""
         try:
             self._ask(_nothing, user)
-        except PeerRefusedError:
+        except AuthenticationError:
             return False
         return True
 
@@ -95,13 +96,18 @@ class Administration:
         )
 
     def _ask(self, question: Question, user: str = ADMIN) -> Any:
-        """Return the answer of the first broker that is there; raises PeerRefusedError besides."""
+        """Return the answer of the first broker that is there; raises AuthenticationError besides.
+
+        One whose certificate has expired is as good as one that is not there.
+        """
         problem: Exception | None = None
         for address in self._addresses:
             try:
                 return asyncio.run(_answer(address, question, self._security(user)))
-            except PeerRefusedError:
-                raise
+            except PeerRefusedError as error:
+                if isinstance(error.__cause__, AuthenticationError):
+                    raise error.__cause__ from error
+                problem = error
             except (OSError, TimeoutError) as error:
                 problem = error
         raise FaultError(f"no broker answers: {problem}")

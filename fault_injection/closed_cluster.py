@@ -23,8 +23,6 @@ from typing import Any
 from fault_injection import sockets
 from fault_injection.mechanism import Clients
 
-HOSTS = ("localhost", "127.0.0.1", "::1")
-"""What the certificates of its servers name."""
 SASL_SSL = "sasl_ssl"
 SECURITY = "security"
 """Name of the folder with all that belongs to clients."""
@@ -97,6 +95,11 @@ class ClosedCluster:
         """Return the passwords of its users; empty where nobody logs in."""
         found: dict[str, str] = json.loads((self.folder / "users.json").read_text("utf-8"))
         return found
+
+
+def hosts(name: str) -> tuple[str, ...]:
+    """Return what the certificate of a server names; in containers it is reached by its name."""
+    return ("localhost", "127.0.0.1", "::1", name)
 
 
 def look(brokers: Iterable[ClosedBroker], others: Iterable[ClosedBroker]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import sys
 import time
 from argparse import Namespace
 from collections.abc import Callable, Collection, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -216,22 +216,25 @@ def reach_as(client: ClientProperties, host: str, port: int) -> None:
     """
     if client.protocol == "PLAINTEXT" or client.mechanism == KERBEROS:
         reach(host, port)
-        return
+    else:
+        be_served(client, host, port)
+
+
+def be_served(client: ClientProperties, host: str, port: int) -> None:
+    """Insist that a client is answered, as the own client asks.
+
+    Raises:
+        NoAnswerError: it is not in time.
+        AdminError: it is refused; the text names the property that decides.
+    """
     import asyncio
 
-    from jbodlab.peers.admin_requests import CLIENT_ID
-    from jbodlab.peers.client import KafkaConnection
-
-    async def connect() -> None:
-        connection = await KafkaConnection.open(
-            host, port, client_id=CLIENT_ID, timeout_s=CONNECT_TIMEOUT_S, security=client.security
-        )
-        connection.close()
+    from jbodlab.peers import admin_requests
 
     try:
-        asyncio.run(connect())
+        asyncio.run(admin_requests.be_served(host, port, CONNECT_TIMEOUT_S, client.security))
     except TimeoutError as error:
-        raise AdminError(f"cannot connect to {host}:{port}: no answer") from error
+        raise NoAnswerError(f"cannot connect to {host}:{port}: no answer") from error
     except (ConnectionError, DecodeError) as error:
         raise AdminError(str(error)) from error
 
@@ -272,6 +275,8 @@ def _open(host: str, port: int, config: ClientConfig, timeout_ms: int) -> Connec
                 manager.bootstrap(timeout_ms)
             undo.pop_all()
     except errors.KafkaTimeoutError as error:
+        with suppress(NoAnswerError):
+            be_served(config.client, host, port)
         raise AdminError(
             f"no Kafka broker answers at {host}:{port} within {timeout_ms / 1000:g} s"
         ) from error

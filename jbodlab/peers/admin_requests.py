@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.kafka_wire.api_table import ApiKey, request_class
 from jbodlab.kafka_wire.describe_log_dir_states import (
     DescribeLogDirStatesRequest,
     DescribeLogDirStatesResponse,
@@ -11,9 +11,42 @@ from jbodlab.kafka_wire.revive_log_dir import ReviveLogDirRequest, ReviveLogDirR
 from jbodlab.peers.client import KafkaConnection
 from jbodlab.peers.client_security import ClientSecurity
 from jbodlab.vocabulary.error_code import ErrorCode
-from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.errors import DecodeError, KafkaError
 
 CLIENT_ID = "jbodlab-admin"
+METADATA_VERSION = 1
+
+
+async def be_served(
+    host: str, port: int, timeout_s: float, security: ClientSecurity | None = None
+) -> None:
+    """Insist that a broker answers what anybody may ask, who gets in.
+
+    Args:
+        host: Address of a listener of the broker.
+        port: Its port.
+        timeout_s: Longest wait for the connection, and for the answer.
+        security: How to encrypt and to log in; None for neither.
+
+    Raises:
+        TimeoutError: no answer in time.
+        ConnectionError: the broker cannot be reached, or refuses; the text names the property of
+            clients that decides.
+        DecodeError: the answer to a login cannot be read.
+    """
+    connection = await KafkaConnection.open(
+        host, port, client_id=CLIENT_ID, timeout_s=timeout_s, security=security
+    )
+    request = request_class(ApiKey.METADATA, METADATA_VERSION)(topics=())
+    try:
+        await connection.call(ApiKey.METADATA, METADATA_VERSION, request, timeout_s)
+    except (ConnectionError, DecodeError) as error:
+        hint = "" if "(see " in str(error) else " (see security.protocol)"
+        raise ConnectionError(
+            f"{host}:{port} does not serve such a client: {error}{hint}"
+        ) from error
+    finally:
+        connection.close()
 
 
 async def revive_log_dir(

@@ -18,7 +18,9 @@ from jbodlab.vocabulary.limits import LISTENER_CLOSE_S
 
 logger = logging.getLogger(__name__)
 
-BACKLOG = 512
+BACKLOG = 1024
+"""Connections that the system keeps until they are accepted. One that it drops comes again after a
+second only; as all of them are accepted in one turn of the loop, more would keep others waiting."""
 
 
 class Listener:
@@ -142,6 +144,7 @@ class Listener:
             sasl=self._sasl,
             counts=self.counts,
             on_login=self._logged_in,
+            has_to_log_in=self._logins is not None,
         )
 
     def _encrypted_connection(self) -> TlsConnection:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import logging
 import ssl
@@ -15,10 +16,11 @@ from jbodlab.security import certificate, tls_files
 from jbodlab.security.acl import ANONYMOUS
 from jbodlab.security.mapping_rules import MappingRules
 from jbodlab.security.tls_context import TlsContext
-from jbodlab.security.tls_layer import TlsError, TlsLayer
+from jbodlab.security.tls_layer import TlsError
 from jbodlab.security.tls_settings import TlsSettings
 from jbodlab.server.connection import Connection
 from jbodlab.server.tls_connection import TlsConnection
+from jbodlab.server.told_lately import ToldLately
 from jbodlab.vocabulary.errors import DecodeError
 
 logger = logging.getLogger(__name__)
@@ -47,6 +49,7 @@ class ListenerTls:
         self._scratch = new_scratch()
         self.failures: Counter[str] = Counter()
         """Failed handshakes, by their reasons."""
+        self._told = ToldLately()
         self.handshakes = 0
         """Those that were brought to their end."""
 
@@ -59,7 +62,7 @@ class ListenerTls:
         """
         return TlsConnection(
             connection,
-            TlsLayer(self.context.current),
+            self.context.current,
             self._scratch,
             on_open=partial(self._opened, self.context.settings.rules if names_user else None),
             on_failed=self._failed,
@@ -77,11 +80,12 @@ class ListenerTls:
 
     def _failed(self, connection: Connection, error: TlsError) -> None:
         self.failures[error.reason] += 1
-        logger.info(
-            "a TLS connection failed: %s",
-            error,
-            extra={"peer": connection.session.peer, "listener": self.context.name},
-        )
+        if self._told.tell((connection.ip, error.reason), asyncio.get_running_loop().time()):
+            logger.info(
+                "a TLS connection failed: %s",
+                error,
+                extra={"peer": connection.session.peer, "listener": self.context.name},
+            )
 
 
 def principal_of(rules: MappingRules, der: bytes, now: datetime.datetime) -> str:

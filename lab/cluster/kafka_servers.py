@@ -155,12 +155,12 @@ class KafkaServers:
 
         file = Path(node.metadata_log_dir) / "bootstrap.checkpoint"
         found = snapshots.read_bootstrap(file)
-        levels = {
-            each.name: each.feature_level
+        (level,) = (
+            each.feature_level
             for each, _ in found
-            if isinstance(each, FeatureLevelRecord)
-        }
-        found += [versioned(each, levels[FEATURE_NAME]) for each in security]
+            if isinstance(each, FeatureLevelRecord) and each.name == FEATURE_NAME
+        )
+        found += [versioned(each, level) for each in security]
         snapshots.write_bootstrap(file, found, created_ms=time.time_ns() // 1_000_000)
 
     def check(self, user: ServerUser, root: Path, variables: dict[str, str]) -> None:

@@ -27,7 +27,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fault_injection.closed_cluster import HOSTS
+from fault_injection.closed_cluster import hosts
 from jbodlab.cli.lab_state import ClusterState, NodeState
 from jbodlab.vocabulary import properties
 from lab.cluster import rights
@@ -92,7 +92,7 @@ def make(state: ClusterState, user: ServerUser) -> None:
     _write(own / "ca.key", authority.key_pem)
     for node in state.nodes:
         name = _name(node)
-        key, chain = authority.issue(name, HOSTS, now, now + VALID)
+        key, chain = authority.issue(name, hosts(name), now, now + VALID)
         _write(keys / f"{name}.pem", key + chain)
     if user.is_other:
         for path in (keys, *keys.iterdir()):

@@ -103,9 +103,9 @@ def add_security(parser: Parser) -> None:
     parser.add_argument(
         "--security",
         choices=("ssl", "mtls", "sasl_ssl"),
-        metavar="WAY",
-        help="close the cluster: clients encrypt (ssl), and show a certificate (mtls) or log in "
-        "(sasl_ssl)",
+        metavar="SECURITY",
+        help="close the cluster: ssl (clients only encrypt), mtls (they show certificates), or "
+        "sasl_ssl (they log in)",
     )
 
 

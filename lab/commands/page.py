@@ -42,7 +42,8 @@ def run(options: Namespace, output: Output, interrupts: Interrupts) -> int:
     if options.cluster is None:
         if options.allow_faults:
             raise UsageError("--allow-faults is only for a cluster of this machine")
-        watched, actions = watching.foreign(options.bootstrap_server), None
+        watched = watching.foreign(options.bootstrap_server, options.command_config or "")
+        actions = None
     else:
         watched = watching.own(clusters.read(files, options.cluster), files.directory)
         actions = PageActions(files, options.cluster) if options.allow_faults else None

@@ -18,6 +18,7 @@ import tempfile
 import uuid
 from argparse import Namespace
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -220,6 +221,7 @@ def judged(done: Done, plan: Plan) -> dict[str, Any]:
         "never_acknowledged": int(metrics["producer.unknown"]["value"] or 0),
         "fault": f"{fault.kind} by {fault.mechanism}" if fault.mechanism else fault.kind,
         "broken": fault.broken,
+        "clients": None if fault.clients is None else asdict(fault.clients),
         "topic": topic.name,
         "topic_kept": is_unclear and not producer.is_topic_deleted,
         "doubts": doubts,
@@ -227,7 +229,8 @@ def judged(done: Done, plan: Plan) -> dict[str, Any]:
 
 
 def _text(options: Namespace, found: dict[str, Any], to_do: list[str]) -> str:
-    broken = f", {found['broken']} broken" if found["broken"] else ""
+    verb = "" if found["clients"] else " broken"
+    broken = f", {found['broken']}{verb}" if found["broken"] else ""
     lines = [f"fault        {found['fault']} on {options.fail}{broken}"]
     if found["gap_ms"] is not None:
         open_end = "" if found["gap_ended"] else ", not ended"

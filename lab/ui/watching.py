@@ -19,7 +19,7 @@ from jbodlab.cli import lab_state
 from jbodlab.cli.lab_state import ClusterState, NodeState
 from jbodlab.cli.on_kafka import COMMANDS
 from jbodlab.peers.admin_requests import describe_log_dir_states
-from lab.cluster import layout, questions
+from lab.cluster import layout, questions, security
 from lab.cluster.engine import Engine
 from lab.cluster.questions import NO_ANSWER
 from lab.errors import LabError
@@ -65,23 +65,28 @@ def own(state: ClusterState, state_dir: Path) -> WatchedCluster:
     )
 
 
-def foreign(bootstrap: str) -> WatchedCluster:
+def foreign(bootstrap: str, client_file: str = "") -> WatchedCluster:
     """Return a cluster of somebody else, Apache Kafka's for example.
 
+    Args:
+        bootstrap: Where it is.
+        client_file: How it is reached, as properties of a Java client; empty where it is open.
+
     Raises:
+        FormatError, ConfigError: the file is of no use.
         LabError: it does not answer, or the address is none.
     """
     first = bootstrap.split(",")[0].strip()
     if not first.rpartition(":")[2].isdecimal() or ":" not in first:
         raise LabError(f"expected an address such as localhost:9092, got {first!r}")
     try:
-        return asyncio.run(_foreign(first))
+        return asyncio.run(_foreign(first, client_file))
     except NO_ANSWER as error:
         raise LabError(f"no cluster answers at {first}: {error}") from error
 
 
-async def _foreign(first: str) -> WatchedCluster:
-    found = await questions.addresses(first, ASK_DEADLINE_S)
+async def _foreign(first: str, client_file: str) -> WatchedCluster:
+    found = await questions.addresses(first, ASK_DEADLINE_S, client_file)
     nodes = [
         NodeState(
             role="broker",
@@ -89,12 +94,14 @@ async def _foreign(first: str) -> WatchedCluster:
             host=host,
             port=port,
             metadata_log_dir=str(layout.NOWHERE),
+            client_file=client_file,
         )
         for number, (host, port) in sorted(found.items())
     ]
     state = layout.foreign(first, nodes)
     try:
-        await describe_log_dir_states(nodes[0].host, nodes[0].port, ASK_DEADLINE_S)
+        way = security.of_node(nodes[0])
+        await describe_log_dir_states(nodes[0].host, nodes[0].port, ASK_DEADLINE_S, way)
     except NO_ANSWER:
         return WatchedCluster(state=state, journal=None, are_ours=False, not_known=FOREIGN)
     return WatchedCluster(state=state, journal=None, are_ours=True, not_known=FOREIGN[1:])

@@ -22,13 +22,18 @@ from confluent_kafka.admin import (
 )
 from kafka import KafkaConsumer, KafkaProducer
 
+from admin_tool import client
+from admin_tool.kafka_calls import connection
 from jbodlab.vocabulary import properties
 from lab.cluster import wait_for
 from lab.cluster.folders import make_folder, remove_folder
 from lab.cluster.security import client_files
 from lab.testing.clusters import Cluster
 from tests.clients.programs import NoKafkaError, go
+from tests.cluster.test_live_page import served
 from tests.cluster.test_staying_cluster import Staying
+from tests.command_lines import run
+from tests.jbodlab.cli.test_command_config import AT_ANY_ADDRESS
 from tests.kafka.tools import CONSOLE_CONSUMER, CONSOLE_PRODUCER, LOG_DIRS, TOPICS, KafkaTools
 
 pytestmark = [
@@ -173,6 +178,101 @@ def test_kafkas_own_tools_reach_it_by_the_file_for_java(
     admin = client_files(closed.inner.state, "admin")["java"]
     dirs = kafka_tools.run(LOG_DIRS, *there, "--command-config", admin, "--describe")
     assert topic in dirs.out, dirs.err
+
+
+IN_EVERY_MODE = """
+topics create own --partitions 2 --replication-factor 3
+dirs list
+records produce own
+acls list
+"""
+"""By each of the libraries that the commands have."""
+ALL = f"""
+{IN_EVERY_MODE.strip()}
+topics list
+topics describe own
+topics alter own --partitions 3
+dirs describe --topics own
+dirs cordon broker-1/2
+dirs uncordon broker-1/2
+dirs drain broker-1/2 --dry-run
+dirs balance --dry-run
+reassign generate own --brokers 1,2,3
+reassign execute move.json --yes
+reassign verify move.json
+reassign cancel move.json --yes
+reassign list
+dirs move own-0 --to broker-1/1 --yes
+records consume own --group readers --max 1 --timeout 10s
+groups list
+groups describe readers
+groups reset readers --topic own --to earliest --yes
+groups delete readers --yes
+offsets own
+transactions list
+transactions describe own
+transactions producers own 0
+transactions find-hanging --topic own
+configs describe broker 1
+configs alter topic own --set retention.ms=60000
+acls add User:bob read --topic own
+acls remove --principal User:bob --yes
+users add dora
+users list
+users remove dora --yes
+what-if
+topics delete own --yes
+"""
+ELSEWHERE = {"ui", "dirs revive", "storage repair", "transactions abort"}
+"""Commands that take more than a cluster on which all is well."""
+
+
+def test_own_commands_reach_it_by_the_file_for_java(
+    closed: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    move = {"topic": "own", "partition": 0, "replicas": [3, 2, 1]}
+    (tmp_path / "move.json").write_text(json.dumps({"version": 1, "partitions": [move]}))
+    monkeypatch.chdir(tmp_path)
+    admin, mallory = (
+        client_files(closed.inner.state, user)["java"] for user in ("admin", "mallory")
+    )
+    there = ("--bootstrap-server", closed.bootstrap, "--command-config")
+    is_all = closed.need.security == "sasl_ssl"
+    producer = Producer({**closed.client_config(), "transactional.id": "own", "log_level": 0})
+    for line in (ALL if is_all else IN_EVERY_MODE).strip().splitlines():
+        if line == "transactions list":
+            producer.init_transactions(DEADLINE_S)
+            producer.begin_transaction()
+            producer.produce("own", b"value", partition=0)
+            assert producer.flush(DEADLINE_S) == 0
+        done = run([*line.split(), *there, admin], "secret\n")
+        assert done.code == 0, (line, done.out, done.err)
+    called = {path for path in AT_ANY_ADDRESS if f"\n{path}" in ALL}
+    assert called | ELSEWHERE == set(AT_ANY_ADDRESS)
+
+    assert run(["topics", "list", *there, mallory]).out == ""
+    for line in ("dirs list", "acls list", "users list", "reassign list", "topics create theirs"):
+        denied = run([*line.split(), *there, mallory])
+        assert (denied.code, denied.err.count("\n")) == (1, 1)
+        assert "authorization" in denied.err.lower()
+    monkeypatch.setattr(connection, "BOOTSTRAP_TIMEOUT_MS", 600)
+    monkeypatch.setattr(client, "METADATA_TIMEOUTS_S", (0.2,))
+    for line in ("topics list", "records produce own"):
+        plain = run([*line.split(), *there[:2]])
+        assert (plain.code, "(see security.protocol)" in plain.err.splitlines()[-1]) == (1, True)
+
+
+def test_the_live_page_shows_it(closed: Cluster, tmp_path: Path) -> None:
+    file = client_files(closed.inner.state, "admin")["java"]
+    there = ("--bootstrap-server", closed.bootstrap, "--command-config", file)
+    with served(Staying(tmp_path), *there) as page:
+
+        def all_online() -> bool:
+            brokers = page.state()["sections"]["brokers"]
+            dirs = [one["state"] for broker in brokers for one in broker["log_dirs"]]
+            return dirs == ["online"] * 6
+
+        wait_for("all directories on the page", all_online, DEADLINE_S)
 
 
 def test_nothing_secret_can_be_read_by_others_or_is_in_a_log(closed: Cluster) -> None:

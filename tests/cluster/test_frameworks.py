@@ -432,7 +432,7 @@ def test_spark_copies_committed_records_once_over_dead_directories_and_a_restart
             return {value.decode() for records in read.values() for _, value in records}
 
         program = start()
-        load = TransactionalLoad(bootstrap, copied.topic, PARTITIONS, producers=1)
+        load = TransactionalLoad(bootstrap, copied.topic, PARTITIONS, producers=1, pause_s=0.1)
         with load.running():
 
             def arrives() -> None:

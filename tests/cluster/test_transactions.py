@@ -114,19 +114,27 @@ def all_of(*texts: str) -> list[str]:
     return sorted(f"{text} {partition}" for text in texts for partition in range(PARTITIONS))
 
 
-def test_what_is_committed_is_read_and_what_is_aborted_is_not(cluster: Cluster) -> None:
-    with producing(cluster, "basic") as producer:
+def test_txn_basic_what_is_committed_is_read_and_what_is_aborted_is_not(cluster: Cluster) -> None:
+    group = {"bootstrap.servers": cluster.bootstrap, "group.id": "basic"}
+    with producing(cluster, "basic") as producer, Consumer(group) as consumer:
+        members = consumer.consumer_group_metadata()
         for number in range(4):
             write(producer, f"basic-{number}")
+            offset = TopicPartition(TOPIC, 0, number)
+            producer.send_offsets_to_transaction([offset], members, LONG_S)
             if number % 2:
                 producer.abort_transaction(LONG_S)
             else:
                 producer.commit_transaction(LONG_S)
 
+        (kept,) = consumer.committed([TopicPartition(TOPIC, 0)], LONG_S)
+        assert kept.offset == 2
     assert committed(cluster, "basic") == all_of("basic-0", "basic-2")
 
 
-def test_a_second_producer_fences_the_first_and_aborts_its_transaction(cluster: Cluster) -> None:
+def test_txn_fence_a_second_producer_fences_the_first_and_aborts_its_transaction(
+    cluster: Cluster,
+) -> None:
     with producing(cluster, "fence") as first:
         write(first, "fence-1")
         with producing(cluster, "fence") as second:
@@ -138,7 +146,7 @@ def test_a_second_producer_fences_the_first_and_aborts_its_transaction(cluster: 
     assert committed(cluster, "fence") == all_of("fence-2")
 
 
-def test_a_transaction_that_takes_too_long_is_aborted(cluster: Cluster) -> None:
+def test_txn_timeout_a_transaction_that_takes_too_long_is_aborted(cluster: Cluster) -> None:
     with producing(cluster, "timeout", timeout_ms=1_000) as producer:
         write(producer, "timeout")
         wait_for("an abort", lambda: state(cluster, "timeout") == "CompleteAbort")
@@ -243,9 +251,7 @@ def test_a_process_that_was_paused_for_too_long_is_fenced(cluster: Cluster, word
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_no_producer_fails_when_the_disk_of_its_coordinator_dies(
-    cluster: Cluster, commit: bool
-) -> None:
+def test_txn_coordinator_disk_dies_and_no_producer_fails(cluster: Cluster, commit: bool) -> None:
     name = f"coordinator-dies-{commit}"
     with producing(cluster, name) as producer:
         write(producer, f"{name}-before")
@@ -263,7 +269,7 @@ def test_no_producer_fails_when_the_disk_of_its_coordinator_dies(
             assert committed(cluster, name) == all_of(*(f"{name}-{each}" for each in kept))
 
 
-def test_no_producer_fails_when_a_disk_with_its_records_dies(cluster: Cluster) -> None:
+def test_txn_data_disk_dies_and_no_producer_fails(cluster: Cluster) -> None:
     name = "data-dies"
     with producing(cluster, name) as producer:
         write(producer, f"{name}-open")

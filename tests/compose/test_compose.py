@@ -70,12 +70,16 @@ class Compose:
         assert command is not None
         self._name = f"jbodlab-test-{uuid.uuid4().hex[:8]}"
         self._command = [*command, "-p", self._name, "-f", str(ROOT / "docker-compose.yml")]
-        self._held = HeldPorts.hold(len(BROKERS) + 1)
+        self.clients = output.parent / "clients"
+        self._held = HeldPorts.hold(2 * len(BROKERS) + 1)
         *ports, self.prometheus_port = self._held.numbers
-        self.ports = dict(zip(BROKERS, ports, strict=True))
+        self.ports = dict(zip(BROKERS, ports[:3], strict=True))
+        closed = dict(zip(BROKERS, ports[3:], strict=True))
         self._environment = {
             **os.environ,
             **{f"BROKER_{n}_PORT": str(port) for n, port in self.ports.items()},
+            **{f"SECURE_BROKER_{n}_PORT": str(port) for n, port in closed.items()},
+            "SECURE_CLIENTS": str(self.clients),
             "PROMETHEUS_PORT": str(self.prometheus_port),
             "REPLAY_OUTPUT": str(output),
             "COMPOSE_HTTP_TIMEOUT": "300",
@@ -100,8 +104,15 @@ class Compose:
         return done.stdout
 
     def close(self) -> None:
-        profiles = ("--profile", "replay", "--profile", "observe")
-        self.run(*profiles, "down", "-v", "--remove-orphans", "-t", "5")
+        profiles = ("replay", "observe", "secure")
+        self.run(
+            *(word for one in profiles for word in ("--profile", one)),
+            "down",
+            "-v",
+            "--remove-orphans",
+            "-t",
+            "5",
+        )
         self._held.close()
 
     def container(self, service: str) -> str:
@@ -232,6 +243,37 @@ def test_replay_writes_tables_and_report_to_the_host(compose: Compose) -> None:
     assert {"records", "brokers", "log_dirs", "topics", "partitions", "problems"} <= written
     assert "outage" in report.lower()
     assert (compose.output / "report.txt").read_text() in report
+
+
+def test_the_profile_secure_is_a_closed_cluster_with_files_for_clients(compose: Compose) -> None:
+    from confluent_kafka import Consumer, KafkaError, Producer
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    compose.clients.mkdir()
+    compose.run("--profile", "secure", "up", "-d")
+    compose.wait_healthy(*(f"secure-{service}" for service in SERVICES))
+    assert {path.stat().st_mode & 0o777 for path in compose.clients.iterdir()} == {0o600}
+
+    def config(user: str) -> dict[str, str]:
+        text = (compose.clients / f"{user}.librdkafka.properties").read_text()
+        return {**dict(line.split("=", 1) for line in text.splitlines()), "log_level": "0"}
+
+    for future in AdminClient(config("alice")).create_topics([NewTopic("closed", 3, 3)]).values():
+        future.result(30)
+    codes: dict[str, int] = {}
+    for user in ("alice", "mallory"):
+        producer = Producer({**config(user), "message.timeout.ms": "20000"})
+
+        def delivered(error: Any, _: Any, user: str = user) -> None:
+            codes[user] = 0 if error is None else error.code()
+
+        producer.produce("closed", b"value", on_delivery=delivered)
+        assert producer.flush(30) == 0
+    assert codes == {"alice": 0, "mallory": KafkaError.TOPIC_AUTHORIZATION_FAILED}
+    consumer = Consumer({**config("alice"), "group.id": "g", "auto.offset.reset": "earliest"})
+    consumer.subscribe(["closed"])
+    wait_for("the record", lambda: consumer.poll(0.5) is not None, 30)
+    consumer.close()
 
 
 @pytest.mark.soak

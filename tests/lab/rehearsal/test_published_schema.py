@@ -19,6 +19,7 @@ from lab.rehearsal.vocabulary import (
     OF_COMMAND,
     OF_FAULT,
     OF_READERS,
+    OF_STREAMS,
     OF_TRANSACTIONS,
     OF_WRITERS,
 )
@@ -85,6 +86,7 @@ METRICS = {
     "transactions": OF_TRANSACTIONS,
     "readers": OF_READERS,
     "app": OF_COMMAND,
+    "words": OF_STREAMS,
 }
 """What can be asked for, by the owner's name in the documentation."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import statistics
 import struct
 import time
 import tracemalloc
@@ -326,8 +325,10 @@ def test_s05_times_do_not_tell_users_apart(mechanism: str) -> None:
         random_bytes=bytes,
     )
     took_s: dict[str, list[float]] = {"alice": [], "carol": []}
-    for _ in range(200):
-        for user, times in took_s.items():
+    for number in range(200):
+        # Who comes first finds other things in the caches.
+        for user in sorted(took_s, reverse=number % 2 == 1):
+            times = took_s[user]
             exchange = settings.begin(mechanism)
             tokens = [f"\0{user}\0passwore".encode()]
             if mechanism != "PLAIN":
@@ -337,8 +338,8 @@ def test_s05_times_do_not_tell_users_apart(mechanism: str) -> None:
                 proof = base64.b64encode(bytes(32)).decode()
                 tokens = [scram.first(), scram.final(server_first, p=proof)]
             times.append(judge(exchange, tokens))
-    # The middle of many: what else runs on the machine takes its time from both.
-    one, other = (statistics.median(times) for times in took_s.values())
+    # Of the quick ones: what else runs on the machine makes others slow.
+    one, other = (sorted(times)[len(times) // 10] for times in took_s.values())
     assert abs(one - other) < 0.2 * max(one, other) + 1e-6
 
 
