@@ -11,15 +11,16 @@ Source: `kafka.server.ControllerMutationQuotaManager`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 
 import msgspec
 from msgspec.structs import replace
 
-from jbodlab.controller_api.requests import Mutator
+from jbodlab.controller_api.requests import Caller, Mutator
 from jbodlab.metadata.image.settings_image import Quotas
 from jbodlab.runtime.client_quota import MUTATION_RATE, quota_of
 from jbodlab.runtime.token_bucket import TokenBucket
-from jbodlab.security.acl import ANONYMOUS
+from jbodlab.security.acl import ANONYMOUS, USER
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.limits import QUOTA_CLIENTS_MAX
@@ -37,17 +38,30 @@ class MutationQuotas(msgspec.Struct, frozen=True, kw_only=True):
     buckets: Mapping[tuple[str, ...], TokenBucket] = msgspec.field(default_factory=dict)
 
 
+class Mutating(Protocol):
+    """A request that creates, adds or deletes partitions."""
+
+    @property
+    def mutator(self) -> Mutator | None:
+        """The client; None for a broker, which has no limit."""
+
+    @property
+    def caller(self) -> Caller | None:
+        """The user of that client."""
+
+
 class Mutations:
     """What one request changes, counted while it is decided on.
 
     Args:
-        of: Who asks; None for a broker, which has no limit.
+        request: What is asked, and by whom.
         quotas: The limits of the metadata.
         used: What clients have left.
         now_ms: The time.
     """
 
-    def __init__(self, of: Mutator | None, quotas: Quotas, used: MutationQuotas, now_ms: int):
+    def __init__(self, request: Mutating, quotas: Quotas, used: MutationQuotas, now_ms: int):
+        of, caller = request.mutator, request.caller
         self._is_strict = of is not None and of.is_strict
         self._used = used
         self._now_s = now_ms / 1_000
@@ -55,7 +69,8 @@ class Mutations:
         self._bucket: TokenBucket | None = None
         if of is None:
             return
-        found = quota_of(quotas, MUTATION_RATE, ANONYMOUS, of.client_id)
+        user = ANONYMOUS if caller is None else caller.principal.removeprefix(f"{USER}:")
+        found = quota_of(quotas, MUTATION_RATE, user, of.client_id)
         if found is None:
             return
         rate, self._shared_by = found

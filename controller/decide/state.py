@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from controller.decide.degraded import Degraded
 from controller.decide.heartbeats import Heartbeats
-from controller.decide.mutation_quotas import MutationQuotas, Mutations
-from jbodlab.controller_api.requests import RECORDS_PER_REQUEST_MAX, TOO_LARGE, Mutator
+from controller.decide.mutation_quotas import Mutating, MutationQuotas, Mutations
+from jbodlab.controller_api.requests import RECORDS_PER_REQUEST_MAX, TOO_LARGE
 from jbodlab.metadata.image.broker_registration import BrokerRegistration
 from jbodlab.metadata.image.cluster_image import ClusterImage
 from jbodlab.metadata.image.metadata_delta import MetadataDelta
@@ -92,9 +92,9 @@ class ControllerState(msgspec.Struct, frozen=True, kw_only=True):
         """The directories that are full or slow."""
         return self.heartbeats.degraded()
 
-    def mutations_of(self, mutator: Mutator | None, now_ms: int) -> Mutations:
-        """Begin to count what a client changes."""
-        return Mutations(mutator, self.image.quotas, self.mutations, now_ms)
+    def mutations_of(self, request: Mutating, now_ms: int) -> Mutations:
+        """Begin to count what the client of a request changes."""
+        return Mutations(request, self.image.quotas, self.mutations, now_ms)
 
     def with_records_replayed(self, records: RecordList) -> ControllerState:
         """Return the state with the records of a result in the making replayed.

@@ -45,7 +45,7 @@ def create_partitions(
         KafkaError: POLICY_VIOLATION, too many partitions for one request.
     """
     records = RecordList(state.metadata_version)
-    mutations = state.mutations_of(request.mutator, now_ms)
+    mutations = state.mutations_of(request, now_ms)
     given = Counter(topic.name for topic in request.topics)
     results = []
     for name, topic in {topic.name: topic for topic in request.topics}.items():

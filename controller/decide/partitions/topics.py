@@ -71,7 +71,7 @@ def create_topics(
         KafkaError: POLICY_VIOLATION, too many partitions for one request.
     """
     records = RecordList(state.metadata_version)
-    mutations = state.mutations_of(request.mutator, now_ms)
+    mutations = state.mutations_of(request, now_ms)
     given = Counter(topic.name for topic in request.topics)
     taken = {_collision_key(name): name for name in state.image.topics.by_name}
     responses = []
@@ -106,7 +106,7 @@ def delete_topics(
         KafkaError: POLICY_VIOLATION, too many topics for one request.
     """
     records = RecordList(state.metadata_version)
-    mutations = state.mutations_of(request.mutator, now_ms)
+    mutations = state.mutations_of(request, now_ms)
     found = [_find(topic, state) for topic in request.topics]
     times = Counter(each.topic_id for each in found if isinstance(each, TopicImage))
     responses = []

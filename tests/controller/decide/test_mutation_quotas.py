@@ -8,6 +8,7 @@ import pytest
 from controller.decide.partitions.added_partitions import create_partitions
 from controller.decide.partitions.topics import create_topics, delete_topics
 from jbodlab.controller_api.requests import (
+    Caller,
     CreatePartitionsRequest,
     CreateTopicsRequest,
     CreateTopicsResponse,
@@ -21,6 +22,7 @@ from jbodlab.metadata.records.config_records import ClientQuotaRecord, QuotaEnti
 from jbodlab.vocabulary.error_code import ErrorCode
 from tests.builders import PureController, named_uuid
 
+ALICE = Caller(principal="User:alice", host="10.0.0.1")
 STRICT = Mutator(client_id="c", is_strict=True)
 REFUSED, NONE = ErrorCode.THROTTLING_QUOTA_EXCEEDED, ErrorCode.NONE
 RATE = 2
@@ -36,8 +38,10 @@ def controller() -> PureController:
     return made
 
 
-def limit(controller: PureController, rate: float) -> None:
-    entity = (QuotaEntity(entity_type="client-id", entity_name="c"),)
+def limit(
+    controller: PureController, rate: float, kind: str = "client-id", name: str = "c"
+) -> None:
+    entity = (QuotaEntity(entity_type=kind, entity_name=name),)
     controller.replay(
         ClientQuotaRecord(
             entity=entity, key="controller_mutation_rate", value=float(rate), remove=False
@@ -50,6 +54,7 @@ def create(
     *partitions: int,
     by: Mutator | None = STRICT,
     validate_only: bool = False,
+    caller: Caller | None = None,
 ) -> CreateTopicsResponse:
     """Create topics with so many partitions each."""
     names = [f"t{controller.state.next_offset}-{index}" for index in range(len(partitions))]
@@ -59,6 +64,7 @@ def create(
             for name, count in zip(names, partitions, strict=True)
         ),
         mutator=by,
+        caller=caller,
         validate_only=validate_only,
     )
     ids = map(named_uuid, names)
@@ -78,6 +84,12 @@ def test_a_client_goes_on_until_it_is_in_debt_and_then_is_refused_topic_by_topic
     assert "controller_mutation_rate" in answer.topics[-1].error_message
     assert answer.throttle_time_ms == 2_000
     assert len(controller.state.image.topics.by_id) == 2
+
+
+def test_the_limit_of_a_user_holds_for_who_has_logged_in(controller: PureController) -> None:
+    limit(controller, RATE / 2, "user", "alice")
+    assert codes(create(controller, KEPT // 2, 1, 1, caller=ALICE)) == [NONE, NONE, REFUSED]
+    assert codes(create(controller, KEPT, 1)) == [NONE, NONE], "another user"
 
 
 def test_who_was_refused_nothing_need_not_wait(controller: PureController) -> None:

@@ -17,6 +17,7 @@ from controller.limits import QUEUED_BYTES_MAX, QUEUED_OPERATIONS_MAX, STREAM_KE
 from controller.quorum.replicated_log import NotLeaderError
 from jbodlab.controller_api.requests import (
     BrokerHeartbeatRequest,
+    CreateTopicsRequest,
     MetadataStreamRequest,
     MetadataStreamResponse,
     Mutator,
@@ -440,10 +441,10 @@ async def test_who_is_too_far_behind_gets_the_snapshot_first(
 async def test_what_clients_have_used_of_their_quotas_is_kept_and_how_much_they_may_is_configured(
     tmp_path: Path,
 ) -> None:
-    client = Mutator(client_id="c", is_strict=True)
+    request = CreateTopicsRequest(mutator=Mutator(client_id="c", is_strict=True))
 
     def change(state: ControllerState, now_ms: int) -> ControllerResult[None]:
-        mutations = state.mutations_of(client, now_ms)
+        mutations = state.mutations_of(request, now_ms)
         mutations.take(20)
         return ControllerResult(response=None, mutations=mutations.used)
 
