@@ -43,6 +43,8 @@ KINDS = ("permission", "eio", "full", "hang")
 KILLS_PER_FAULT = 4
 LONGEST_S, LONGEST_HANG_S = 1.0, 3.0
 """How long a fault lasts; a call that hangs for 2 s is a failure of its directory."""
+CLIENT_TIMEOUT_MS = 600_000
+"""Of the transactions: whoever takes longer is fenced, and a busy machine may stand still."""
 TIMEOUT_MS = 5_000
 """Of the transaction whose client has gone."""
 GO_ON_S = 120.0
@@ -192,7 +194,9 @@ def test_transactions_are_whole_and_settled_whatever_failed_meanwhile(
     cluster: Cluster, faults: int
 ) -> None:
     seed = int(os.environ.get("JBODLAB_TEST_SEED", "1"))
-    load = TransactionalLoad(cluster.bootstrap, TOPIC, PARTITIONS, CLIENTS, PAUSE_S)
+    load = TransactionalLoad(
+        cluster.bootstrap, TOPIC, PARTITIONS, CLIENTS, PAUSE_S, CLIENT_TIMEOUT_MS
+    )
     troubles = Troubles(cluster, load, seed)
     with reading(cluster) as seen:
         with load.running():

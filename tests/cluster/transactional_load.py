@@ -44,6 +44,7 @@ class TransactionalLoad:
         partitions: How many partitions it has.
         producers: How many there are, with the settings of librdkafka.
         pause_s: Rest after each transaction.
+        timeout_ms: Of a transaction; librdkafka's own.
     """
 
     def __init__(
@@ -53,9 +54,10 @@ class TransactionalLoad:
         partitions: int,
         producers: int = 4,
         pause_s: float = 0.0,
+        timeout_ms: int = 60_000,
     ) -> None:
         self._bootstrap, self._topic, self._partitions = bootstrap, topic, partitions
-        self._pause_s = pause_s
+        self._pause_s, self._timeout_ms = pause_s, timeout_ms
         self.journal: dict[tuple[int, int], Outcome] = {}
         self.commits: list[float] = []
         self.commits_of: dict[int, list[float]] = defaultdict(list)
@@ -99,6 +101,7 @@ class TransactionalLoad:
             {
                 "bootstrap.servers": self._bootstrap,
                 "transactional.id": f"{self._topic}-{number}",
+                "transaction.timeout.ms": self._timeout_ms,
                 "log_level": 0,
             }
         )
@@ -108,6 +111,7 @@ class TransactionalLoad:
             while not self._stop.is_set():
                 self._transaction(producer, number, transaction)
                 transaction += 1
+                self._stop.wait(self._pause_s)
         except KafkaException as error:
             self.fatal.append(f"producer {number}: {error}")
 
