@@ -21,6 +21,7 @@ from bench.batch_checks import measure_batch_checks
 from bench.cleaner import cleaning
 from bench.client_gaps import client_gaps
 from bench.decode import measure_decode
+from bench.encrypted import connections, encrypted_requests, encrypted_throughput
 from bench.groups import BOTH, COORDINATOR, PARTITION, crowds, group_gaps, loading
 from bench.measure import MAKE
 from bench.moves import moves
@@ -47,7 +48,7 @@ SYNC_MS = 5.0
 SYNC_DELAYS_MS = (10.0, 40.0)
 SLOW_PARTITIONS = 300
 PARTS = (
-    *("start", "failover", "throughput", "requests", "slow disks", "partitions", "cleaner"),
+    *("start", "failover", "throughput", "requests", "slow disks", "partitions", "cleaner", "tls"),
     *("clients", "groups", "transactions", "moves", "decode", "replay sizes", "checks", "attacks"),
 )
 REQUESTS, REQUEST_RUNS = 80_000, 3
@@ -149,12 +150,17 @@ def measure_all(
     if arguments.only in (None, "failover"):
         found["failover"] = measure_failover(name, make, arguments.runs, rows)
     has_kcat = shutil.which("kcat") is not None
-    if not has_kcat and arguments.only in (None, "throughput", "requests"):
-        print("kcat is not installed: no throughput and no requests are measured", file=sys.stderr)
+    if not has_kcat and arguments.only in (None, "throughput", "requests", "tls"):
+        print(
+            "kcat is not installed: no throughput, no requests and no TLS are measured",
+            file=sys.stderr,
+        )
     if has_kcat and arguments.only in (None, "throughput"):
         found["throughput"] = measure_throughput(name, make, arguments.megabytes, rows)
     if has_kcat and arguments.only in (None, "requests"):
         found["requests"] = measure_requests(name, make, rows)
+    if has_kcat and arguments.only in (None, "tls"):
+        found["tls"] = measure_tls(name, make, arguments.megabytes, rows)
     if arguments.only in (None, "slow disks"):
         found["slow disks"] = [
             measure_slow_disks(name, make, delay_ms, rows) for delay_ms in SYNC_DELAYS_MS
@@ -396,6 +402,26 @@ def measure_throughput(
             )
             found.append(asdict(one))
     return found
+
+
+def measure_tls(name: str, make: MAKE, megabytes: int, rows: list[Row]) -> dict[str, Any]:
+    """Measure clusters that encrypt everything."""
+    found: dict[str, Any] = {}
+    for factor in FACTORS:
+        one = encrypted_throughput(make, factor, megabytes * 1_000_000)
+        label = f"{name}: TLS, {one.size_bytes} B, RF {factor}, MB/s (server CPU s/GB)"
+        produce = f"produce {one.produce_mb_s:.0f} ({one.produce_cpu_s_per_gb:.1f})"
+        consume = f"consume {one.consume_mb_s:.0f} ({one.consume_cpu_s_per_gb:.1f})"
+        rows.append((label, f"{produce}  {consume}"))
+        asked = encrypted_requests(make, factor, REQUESTS)
+        label = f"{name}: TLS, one message a request, RF {factor}, requests/s (server CPU us each)"
+        rows.append((label, f"{asked.requests_per_s:.0f}  ({asked.cpu_us:.0f})"))
+        found[str(factor)] = asdict(one), asdict(asked)
+    opened = connections(make)
+    handshakes = f"{opened.handshakes_per_s:.0f}  ({opened.handshake_cpu_ms:.1f})"
+    rows.append((f"{name}: TLS handshakes of one client, per s (server CPU ms each)", handshakes))
+    rows.append((f"{name}: memory of an idle TLS connection, KB", f"{opened.idle_kb:.0f}"))
+    return {**found, "connections": asdict(opened)}
 
 
 def measure_requests(name: str, make: MAKE, rows: list[Row]) -> list[dict[str, Any]]:

@@ -20,10 +20,18 @@ from tests.cluster.harness import Cluster, Load, wait_for
 MAKE = Callable[..., Cluster]
 """Makes a formatted cluster below a folder; `settings` are Kafka's keys for all its nodes."""
 
+DOOR = Callable[[Cluster], list[str]]
+"""Says kcat how to reach a cluster."""
+
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 PARTITIONS = 6
 CLIENTS, REQUEST_PARTITIONS = 8, 24
 """Of `requests`."""
+
+
+def in_plain_text(cluster: Cluster) -> list[str]:
+    """Return kcat's options for a cluster without encryption."""
+    return ["-b", cluster.bootstrap]
 
 
 @contextmanager
@@ -134,7 +142,9 @@ class Throughput:
     consume_cpu_s_per_gb: float
 
 
-def throughput(make: MAKE, size_bytes: int, factor: int, total_bytes: int) -> Throughput:
+def throughput(
+    make: MAKE, size_bytes: int, factor: int, total_bytes: int, door: DOOR = in_plain_text
+) -> Throughput:
     """Produce acks=all idempotently, and consume, with kcat."""
     count = total_bytes // size_bytes
     with fresh(make) as cluster, tempfile.NamedTemporaryFile(dir="/var/tmp") as file:
@@ -149,7 +159,7 @@ def throughput(make: MAKE, size_bytes: int, factor: int, total_bytes: int) -> Th
         produce_s, produce_cpu = _timed(
             cluster,
             [
-                *("kcat", "-P", "-b", cluster.bootstrap, "-t", "load", "-l", file.name),
+                *("kcat", "-P", *door(cluster), "-t", "load", "-l", file.name),
                 *("-X", "acks=all", "-X", "enable.idempotence=true"),
                 *("-X", "queue.buffering.max.messages=1000000"),
             ],
@@ -157,7 +167,7 @@ def throughput(make: MAKE, size_bytes: int, factor: int, total_bytes: int) -> Th
         consume_s, consume_cpu = _timed(
             cluster,
             [
-                *("kcat", "-C", "-b", cluster.bootstrap, "-t", "load", "-o", "beginning"),
+                *("kcat", "-C", *door(cluster), "-t", "load", "-o", "beginning"),
                 # With -e kcat would wait for an empty fetch of each broker (fetch.wait.max.ms).
                 *("-c", str(written), "-q"),
                 # Else kcat pauses up to a second whenever messages come faster than it prints.
@@ -192,7 +202,7 @@ class Requests:
     cpu_us: float
 
 
-def requests(make: MAKE, factor: int, count: int) -> Requests:
+def requests(make: MAKE, factor: int, count: int, door: DOOR = in_plain_text) -> Requests:
     """Produce with one kcat for each client, acks=all, nothing put together."""
     with fresh(make) as cluster, tempfile.NamedTemporaryFile(dir="/var/tmp") as file:
         each = count // CLIENTS
@@ -203,7 +213,7 @@ def requests(make: MAKE, factor: int, count: int) -> Requests:
         # Logs are made in the seconds after that.
         time.sleep(3)
         command = [
-            *("kcat", "-P", "-b", cluster.bootstrap, "-t", "load", "-l", file.name),
+            *("kcat", "-P", *door(cluster), "-t", "load", "-l", file.name),
             *("-X", "acks=all", "-X", "linger.ms=0", "-X", "batch.num.messages=1"),
         ]
         cpu, begin = cpu_seconds(cluster), time.monotonic()

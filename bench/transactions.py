@@ -338,7 +338,7 @@ def many_ids(make: MAKE) -> ManyIds:
             _replace_log(folder, data)
         for broker in cluster.brokers:
             broker.start()
-        cluster.wait_served()
+        cluster.wait_served(deadline_s=LOADED_S)
         cluster.wait_isr(TRANSACTION_STATE_TOPIC, LOADED_S)
         return _taken_over(cluster)
 
@@ -353,7 +353,7 @@ def _log_of_ids() -> bytes:
             begun = created(number, 60_000, now_ms)
             ended = replace(begun, state=state, started_ms=now_ms)
             some.append(encode(to_record(ID_FORM.format(number=number), ended, 2)))
-        batch = build_batch(some, timestamp_ms=now_ms)
+        batch = build_batch(some, leader_epoch=0, timestamp_ms=now_ms)
         data += base_offset.to_bytes(8, "big") + batch[8:]
     return bytes(data)
 
@@ -361,7 +361,7 @@ def _log_of_ids() -> bytes:
 def _replace_log(folder: Path, data: bytes) -> None:
     """Let a replica whose broker does not run have a log, with nothing that tells of another."""
     (folder / names.log_file(0)).write_bytes(data)
-    kept = (names.log_file(0), names.PARTITION_METADATA_FILE, names.LEADER_EPOCH_FILE)
+    kept = (names.log_file(0), names.PARTITION_METADATA_FILE)
     for path in folder.iterdir():
         if path.name not in kept:
             path.unlink()
@@ -376,7 +376,7 @@ def _taken_over(cluster: Cluster) -> ManyIds:
     broker.stop()
     asyncio.run(_described(cluster.leader(TRANSACTION_STATE_TOPIC, 0).port))
     broker.start()
-    cluster.wait_served()
+    cluster.wait_served(deadline_s=LOADED_S)
     cluster.wait_isr(TRANSACTION_STATE_TOPIC, LOADED_S)
     time.sleep(SETTLE_S)
     before_mb = resident_mb(cluster)[preferred]

@@ -31,9 +31,10 @@ from broker.transaction_markers.metrics import marker_metrics
 from jbodlab.peers.client_security import ClientSecurity, refusal_metrics
 from jbodlab.runtime.metrics import Metric
 from jbodlab.security.tls_context import TlsContext
-from jbodlab.server.listener import Listener, connection_metrics
+from jbodlab.server.listener import Listener
+from jbodlab.server.listener_counts import listener_metrics
 from jbodlab.server.listener_tls import ListenerTls, handshake_metrics
-from jbodlab.server.rights import Rights, authorization_metrics
+from jbodlab.server.rights import Rights, rights_metrics
 from jbodlab.server.tls_watch import certificate_metrics
 
 
@@ -47,7 +48,7 @@ class BrokerMetrics(msgspec.Struct, frozen=True, kw_only=True):
         traffic: What clients and followers sent and were sent.
         contexts: Certificates of this broker.
         encrypted: Listeners that encrypt.
-        listeners: All listeners.
+        listeners: All of them.
         rights: What clients may do.
         peers: How other brokers are reached.
         transaction_max_timeout_ms: How long a transaction may last.
@@ -104,6 +105,6 @@ class BrokerMetrics(msgspec.Struct, frozen=True, kw_only=True):
         yield from telemetry_metrics(self.telemetry)
         yield from certificate_metrics(self.contexts)
         yield from handshake_metrics(self.encrypted)
-        yield from connection_metrics(self.listeners)
-        yield from authorization_metrics(self.rights)
+        yield from listener_metrics(self.listeners)
+        yield from rights_metrics(self.rights)
         yield from refusal_metrics(self.peers)

@@ -24,6 +24,10 @@ from fault_injection import sockets
 from fault_injection.mechanism import Clients
 
 SASL_SSL = "sasl_ssl"
+SECURITY = "security"
+"""Name of the folder with all that belongs to clients."""
+ADMIN = "admin"
+"""A user who may do everything, as the lab itself does."""
 ASK_S = 3.0
 ONE_QUESTION_S = 0.3
 
@@ -81,7 +85,7 @@ class ClosedCluster:
     @property
     def folder(self) -> Path:
         """What belongs to clients and to the authority; the journal knows its faults by it."""
-        return self.root / "security"
+        return self.root / SECURITY
 
     def key_store(self, name: str) -> Path:
         """Return the file with key and certificate of a server."""

@@ -117,7 +117,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in _KINDS
 PARAMETERS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "for": ("LENGTH", "how long until it heals by itself, such as 20s (default for hang: 60s)"),
-        "calls": ("LIST", f"which calls: {','.join(CALL_CLASSES)} (default: all)"),
+        "calls": ("LIST", f"which calls (default: all): {','.join(CALL_CLASSES)}"),
         "errno": ("NAME", "what calls fail with (default: EIO)"),
         "percent": ("N", "share of the calls in percent (default: 100)"),
         "files": ("GLOB", "only files whose name matches"),
@@ -128,10 +128,7 @@ PARAMETERS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "with": ("DIR", "the other directory"),
         "from": ("LIST", "controller,brokers,clients or single brokers (default: from all)"),
         "lifetime": ("TIME", "how long its last certificate is valid (default: 5s)"),
-        "principal": (
-            "NAME",
-            "the user, or a principal such as User:alice (default: that of applications)",
-        ),
+        "principal": ("NAME", "the user that loses it (default: that of applications)"),
         "mechanism": ("NAME", "what makes the fault (default: the first mechanism that can)"),
     }
 )

@@ -30,7 +30,13 @@ from jbodlab.metadata.records.metadata_version import CORDONED_DIRECTORIES_LEVEL
 from jbodlab.metadata.records.scram import credential_of
 from jbodlab.runtime.environment import Environment
 from jbodlab.runtime.metrics_endpoint import MetricsEndpoint, metrics_address
-from jbodlab.security.scram import Decoys, ScramCredential, ScramMechanism
+from jbodlab.security.scram import (
+    Decoys,
+    ScramCredential,
+    ScramMechanism,
+    Shape,
+    usual_shape,
+)
 from jbodlab.server.authentication import SaslSettings
 from jbodlab.server.bounds import Bounds
 from jbodlab.server.listener import Listener
@@ -39,6 +45,7 @@ from jbodlab.server.rights import AllRights, EnforcedRights, Rights
 from jbodlab.server.token_keys import TokenKeys
 
 APPENDS_LOOK_S = 0.005
+DECOY_SECRET = "jbodlab.scram.decoy.secret"
 DECOY_SECRET_BYTES = 32
 
 
@@ -63,6 +70,7 @@ class Front:
         self._disks = disks
         self._link = link
         manager = replicas.manager
+        rights = _rights(config, link.cache, environment)
         telemetry = TelemetryClients(
             Subscriptions(lambda: link.cache.image.configs),
             config.values.integer("telemetry.max.bytes"),
@@ -252,11 +260,32 @@ def _sasl(
         found = cache.image.security.scram.get((user, mechanism))
         return None if found is None else credential_of(found)
 
+    shapes: dict[ScramMechanism, tuple[object, Shape]] = {}
+
+    def shape(mechanism: ScramMechanism) -> Shape:
+        users = cache.image.security.scram
+        known = shapes.get(mechanism)
+        if known is None or known[0] is not users:
+            known = (
+                users,
+                usual_shape(
+                    (each.iterations, each.salt)
+                    for each in users.values()
+                    if each.mechanism == mechanism
+                ),
+            )
+            shapes[mechanism] = known
+        return known[1]
+
+    secret = config.values.optional_text(DECOY_SECRET)
     return SaslSettings(
         mechanisms=security.mechanisms,
         passwords=security.passwords,
         find=find,
-        decoys=Decoys(secret=environment.random_bytes(DECOY_SECRET_BYTES)),
+        decoys=Decoys(
+            secret=(secret.encode() if secret else environment.random_bytes(DECOY_SECRET_BYTES)),
+            shape=shape,
+        ),
         random_bytes=environment.random_bytes,
         token_login=None if keys is None else keys.login,
         session_s=security.session_ms / 1000,

@@ -115,7 +115,10 @@ class Shard(Generic[C, Record]):
         self._owed: dict[Ticket, asyncio.Future[Any]] = {}
         """Whom an answer is owed, parked requests included."""
         self._pending: deque[_Pending] = deque()
+        self._told = 0
+        """How many of them, the first ones, were told that nobody knows."""
         self._limit: asyncio.TimerHandle | None = None
+        self._limit_s = 0.0
         self._works: set[asyncio.Task[None]] = set()
         self._held: deque[Callable[[], None]] = deque()
         """Steps that wait until the replica is in its new directory."""
@@ -190,6 +193,7 @@ class Shard(Generic[C, Record]):
         self._guarded(partial(self._core.committed_up_to, high_watermark))
         while self._pending and self._pending[0].end_offset <= high_watermark:
             done = self._pending.popleft()
+            self._told = max(0, self._told - 1)
             self._send(done.answers)
             for event in done.events:
                 self._in_order(partial(self._happened, event))
@@ -208,6 +212,7 @@ class Shard(Generic[C, Record]):
         self._timers.clear()
         self._held.clear()
         self._pending.clear()
+        self._told = 0
         self._arm_limit()
         owed, self._owed = self._owed, {}
         for future in owed.values():
@@ -426,13 +431,18 @@ class Shard(Generic[C, Record]):
     # What is not committed in time
 
     def _arm_limit(self) -> None:
+        """Wake up when the first time is over of what is not told yet."""
+        first = self._pending[self._told] if len(self._pending) > self._told else None
         if self._limit is not None:
-            if self._pending and self._limit.when() <= self._pending[0].deadline_s:
+            # One that comes too early sets the next one.
+            if first is not None and self._limit_s <= first.deadline_s:
                 return
             self._limit.cancel()
             self._limit = None
-        if self._pending:
-            self._limit = self._loop.call_at(self._pending[0].deadline_s, self._too_late)
+        if first is not None:
+            # Not asked of the handle: uvloop's does not know it where the time is over.
+            self._limit_s = first.deadline_s
+            self._limit = self._loop.call_at(self._limit_s, self._too_late)
 
     def _too_late(self) -> None:
         """Tell those who waited too long that nobody knows; their records stay where they are."""
@@ -442,17 +452,16 @@ class Shard(Generic[C, Record]):
             KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the records were not replicated in time")
         )
         refused: list[Any] = []
-        next_s = None
-        for pending in self._pending:
+        while len(self._pending) > self._told:
+            pending = self._pending[self._told]
             if pending.deadline_s > now_s:
-                next_s = pending.deadline_s
                 break
+            self._told += 1
             answers, pending.answers = pending.answers, []
             events, pending.events = pending.events, []
             self._send([Answer(answer.ticket, error) for answer in answers])
             refused += events
-        if next_s is not None:
-            self._limit = self._loop.call_at(next_s, self._too_late)
+        self._arm_limit()
         for event in refused:
             self._in_order(partial(self._tell_refused, event, error))
 

@@ -14,8 +14,8 @@ from broker.transactions.requests import EndTransaction, FreshProducerIdNeeded
 from broker.transactions.transaction import (
     COMPLETE,
     EPOCH_BUMP_FROM,
+    EPOCH_MAX,
     EXHAUSTED,
-    NO_EPOCH,
     NO_ID,
     PREPARED,
     Transaction,
@@ -98,10 +98,14 @@ def _has_new_id(request: EndTransaction, before: Transaction) -> bool:
 
 
 def _has_new_epoch(request: EndTransaction, before: Transaction) -> bool:
-    """Whether the producer has not heard that its epoch is another one."""
-    return (
-        before.state in COMPLETE
-        and before.last_producer_epoch != NO_EPOCH
-        and request.producer_epoch == before.last_producer_epoch
-        and request.producer_epoch == before.producer_epoch - 1
-    )
+    """Whether the producer has not heard that its epoch is another one.
+
+    A producer whose transaction was aborted because it took too long, or was fenced, may abort it
+    as well. It goes on with the epoch of that abort, which nobody else was given.
+    """
+    epoch = before.producer_epoch
+    if before.state not in COMPLETE or request.producer_epoch != epoch - 1 or epoch == EPOCH_MAX:
+        return False
+    is_bumped = before.transaction_version >= EPOCH_BUMP_FROM
+    is_aborted = before.state is TransactionState.COMPLETE_ABORT and not request.committed
+    return before.last_producer_epoch == request.producer_epoch or (is_bumped and is_aborted)

@@ -5,20 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from broker.transactions.decision import MarkersDue
-from broker.transactions.transaction import PREPARED, Transaction, TransactionState
+from broker.transactions.transaction import EPOCH_MAX, PREPARED, Transaction, TransactionState
 from jbodlab.vocabulary.ids import TopicPartition
 
 
 def markers_due(
     name: str, transaction: Transaction, partitions: tuple[TopicPartition, ...]
 ) -> MarkersDue:
-    """Return the markers of a prepared transaction in some of its partitions."""
+    """Return the markers of a prepared transaction in some of its partitions.
+
+    With version 2, leaders take a marker in a later epoch than that of the transaction only, so
+    that a late one does not end the next transaction. The last epoch cannot be bumped, and no
+    client begins a transaction in it: its markers are those of the first version.
+    """
     return MarkersDue(
         transactional_id=name,
         producer_id=transaction.producer_id,
         producer_epoch=transaction.producer_epoch,
         committed=transaction.state is TransactionState.PREPARE_COMMIT,
-        transaction_version=transaction.transaction_version,
+        transaction_version=(
+            0 if transaction.producer_epoch == EPOCH_MAX else transaction.transaction_version
+        ),
         partitions=partitions,
     )
 

@@ -89,10 +89,10 @@ def tls_problem(error: ssl.SSLError) -> str:
 
 def refusal_metrics(peers: ClientSecurity | None) -> Iterator[Metric]:
     """Yield how often other brokers and this one did not know each other."""
-    if peers is not None:
-        yield Metric(
-            "jbodlab_peer_refusals_total",
-            "counter",
-            "attempts to reach another broker that ended as one side did not know the other",
-            [("", {"peer": peer}, count) for peer, count in sorted(peers.refusals.items())],
-        )
+    refusals = {} if peers is None else peers.refusals
+    yield Metric(
+        "jbodlab_peer_refusals_total",
+        "counter",
+        "attempts to reach another broker that ended as one side did not know the other",
+        [("", {"peer": peer}, count) for peer, count in sorted(refusals.items())],
+    )

@@ -13,10 +13,11 @@ import binascii
 import hashlib
 import hmac
 import re
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from jbodlab.vocabulary.errors import AuthenticationError
 
@@ -101,34 +102,62 @@ def credential(
     )
 
 
+SALT_ALPHABET = b"0123456789abcdefghijklmnopqrstuvwxyz"
+"""What the salts of Kafka's tools are made of."""
+
+
+class Shape(NamedTuple):
+    """How the credentials of a store look to whoever logs in.
+
+    Attributes:
+        iterations: Of the hash.
+        salt_bytes: Length of the salt.
+        is_text: Whether salts have nothing but `SALT_ALPHABET`, or else any bytes.
+    """
+
+    iterations: int = MIN_ITERATIONS
+    salt_bytes: int = 26
+    is_text: bool = True
+
+
+def usual_shape(shapes: Iterable[tuple[int, bytes]]) -> Shape:
+    """Return what most credentials have, each given by iterations and salt."""
+    found = Counter(
+        Shape(iterations, len(salt), is_text=not salt.strip(SALT_ALPHABET))
+        for iterations, salt in shapes
+    )
+    return max(found, key=lambda shape: (found[shape], shape), default=Shape())
+
+
+def _usual(_: ScramMechanism) -> Shape:
+    return Shape()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoys:
     """Credentials for users that do not exist, each the same at every login.
 
     Attributes:
         secret: Known to the brokers only, and the same on all of them.
-        salt_bytes: Length of a salt, as real users have it.
-        iterations: As real users have them.
+        shape: Tells what real users have.
     """
 
     secret: bytes = field(repr=False)
-    salt_bytes: int = 26
-    iterations: int = MIN_ITERATIONS
+    shape: Callable[[ScramMechanism], Shape] = _usual
 
     def credential(self, mechanism: ScramMechanism, user: str) -> ScramCredential:
-        """Return a credential that no password fits.
-
-        Its salt has the alphabet of Kafka's tools: digits and small letters.
-        """
+        """Return a credential that no password fits, and that looks like those of real users."""
+        shape = self.shape(mechanism)
         drawn = hashlib.shake_256(self.secret + bytes([mechanism]) + user.encode())
-        alphabet = b"0123456789abcdefghijklmnopqrstuvwxyz"
-        salt = bytes(alphabet[each % len(alphabet)] for each in drawn.digest(self.salt_bytes))
+        salt = drawn.digest(shape.salt_bytes)
+        if shape.is_text:
+            salt = bytes(SALT_ALPHABET[each % len(SALT_ALPHABET)] for each in salt)
         keys = hashlib.shake_256(b"keys" + drawn.digest(64)).digest(2 * mechanism.digest_bytes)
         return ScramCredential(
             salt=salt,
             stored_key=keys[: mechanism.digest_bytes],
             server_key=keys[mechanism.digest_bytes :],
-            iterations=self.iterations,
+            iterations=shape.iterations,
         )
 
 
@@ -221,7 +250,7 @@ class ScramServer:
             raise AuthenticationError("a client-final-message that is not c=...,r=NONCE,p=PROOF")
         without_proof, binding, nonce, proof_text = found.groups()
         expected = base64.b64encode(first.gs2_header.encode()).decode()
-        if not hmac.compare_digest(binding, expected):
+        if not hmac.compare_digest(binding.encode(), expected.encode()):
             raise AuthenticationError("the channel binding is not that of the first message")
         if not hmac.compare_digest(nonce.encode(), first.nonce.encode()):
             raise AuthenticationError("the nonce is not that of this login")

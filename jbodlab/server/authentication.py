@@ -7,7 +7,6 @@ The states are those of `org.apache.kafka.common.security.authenticator.SaslServ
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Protocol
@@ -19,6 +18,13 @@ from jbodlab.security.oauthbearer import OAUTHBEARER
 from jbodlab.security.plain import PLAIN, PlainServer
 from jbodlab.security.scram import MECHANISMS, Decoys, Find, ScramServer
 from jbodlab.security.secret import Secret
+from jbodlab.server.listener_counts import (
+    FAILURE,
+    NO_MECHANISM,
+    SUCCESS,
+    ListenerCounts,
+    LoginKind,
+)
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import AuthenticationError, CloseConnectionError, KafkaError
 
@@ -27,9 +33,6 @@ logger = logging.getLogger(__name__)
 TOKENS_MAX = 4
 API_VERSIONS_MAX = 4
 """Requests of a client that has not logged in."""
-
-SUCCESS, FAILURE = "success", "failure"
-"""Results of logins, as metrics show them."""
 
 REAUTHENTICATION_S_MIN = 1.0
 """Shortest time between two logins of one connection."""
@@ -73,7 +76,6 @@ class SaslSettings(msgspec.Struct, frozen=True, kw_only=True):
         session_s: How long a login holds (`connections.max.reauth.ms`); 0 for ever.
         failure_delay_s: Before the answer to a failed login.
         max_receive_bytes: Largest request before the login.
-        results: Logins so far, by mechanism and result (`success` or `failure`).
     """
 
     mechanisms: tuple[str, ...]
@@ -85,7 +87,6 @@ class SaslSettings(msgspec.Struct, frozen=True, kw_only=True):
     session_s: float = 0.0
     failure_delay_s: float = 0.1
     max_receive_bytes: int = 524_288
-    results: Counter[tuple[str, str]] = msgspec.field(default_factory=Counter)
 
     def begin(self, mechanism: str) -> Exchange:
         """Return a new login."""
@@ -111,10 +112,14 @@ class Authentication:
     Args:
         settings: Of the listener.
         opened: Called after the first login.
+        counts: Of the listener.
     """
 
-    def __init__(self, settings: SaslSettings, opened: Callable[[], None]) -> None:
+    def __init__(
+        self, settings: SaslSettings, opened: Callable[[], None], counts: ListenerCounts
+    ) -> None:
         self.settings = settings
+        self._counts = counts
         self.state = State.START
         self.mechanism = ""
         """Of the login that goes on, or else of the last one."""
@@ -208,22 +213,35 @@ class Authentication:
         is_first = not self.user
         if self.user not in ("", user):
             raise AuthenticationError(f"{self.user} logs in again as {user}")
+        self._count(SUCCESS)
         self.user = user
         self.state = State.OPEN
         self._exchange = None
-        self.settings.results[self.mechanism, SUCCESS] += 1
         self._since_s = now_s
         self._until_s = now_s + min(lifetime_s, self.settings.session_s or float("inf"))
         if is_first:
             self._opened()
 
+    def failed(self, line: tuple[str, str], now_s: float) -> bool:
+        """Count a login that has failed; returns whether the log is to tell it, by this line."""
+        self._count(FAILURE)
+        return self._counts.told.tell(line, now_s)
 
-def refuse(session: LoginSession, error: AuthenticationError) -> None:
-    """Have a connection closed whose login failed, and log why."""
+    def _count(self, result: str) -> None:
+        kind = LoginKind(self.mechanism or NO_MECHANISM, result, is_renewal=bool(self.user))
+        self._counts.logins[kind] += 1
+
+
+def refuse(
+    session: LoginSession, login: Authentication, error: AuthenticationError, now_s: float
+) -> None:
+    """Have a connection closed whose login failed, and log why: not again within a minute."""
     session.closes = True
-    login = session.authentication
-    if login is not None:
-        login.settings.results[login.mechanism, FAILURE] += 1
-    logger.info(
-        "a login failed: %s", error, extra={"peer": session.peer, "listener": session.listener_name}
-    )
+    # Users are what clients say; no user begins a line of the log.
+    reason = "".join(each if each.isprintable() else repr(each)[1:-1] for each in str(error))
+    if login.failed((session.peer.rpartition(":")[0], reason), now_s):
+        logger.info(
+            "a login failed: %s",
+            reason,
+            extra={"peer": session.peer, "listener": session.listener_name},
+        )

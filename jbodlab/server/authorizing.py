@@ -24,7 +24,7 @@ from jbodlab.server.resources import (
     replaced,
 )
 from jbodlab.server.response import Response
-from jbodlab.server.rights import Client, DeniedError, Rights, client_of, cluster
+from jbodlab.server.rights import Client, DeniedError, Rights, cluster
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 
@@ -51,12 +51,10 @@ class Authorizing:
         self._refused = getattr(handler, "refused", handler.failure)
         self._refused_elements = getattr(handler, "refused", refused_elements)
         self._rights = rights
-        # Brokers pass on nothing else.
-        self._client = client_behind if api.has_records else _sender
 
     def answer(self, request: Any, context: RequestContext) -> Answer:
         """Answer a request; see `Handler`."""
-        client = self._client(context, self._rights)
+        client = client_behind(context, self._rights)
         for part in self._whole:
             for resource in part(request):
                 if not self._rights.allows(client, resource) and not may_instead(
@@ -82,10 +80,6 @@ class Authorizing:
         tell = self._refused if isinstance(error, DeniedError) else self._handler.failure
         response: Response = tell(request, context, error)
         return response
-
-
-def _sender(context: RequestContext, _: Rights) -> Client:
-    return client_of(context.session)
 
 
 def split(

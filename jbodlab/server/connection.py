@@ -25,8 +25,9 @@ import msgspec
 
 from jbodlab.kafka_wire.framing import FrameDecoder, is_large
 from jbodlab.runtime import tcp
-from jbodlab.server.authentication import Authentication, SaslSettings
+from jbodlab.server.authentication import Authentication, SaslSettings, State
 from jbodlab.server.bounds import Bounds
+from jbodlab.server.listener_counts import ListenerCounts
 from jbodlab.server.request_handler import Buffers, Pending, RequestHandler
 from jbodlab.server.session import Session
 from jbodlab.vocabulary.errors import CloseConnectionError, DecodeError
@@ -65,6 +66,7 @@ class Connection(asyncio.BufferedProtocol):
         "_decoder",
         "_handler",
         "_has_ended",
+        "_has_to_log_in",
         "_has_turn",
         "_held_bytes",
         "_in_progress",
@@ -82,6 +84,7 @@ class Connection(asyncio.BufferedProtocol):
         "_unmute",
         "_write_blocked",
         "ip",
+        "tls_steps",
     )
 
     def __init__(
@@ -93,7 +96,9 @@ class Connection(asyncio.BufferedProtocol):
         on_made: Callable[[Connection], bool],
         on_lost: Callable[[Connection], None],
         sasl: SaslSettings | None = None,
+        counts: ListenerCounts,
         on_login: Callable[[Connection], None] = lambda _: None,
+        has_to_log_in: bool = False,
     ) -> None:
         self._handler = handler
         self._bounds = bounds
@@ -106,10 +111,13 @@ class Connection(asyncio.BufferedProtocol):
             admit=self._admit,
         )
         self.ip = ""
+        self.tls_steps = 0
+        """How far a handshake of TLS has come: answered, or done."""
         self._session = Session(listener_name=listener_name)
         self._on_login = on_login
+        self._has_to_log_in = has_to_log_in
         if sasl is not None:
-            self._session.authentication = Authentication(sasl, self._logged_in)
+            self._session.authentication = Authentication(sasl, self._logged_in, counts)
             self._decoder.bound(1, sasl.max_receive_bytes)
         self._transport: asyncio.Transport | None = None
         # Lists, as most are empty: a deque takes half a KiB from the beginning.
@@ -140,6 +148,13 @@ class Connection(asyncio.BufferedProtocol):
         return self._session
 
     @property
+    def login_steps(self) -> int:
+        """How far a client has come that is not known yet."""
+        login = self._session.authentication
+        has_begun = login is not None and login.state is not State.START
+        return self.tls_steps + has_begun
+
+    @property
     def is_busy(self) -> bool:
         """Whether a request is being answered, or waits for that and not for the client to read."""
         return bool(self._in_progress or (self._queue and not self._write_blocked))
@@ -164,7 +179,8 @@ class Connection(asyncio.BufferedProtocol):
         if not self._on_made(self):
             self._transport.abort()
             return
-        tcp.set_up(transport, keep_alive=True)
+        if not self._has_to_log_in:
+            tcp.set_up(transport, keep_alive=True)
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
         # Nothing is read of one that is not served, or not yet.
         self._update_reading()
@@ -246,6 +262,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _logged_in(self) -> None:
         self._decoder.bound(MIN_REQUEST_BYTES, self._bounds.max_request_bytes)
+        if self._transport is not None and self._has_to_log_in:
+            tcp.set_up(self._transport, keep_alive=True)
         self._on_login(self)
 
     def _take(self, frames_of: Callable[[], list[memoryview]]) -> None:

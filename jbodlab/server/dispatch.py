@@ -157,7 +157,7 @@ class Dispatcher:
         try:
             answer = login.token(bytes(frame), self._monotonic_s())
         except AuthenticationError as error:
-            refuse(session, error)
+            refuse(session, login, error, self._monotonic_s())
             return _pending(_silence(login.settings.failure_delay_s))
         if login.user:
             session.user = login.user

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 
-from jbodlab.runtime.metrics import Metric
 from jbodlab.server.authentication import Authentication, SaslSettings
 from jbodlab.server.bounds import Bounds
 from jbodlab.server.connection import Connection
+from jbodlab.server.listener_counts import LIMIT, RATE, ListenerCounts
 from jbodlab.server.listener_tls import ListenerTls
 from jbodlab.server.request_handler import RequestHandler
 from jbodlab.server.tls_connection import TlsConnection
@@ -18,7 +18,9 @@ from jbodlab.vocabulary.limits import LISTENER_CLOSE_S
 
 logger = logging.getLogger(__name__)
 
-BACKLOG = 512
+BACKLOG = 1024
+"""Connections that the system keeps until they are accepted. One that it drops comes again after a
+second only; as all of them are accepted in one turn of the loop, more would keep others waiting."""
 
 
 class Listener:
@@ -52,11 +54,11 @@ class Listener:
         self._bounds = bounds
         self._sasl = sasl
         self._tls = tls
-        self._logins = None if sasl is None and tls is None else WaitingLogins()
+        self.counts = ListenerCounts()
+        self._logins = None if sasl is None and tls is None else WaitingLogins(self.counts)
         self._server: asyncio.Server | None = None
         self._connections: dict[Connection, None] = {}
         """In the order in which they came."""
-        self._ended_sessions = 0
         """Closed, since the credential of their user has changed."""
         self._held: set[Connection] = set()
         """Those that came too fast, and are closed soon."""
@@ -68,6 +70,22 @@ class Listener:
     def port(self) -> int:
         """The bound port once started, the configured one before."""
         return self._port
+
+    @property
+    def protocol(self) -> str:
+        """Its security protocol, by Kafka's name."""
+        transport = "PLAINTEXT" if self._tls is None else "SSL"
+        return transport if self._sasl is None else f"SASL_{transport}"
+
+    @property
+    def open_connections(self) -> int:
+        """Connections whose clients are known, or need not be."""
+        return len(self._connections) - len(self._held) - self.waiting_logins
+
+    @property
+    def waiting_logins(self) -> int:
+        """Connections whose clients are not known yet."""
+        return 0 if self._logins is None else len(self._logins)
 
     async def start(self) -> None:
         """Bind and accept.
@@ -124,7 +142,9 @@ class Listener:
             on_made=self._made,
             on_lost=self._lost,
             sasl=self._sasl,
+            counts=self.counts,
             on_login=self._logged_in,
+            has_to_log_in=self._logins is not None,
         )
 
     def _encrypted_connection(self) -> TlsConnection:
@@ -140,6 +160,7 @@ class Listener:
         if held_s:
             return self._hold(connection, held_s)
         if not self._bounds.connections.add(connection):
+            self.counts.rejected[LIMIT] += 1
             logger.warning(
                 "connection limit reached; closed a new connection", extra={"listener": self.name}
             )
@@ -159,11 +180,12 @@ class Listener:
                     "the credential of a connected user has changed",
                     extra={"peer": connection.session.peer, "listener": self.name},
                 )
-                self._ended_sessions += 1
+                self.counts.ended_sessions += 1
                 connection.close()
 
     def _hold(self, connection: Connection, held_s: float) -> bool:
         """Keep a connection that is not served from coming again at once, if there is room."""
+        self.counts.rejected[RATE] += 1
         if len(self._held) >= self._bounds.held_max:
             return False
         logger.info(
@@ -184,30 +206,3 @@ class Listener:
         self._bounds.connections.remove(connection)
         if not self._connections:
             self._idle.set()
-
-
-def connection_metrics(listeners: Sequence[Listener]) -> Iterator[Metric]:
-    """Yield who is connected to listeners, and what became of logins."""
-    yield Metric(
-        "jbodlab_connections",
-        "gauge",
-        "open connections of a listener",
-        [("", {"listener": each.name}, len(each._connections)) for each in listeners],
-    )
-    yield Metric(
-        "jbodlab_authentications_total",
-        "counter",
-        "logins on a listener that succeeded, or failed",
-        [
-            ("", {"listener": each.name, "mechanism": mechanism, "result": result}, count)
-            for each in listeners
-            if each._sasl is not None
-            for (mechanism, result), count in sorted(each._sasl.results.items())
-        ],
-    )
-    yield Metric(
-        "jbodlab_ended_sessions_total",
-        "counter",
-        "connections of a listener that were closed since the credential of their user changed",
-        [("", {"listener": each.name}, each._ended_sessions) for each in listeners],
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import logging
 import ssl
@@ -15,10 +16,11 @@ from jbodlab.security import certificate, tls_files
 from jbodlab.security.acl import ANONYMOUS
 from jbodlab.security.mapping_rules import MappingRules
 from jbodlab.security.tls_context import TlsContext
-from jbodlab.security.tls_layer import TlsError, TlsLayer
+from jbodlab.security.tls_layer import TlsError
 from jbodlab.security.tls_settings import TlsSettings
 from jbodlab.server.connection import Connection
 from jbodlab.server.tls_connection import TlsConnection
+from jbodlab.server.told_lately import ToldLately
 from jbodlab.vocabulary.errors import DecodeError
 
 logger = logging.getLogger(__name__)
@@ -47,6 +49,9 @@ class ListenerTls:
         self._scratch = new_scratch()
         self.failures: Counter[str] = Counter()
         """Failed handshakes, by their reasons."""
+        self._told = ToldLately()
+        self.handshakes = 0
+        """Those that were brought to their end."""
 
     def around(self, connection: Connection, *, names_user: bool) -> TlsConnection:
         """Return the protocol of a new socket.
@@ -57,28 +62,30 @@ class ListenerTls:
         """
         return TlsConnection(
             connection,
-            TlsLayer(self.context.current),
+            self.context.current,
             self._scratch,
-            on_open=partial(self._name_user, self.context.settings.rules) if names_user else _pass,
+            on_open=partial(self._opened, self.context.settings.rules if names_user else None),
             on_failed=self._failed,
         )
 
-    def _name_user(self, rules: MappingRules, connection: Connection, der: bytes | None) -> None:
-        connection.authenticated(
-            ANONYMOUS if der is None else principal_of(rules, der, self._now())
-        )
+    def _opened(
+        self, rules: MappingRules | None, connection: Connection, der: bytes | None
+    ) -> None:
+        """Know the client by its certificate; without rules that names nobody, and a login does."""
+        if rules is not None:
+            connection.authenticated(
+                ANONYMOUS if der is None else principal_of(rules, der, self._now())
+            )
+        self.handshakes += 1
 
     def _failed(self, connection: Connection, error: TlsError) -> None:
         self.failures[error.reason] += 1
-        logger.info(
-            "a TLS connection failed: %s",
-            error,
-            extra={"peer": connection.session.peer, "listener": self.context.name},
-        )
-
-
-def _pass(connection: Connection, der: bytes | None) -> None:
-    """Leave the user to the login; a certificate has been checked, and names nobody."""
+        if self._told.tell((connection.ip, error.reason), asyncio.get_running_loop().time()):
+            logger.info(
+                "a TLS connection failed: %s",
+                error,
+                extra={"peer": connection.session.peer, "listener": self.context.name},
+            )
 
 
 def principal_of(rules: MappingRules, der: bytes, now: datetime.datetime) -> str:
@@ -102,7 +109,13 @@ def principal_of(rules: MappingRules, der: bytes, now: datetime.datetime) -> str
 
 
 def handshake_metrics(listeners: Sequence[ListenerTls]) -> Iterator[Metric]:
-    """Yield how many connections failed before their client was known, and why."""
+    """Yield how many handshakes ended well, and how many connections failed before, and why."""
+    yield Metric(
+        "jbodlab_tls_handshakes_total",
+        "counter",
+        "handshakes of a listener that were brought to their end",
+        [("", {"listener": each.context.name}, each.handshakes) for each in listeners],
+    )
     yield Metric(
         "jbodlab_tls_handshake_failures_total",
         "counter",

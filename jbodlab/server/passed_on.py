@@ -1,4 +1,4 @@
-"""Whose produce request a broker passes on to another one: that stands in the client id.
+"""Whose request a broker passes on to another one: that stands in the client id.
 
     __forwarder HOST PRINCIPAL        such as `__forwarder 10.0.0.1 User:alice`
 
@@ -26,8 +26,10 @@ def named_client(client_id: str | None) -> Client | None:
     Any client can call itself like that.
     """
     # Principals may have blanks.
-    words = (client_id or "").split(" ", 2)
-    if len(words) < 3 or words[0] != FORWARDING_CLIENT:
+    if client_id is None or not client_id.startswith(f"{FORWARDING_CLIENT} "):
+        return None
+    words = client_id.split(" ", 2)
+    if len(words) < 3:
         return None
     return Client(principal=words[2], host=words[1])
 

@@ -6,7 +6,6 @@ One line of the log tells a denial, and not again within a minute: clients poll.
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple, Protocol
 from uuid import UUID
@@ -24,15 +23,12 @@ from jbodlab.security.authorizer import Authorizer, AuthorizerSettings
 from jbodlab.server.authorized_operations import EVERY, NOT_ASKED_FOR, bits
 from jbodlab.server.resources import Resource
 from jbodlab.server.session import Session
+from jbodlab.server.told_lately import ToldLately
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import TopicId
 
 logger = logging.getLogger(__name__)
-
-ALLOWED, DENIED = "allowed", "denied"
-TOLD_AGAIN_S = 60.0
-TOLD_MAX = 1_000
 
 _ERRORS = {
     ResourceType.TOPIC: (ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic"),
@@ -76,9 +72,6 @@ class Rights(Protocol):
     is_enforced: bool
     """False where everybody may do everything."""
 
-    results: Counter[str]
-    """What clients asked for so far, `allowed` or `denied`."""
-
     def allows(self, client: Client, resource: Resource, *, is_asked_for: bool = True) -> bool:
         """Return whether a client may do something; a topic without a name does not exist.
 
@@ -99,9 +92,6 @@ class AllRights:
     """Everybody may do everything: there is no authorizer."""
 
     is_enforced = False
-
-    def __init__(self) -> None:
-        self.results: Counter[str] = Counter()
 
     def allows(self, client: Client, resource: Resource, *, is_asked_for: bool = True) -> bool:
         """Return True."""
@@ -138,8 +128,9 @@ class EnforcedRights:
         self._monotonic_s = monotonic_s
         self._acls: Mapping[UUID, AccessControlEntryRecord] = {}
         self._authorizer = Authorizer((), settings)
-        self._told_s: dict[tuple[str, Resource], float] = {}
-        self.results: Counter[str] = Counter()
+        self._told = ToldLately()
+        self.decisions = {"allowed": 0, "denied": 0}
+        """How many questions of clients were answered so."""
 
     def allows(self, client: Client, resource: Resource, *, is_asked_for: bool = True) -> bool:
         """Return whether a client may do something; see `Rights`."""
@@ -153,7 +144,7 @@ class EnforcedRights:
             # Who may write at all may do it so that nothing is written twice.
             is_allowed = authorizer.allows_on_any(*client, AclOperation.WRITE, ResourceType.TOPIC)
         if is_asked_for:
-            self.results[ALLOWED if is_allowed else DENIED] += 1
+            self.decisions["allowed" if is_allowed else "denied"] += 1
             if not is_allowed:
                 self._tell(client, resource)
         return is_allowed
@@ -181,12 +172,8 @@ class EnforcedRights:
         return self._authorizer
 
     def _tell(self, client: Client, resource: Resource) -> None:
-        now_s, key = self._monotonic_s(), (client.principal, resource)
-        if now_s - self._told_s.get(key, -TOLD_AGAIN_S) < TOLD_AGAIN_S:
+        if not self._told.tell((client.principal, resource), self._monotonic_s()):
             return
-        if len(self._told_s) >= TOLD_MAX:
-            self._told_s.clear()
-        self._told_s[key] = now_s
         logger.info(
             "denied %s from %s to %s %s %s",
             client.principal,
@@ -219,12 +206,12 @@ def operations_on_cluster(rights: Rights, session: Session, *, is_asked: bool) -
     return operations_on(rights, session, ResourceType.CLUSTER, is_asked=is_asked)(CLUSTER_NAME)
 
 
-def authorization_metrics(rights: Rights) -> Iterator[Metric]:
-    """Yield how often clients were allowed what they asked for, and how often not."""
-    if rights.is_enforced:
-        yield Metric(
-            "jbodlab_authorizations_total",
-            "counter",
-            "resources that clients asked for and were allowed, or denied",
-            [("", {"result": result}, rights.results[result]) for result in (ALLOWED, DENIED)],
-        )
+def rights_metrics(rights: Rights) -> Iterator[Metric]:
+    """Yield how often clients were allowed, and denied, what they asked for."""
+    decisions = rights.decisions if isinstance(rights, EnforcedRights) else {}
+    yield Metric(
+        "jbodlab_authorizations_total",
+        "counter",
+        "resources that requests touched, by what the authorizer decided",
+        [("", {"result": result}, count) for result, count in decisions.items()],
+    )

@@ -8,6 +8,7 @@ the socket than its transport takes; between two turns of pieces other connectio
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, cast
@@ -29,7 +30,7 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
 
     Args:
         connection: What the client speaks to.
-        layer: Its TLS.
+        context: Of its TLS, which is made of the first bytes: who is sent away before costs none.
         scratch: Where bytes are received; others may share it, as nothing stays there.
         on_open: Called with the client's certificate once the handshake is done; raises TlsError
             where the client is not wanted.
@@ -39,14 +40,16 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
     def __init__(
         self,
         connection: Connection,
-        layer: TlsLayer,
+        context: ssl.SSLContext,
         scratch: memoryview,
         *,
         on_open: Callable[[Connection, bytes | None], None],
         on_failed: Callable[[Connection, TlsError], None],
     ) -> None:
         self._connection = connection
-        self._layer = layer
+        self._context = context
+        self._layer: TlsLayer
+        self._has_layer = False
         self._scratch = scratch
         self._on_open = on_open
         self._on_failed = on_failed
@@ -83,6 +86,8 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
         """Decrypt."""
         if self._is_closing:
             return
+        if not self._has_layer:
+            self._layer, self._has_layer = TlsLayer(self._context), True
         try:
             self._layer.receive(self._scratch[:nbytes])
         except TlsError as error:
@@ -93,6 +98,9 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
     def eof_received(self) -> bool:
         """Hand over what came before the end, then the end; the connection closes the socket."""
         self._has_ended = True
+        if not self._has_layer:
+            self._transport.close()
+            return False
         if not self._is_closing:
             self._advance()
         return not self._is_closing or bool(self._backlog)
@@ -162,7 +170,7 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
         asyncio.get_running_loop().call_soon(self._advance)
 
     def _advance(self) -> None:
-        if self._is_closing:
+        if self._is_closing or not self._has_layer:
             return
         try:
             if not self._layer.is_open:
@@ -176,6 +184,7 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
 
     def _shake_hands(self) -> None:
         if self._layer.handshake():
+            self._connection.tls_steps = 2
             self._on_open(self._connection, self._layer.certificate)
         elif self._has_ended:
             raise TlsError("eof", "the client has gone before the end of the handshake")
@@ -246,12 +255,14 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
     def _flush(self) -> None:
         data = self._layer.take()
         if data and not self._transport.is_closing():
+            if not self._connection.tls_steps:
+                self._connection.tls_steps = 1
             self._transport.write(data)
 
     def _close_if_sent(self) -> None:
         if self._backlog:
             return
-        if self._layer.is_open:
+        if self._has_layer and self._layer.is_open:
             self._layer.end()
             self._flush()
         self._transport.close()

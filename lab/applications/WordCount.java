@@ -60,6 +60,7 @@ public final class WordCount implements StateRestoreListener {
         ended.await();
         if (failure != null) {
             failure.printStackTrace();
+            System.err.println(failure);
             System.exit(1);
         }
     }

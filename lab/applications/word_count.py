@@ -8,7 +8,7 @@ from pathlib import Path
 
 from jbodlab.vocabulary import properties
 from lab.cluster import kafka_jars
-from lab.cluster.kafka_jars import RELEASE
+from lab.cluster.kafka_jars import RELEASE, NoKafkaError
 
 SOURCE = Path(__file__).with_name("WordCount.java")
 COMPILE_DEADLINE_S = 300.0
@@ -26,8 +26,8 @@ def command(release: str = RELEASE) -> list[str]:
     Raises:
         NoKafkaError: Java, its compiler, Maven or the jars are missing, with the reason.
     """
-    kafka_jars.require("java")
-    kafka_jars.require("javac")
+    if reason := refusal():
+        raise NoKafkaError(reason)
     artifacts = kafka_jars.release_of(release, "kafka-streams")
     jars = kafka_jars.fetched(f"streams-{release}", artifacts=artifacts)
     digest = hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:16]
@@ -36,6 +36,16 @@ def command(release: str = RELEASE) -> list[str]:
     )
     options = (*QUICK_START, HEAP, "-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8")
     return ["java", *options, "-cp", f"{classes}:{jars}/*", SOURCE.stem]
+
+
+def refusal() -> str:
+    """Return which program it needs that is not installed; empty if all are."""
+    try:
+        kafka_jars.require("java")
+        kafka_jars.require("javac")
+    except NoKafkaError as error:
+        return str(error)
+    return ""
 
 
 def write_settings(file: Path, settings: Mapping[str, str]) -> None:

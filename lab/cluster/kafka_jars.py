@@ -40,7 +40,7 @@ INSTALLED_BY = {
 }
 DEPENDENCY = (
     "<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
-    "<version>{version}</version></dependency>"
+    "<version>{version}</version>{more}</dependency>"
 )
 POM = """<project><modelVersion>4.0.0</modelVersion>
 <groupId>jbodlab</groupId><artifactId>jars</artifactId><version>1</version>
@@ -70,8 +70,8 @@ def fetched(
     Args:
         name: A release of Apache Kafka, or what else the folder is called after.
         cache: Where it is.
-        artifacts: `group:artifact:version`, each comes with all that it depends on; None: what
-            servers and tools of the release are in.
+        artifacts: `group:artifact:version`, or with the classifier of a jar behind that; each comes
+            with all that it depends on. None: what servers and tools of the release are in.
 
     Raises:
         NoKafkaError: they cannot be fetched, with the reason.
@@ -152,12 +152,14 @@ def _locked(cache: Path) -> Iterator[None]:
         yield
 
 
+def _dependency(group: str, artifact: str, version: str, classifier: str = "") -> str:
+    more = f"<classifier>{classifier}</classifier>" if classifier else ""
+    return DEPENDENCY.format(group=group, artifact=artifact, version=version, more=more)
+
+
 def _fetch(artifacts: Sequence[str], folder: Path) -> None:
     require("mvn")
-    dependencies = "".join(
-        DEPENDENCY.format(group=group, artifact=artifact, version=version)
-        for group, artifact, version in (each.split(":") for each in artifacts)
-    )
+    dependencies = "".join(_dependency(*each.split(":")) for each in artifacts)
     pom = folder / "pom.xml"
     pom.write_text(POM.format(dependencies=dependencies))
     run(

@@ -23,6 +23,8 @@ LIST_OFFSETS, LIST_OFFSETS_VERSION = 2, 7
 LIST_TRANSACTIONS, LIST_TRANSACTIONS_VERSION = 66, 1
 DESCRIBE_LOG_DIRS, DESCRIBE_LOG_DIRS_VERSION = 35, 4
 CLIENT_ID = "jbodlab"
+ANY_LENGTH = -1
+"""Of transactions: also of those that have ended."""
 OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
 
 NO_ANSWER = (TimeoutError, ConnectionError, DecodeError, KafkaError)
@@ -176,20 +178,33 @@ async def open_transactions(
     Raises:
         ConnectionError: besides what `call` raises, the broker refuses to say.
     """
-    request = request_class(LIST_TRANSACTIONS, LIST_TRANSACTIONS_VERSION)(
-        state_filters=OPEN_STATES, producer_id_filters=(), duration_filter=longer_than_ms
-    )
-    answer = await connection.call(LIST_TRANSACTIONS, LIST_TRANSACTIONS_VERSION, request, timeout_s)
-    if int(answer.error_code):
-        raise ConnectionError(f"it does not tell its transactions: {answer.error_code.name}")
     return [
         OpenTransaction(
             transactional_id=str(one.transactional_id),
             producer_id=int(one.producer_id),
             state=one.transaction_state,
         )
-        for one in answer.transaction_states
+        for one in await _transactions(connection, OPEN_STATES, longer_than_ms, timeout_s)
     ]
+
+
+async def transactional_ids(connection: KafkaConnection, timeout_s: float) -> list[str]:
+    """Ask a broker for the ids that it coordinates; raises as `open_transactions`."""
+    found = await _transactions(connection, (), ANY_LENGTH, timeout_s)
+    return [str(one.transactional_id) for one in found]
+
+
+async def _transactions(
+    connection: KafkaConnection, states: Sequence[str], longer_than_ms: int, timeout_s: float
+) -> Sequence[Any]:
+    request = request_class(LIST_TRANSACTIONS, LIST_TRANSACTIONS_VERSION)(
+        state_filters=tuple(states), producer_id_filters=(), duration_filter=longer_than_ms
+    )
+    answer = await connection.call(LIST_TRANSACTIONS, LIST_TRANSACTIONS_VERSION, request, timeout_s)
+    if int(answer.error_code):
+        raise ConnectionError(f"it does not tell its transactions: {answer.error_code.name}")
+    found: Sequence[Any] = answer.transaction_states
+    return found
 
 
 async def offsets(

@@ -52,9 +52,10 @@ def list_kinds(_: Namespace, output: Output, __: Interrupts) -> int:
         }
         for kind in kinds.KINDS.values()
     ]
+    width = max(map(len, kinds.KINDS))
     lines = [
-        f"{kind.name:<15} {kind.meaning}\n"
-        f"{'':<15} made by {', '.join(kind.mechanisms)}; {' '.join(one['options'])}"
+        f"{kind.name:<{width}} {kind.meaning}\n"
+        f"{'':<{width}} made by {', '.join(kind.mechanisms)}; {' '.join(one['options'])}"
         for kind, one in zip(kinds.KINDS.values(), found, strict=True)
     ]
     output.result(found, "\n".join(lines))

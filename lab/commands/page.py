@@ -20,7 +20,8 @@ from jbodlab.cli.output import Output
 from jbodlab.cli.parser import UsageError
 from jbodlab.vocabulary.durations import duration_s
 from jbodlab.vocabulary.errors import JbodlabError
-from lab.cluster import NotInTimeError, programs
+from jbodlab.vocabulary.ids import TopicPartition
+from lab.cluster import Cluster, NotInTimeError, programs
 from lab.commands import breaking, clusters
 from lab.errors import LabError
 from lab.interrupts import Interrupts
@@ -135,9 +136,7 @@ class PageActions:
             with self._files.lock(self._name):
                 cluster = clusters.opened(self._files, self._name, None)
                 spec, target = breaking.described(cluster, kind, where, parameters)
-                broker, directory = clusters.target(cluster, where)
-                number = None if directory is None else broker.log_dirs.index(directory) + 1
-                last = model.last_in_sync(self.seen(), broker.id, number)
+                last = self._last_in_sync(cluster, kind, where)
                 if last and request.get("even_last_in_sync") is not True:
                     raise RefusedError(
                         f"{where} has the last replica in sync of {model.named(last)}; "
@@ -182,6 +181,14 @@ class PageActions:
                 said.append(str(error))
         to_do, _ = breaking.afterwards(self._name, cluster, [], reviving=False)
         return [*said, *to_do]
+
+    def _last_in_sync(self, cluster: Cluster, kind: str, where: str) -> list[TopicPartition]:
+        """Return the partitions that a fault would leave without a replica in sync."""
+        if kinds.kind_named(kind).scope is kinds.Scope.CLUSTER:
+            return []
+        broker, directory = clusters.target(cluster, where)
+        number = None if directory is None else broker.log_dirs.index(directory) + 1
+        return model.last_in_sync(self.seen(), broker.id, number)
 
     def _checked(self, request: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
         if unknown := set(request) - set(KEYS):

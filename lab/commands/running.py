@@ -18,6 +18,7 @@ import tempfile
 import uuid
 from argparse import Namespace
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -142,12 +143,15 @@ def _plan(options: Namespace, cluster: Cluster) -> Plan:
     except (FaultError, LabError, ValueError) as error:
         raise WrongCallError(str(error)) from error
     words = {key: getattr(options, f"word_{key}") for key in kinds.PARAMETERS}
-    broker, directory = clusters.target(cluster, options.fail)
-    number = 0 if directory is None else broker.log_dirs.index(directory) + 1
-    other = None
-    if spec.other is not None:
-        del words["with"]
-        other = targets.Directory(broker.id, broker.paths.index(spec.other) + 1)
+    other, where = None, targets.parse(clusters.WHOLE)
+    if options.fail != clusters.WHOLE:
+        broker, directory = clusters.target(cluster, options.fail)
+        where = targets.Node(broker.id)
+        if directory is not None:
+            where = targets.Directory(broker.id, broker.log_dirs.index(directory) + 1)
+        if spec.other is not None:
+            del words["with"]
+            other = targets.Directory(broker.id, broker.paths.index(spec.other) + 1)
     partitions = PARTITIONS_PER_DIRECTORY * sum(len(one.log_dirs) for one in cluster.brokers)
     replicas = min(3, len(cluster.brokers))
     topic = Topic(
@@ -166,7 +170,7 @@ def _plan(options: Namespace, cluster: Cluster) -> Plan:
         name=FAULT,
         do=spec.kind,
         instant=At(seconds=after_s),
-        where=targets.Directory(broker.id, number) if number else targets.Node(broker.id),
+        where=where,
         length_s=spec.length_s,
         spec=spec,
         given={key: value for key, value in words.items() if value is not None},
@@ -217,6 +221,7 @@ def judged(done: Done, plan: Plan) -> dict[str, Any]:
         "never_acknowledged": int(metrics["producer.unknown"]["value"] or 0),
         "fault": f"{fault.kind} by {fault.mechanism}" if fault.mechanism else fault.kind,
         "broken": fault.broken,
+        "clients": None if fault.clients is None else asdict(fault.clients),
         "topic": topic.name,
         "topic_kept": is_unclear and not producer.is_topic_deleted,
         "doubts": doubts,
@@ -224,7 +229,8 @@ def judged(done: Done, plan: Plan) -> dict[str, Any]:
 
 
 def _text(options: Namespace, found: dict[str, Any], to_do: list[str]) -> str:
-    broken = f", {found['broken']} broken" if found["broken"] else ""
+    verb = "" if found["clients"] else " broken"
+    broken = f", {found['broken']}{verb}" if found["broken"] else ""
     lines = [f"fault        {found['fault']} on {options.fail}{broken}"]
     if found["gap_ms"] is not None:
         open_end = "" if found["gap_ended"] else ", not ended"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from jbodlab.vocabulary.ids import TopicPartition
-from lab.cluster import Cluster, processes, programs, wait_for
+from lab.cluster import Cluster, NotInTimeError, processes, programs, wait_for
 from lab.errors import LabError
 from lab.rehearsal import targets
 from lab.rehearsal.observer import Observer
@@ -27,14 +27,17 @@ def create_topic(cluster: Cluster, topic: Topic) -> None:
     """Create a topic and wait until every partition has a leader and all its replicas.
 
     Raises:
-        LabError: the cluster refused, or did not answer.
+        LabError: the cluster refused, did not answer, or a broker of it does not serve.
     """
     settings = {key.replace(".", "_"): value for key, value in topic.config.items()}
     _asked(
         f"cannot create topic {topic.name}",
         lambda: cluster.create_topic(topic.name, topic.partitions, topic.replicas, **settings),
     )
-    cluster.wait_isr(topic.name)
+    try:
+        cluster.wait_isr(topic.name)
+    except NotInTimeError as error:
+        raise LabError(str(error).splitlines()[0]) from error
 
 
 def delete_topic(cluster: Cluster, name: str) -> None:

@@ -193,7 +193,7 @@ class Schedule:
         """Hand a message to the library; raises as `Producer.produce`."""
         producer.produce(
             self._config["topic"],
-            f"{one.sequence} ".ljust(self._config["size"], ".").encode(),
+            f"{one.sequence} {one.key} ".ljust(self._config["size"], ".").encode(),
             key=str(one.key),
             partition=one.partition,
             on_delivery=on_delivery,

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from fault_injection.kinds import KINDS
 from jbodlab.cli.output import Output
 from lab import nodes
+from lab.applications import word_count
 from lab.cluster import disks, kafka_servers
 from lab.cluster.engine import OWN, Engine, EngineError, compared
 from lab.errors import WRONG_USE, LabError, WrongCallError
@@ -66,13 +67,12 @@ def _list(output: Output) -> int:
     for name, text in plans.shipped().items():
         plan = reader.read(text, name)
         made_by = dict.fromkeys(" or ".join(KINDS[each.do].mechanisms) for each in plan.faults)
-        need = plan.cluster
         shown.append(
             {
                 "plan": name,
                 "does": list(dict.fromkeys(entry.do for entry in plan.timeline)),
                 "made_by": list(made_by),
-                "not_here": disks.refusal(need.kind) if isinstance(need, ClusterNeed) else "",
+                "not_here": _refusal(plan),
             }
         )
     if output.is_json:
@@ -83,6 +83,13 @@ def _list(output: Output) -> int:
         line = f"{one['plan']:<40} {', '.join(one['does']):<22} {', then '.join(one['made_by'])}"
         print(f"{line}{not_here}".rstrip())
     return 0
+
+
+def _refusal(plan: Plan) -> str:
+    """Return what a plan needs that is not there, empty if nothing is known to be missing."""
+    need = plan.cluster
+    refused = disks.refusal(need.kind) if isinstance(need, ClusterNeed) else ""
+    return refused or (word_count.refusal() if plan.streams else "")
 
 
 def _read(name: str) -> Plan:
@@ -103,6 +110,9 @@ def _rehearse(plan: Plan, options: Namespace, output: Output, interrupts: Interr
     if options.junit is not None:
         _check_writable(options.junit)
     plan, engines = _on(plan, options)
+    for each in plan.streams:
+        # Nothing is made where its jars are missing.
+        word_count.command(each.release)
     folder = _folder(options.results)
     screen = Screen(sys.stderr if output.is_json else sys.stdout)
     if options.against:

@@ -61,12 +61,14 @@ class Rehearsal:
             self._partitions,
             metrics=target_cluster.metrics,
             transactional_ids=plan.transactional_ids,
+            applications={each.name: each.application_id for each in plan.streams},
         )
         self._load = Load(
             plan,
             self._partitions,
             target_cluster.cluster.application_config,
             security.client_files(target_cluster.cluster.state),
+            security.client_config(target_cluster.cluster.state, "java"),
             folder,
             programs.environment(target_cluster.cluster.root, processes.own_user()),
         )
@@ -130,6 +132,7 @@ class Rehearsal:
             writers=self._load.writers(begin, now),
             readers=self._load.readers(begin, now),
             commands=self._load.commands(begin),
+            streams=self._load.streams(),
             events=self._all_events(),
             samples=tuple(self._observer.samples[-1:]),
             noise_ns=self._observer.noise_ns,

@@ -222,6 +222,33 @@ class CommandFacts:
     failure: str = ""
 
 
+class Counted(NamedTuple):
+    """What an application has counted, against what it had to.
+
+    Attributes:
+        counted: Sum of the last counts of all words.
+        missing: How often words are in the input beyond their counts.
+        excess: How often words were counted beyond what is in the input.
+    """
+
+    counted: int
+    missing: int
+    excess: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamsFacts:
+    """What an application of Kafka Streams did.
+
+    Attributes:
+        counted: After the full read; None before it, or where one of its topics could not be read.
+        exit_code: None while it runs.
+    """
+
+    counted: Counted | None = None
+    exit_code: int | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultFacts:
     """What became of one fault.
@@ -297,6 +324,7 @@ class Facts:
     writers: Mapping[str, WriterFacts] = field(default_factory=dict)
     readers: Mapping[str, ReaderFacts] = field(default_factory=dict)
     commands: Mapping[str, CommandFacts] = field(default_factory=dict)
+    streams: Mapping[str, StreamsFacts] = field(default_factory=dict)
     events: Sequence[Event] = ()
     samples: Sequence[Sample] = ()
     noise_ns: int = 0

@@ -17,12 +17,17 @@ from jbodlab.vocabulary.expressions import Expression, Metric
 from jbodlab.vocabulary.ids import TRANSACTION_STATE_TOPIC, TopicPartition
 from lab.rehearsal.facts import Facts, FaultFacts, WriterFacts
 from lab.rehearsal.metrics import Measured, why_unknown
-from lab.rehearsal.plan import Command, Objective, Plan
+from lab.rehearsal.plan import Command, Objective, Plan, Streams
 from lab.rehearsal.vocabulary import TRANSACTIONS
 
 BEHIND_MAX = 0.05
 """Share of its schedule that a client may leave out."""
 NOISE_MAX_NS = 200_000_000
+MISCOUNTED = {
+    "missing": "{count} words of the input were not counted by {name}",
+    "excess": "{count} words were counted by {name} that are not in the input",
+}
+"""Of applications what fails a run likewise."""
 UNSOFTENED = {
     "torn": "{count} transactions are not seen as they were answered",
     "stuck": "the last stable offset of {where} stands before the end after the full read",
@@ -84,7 +89,11 @@ def judge(plan: Plan, facts: Facts) -> Judgement:
         for objective in plan.objectives
         for required in objective.that.required
     )
-    lost = (*_lost(plan, facts), *_torn(plan, facts, lookup))
+    lost = (
+        *_lost(plan, facts),
+        *_torn(plan, facts, lookup),
+        *_miscounted(plan, facts, lookup),
+    )
     missed = tuple(
         f"expected {held.text}, measured {held.measured}"
         for held in objectives
@@ -101,7 +110,8 @@ def judge(plan: Plan, facts: Facts) -> Judgement:
         )
     if lost:
         outcome = Outcome.FAIL
-        unsoftened = (".lost", *(f"{TRANSACTIONS}.{field}" for field in UNSOFTENED))
+        of_transactions = (f"{TRANSACTIONS}.{field}" for field in UNSOFTENED)
+        unsoftened = (".lost", *of_transactions, *(f".{field}" for field in MISCOUNTED))
         missed = (*lost, *(text for text in missed if not any(one in text for one in unsoftened)))
     elif doubts:
         outcome = Outcome.INCONCLUSIVE
@@ -146,7 +156,7 @@ def _lost(plan: Plan, facts: Facts) -> Iterator[str]:
 
 def _torn(plan: Plan, facts: Facts, lookup: Measured) -> Iterator[str]:
     """Name what became of transactions and may not, unless the plan says so."""
-    if not plan.transactional_ids:
+    if not plan.has_transactions:
         return
     for field, text in UNSOFTENED.items():
         metric = Metric(TRANSACTIONS, field)
@@ -154,6 +164,19 @@ def _torn(plan: Plan, facts: Facts, lookup: Measured) -> Iterator[str]:
         if count and not _is_allowed(plan, metric, count):
             where = ", ".join(map(str, facts.stuck or ())) if field == "stuck" else ""
             yield text.format(count=int(count), where=where)
+
+
+def _miscounted(plan: Plan, facts: Facts, lookup: Measured) -> Iterator[str]:
+    """Name the applications that have not counted what is there, unless the plan says so."""
+    for name, streams in facts.streams.items():
+        if streams.counted is None or not streams.counted.counted:
+            # It has not begun, which proves nothing.
+            continue
+        for field, text in MISCOUNTED.items():
+            metric = Metric(name, field)
+            count = lookup(metric)
+            if count and not _is_allowed(plan, metric, count):
+                yield text.format(count=int(count), name=name)
 
 
 def _is_allowed(plan: Plan, metric: Metric, count: float) -> bool:
@@ -193,6 +216,9 @@ def _doubts(plan: Plan, facts: Facts) -> Iterator[str]:
     for name, command in facts.commands.items():
         if command.failure:
             yield f"{name}: {command.failure}"
+    for name, streams in facts.streams.items():
+        if streams.counted is not None and not streams.counted.counted:
+            yield f"{name} has counted nothing"
     for entry in plan.faults:
         fault = facts.faults.get(entry.name)
         if fault is None:
@@ -222,7 +248,7 @@ def _sent_meanwhile(fault: FaultFacts, plan: Plan, facts: Facts) -> bool:
     begin, end = fault.injected_ns or 0, fault.healed_ns or facts.end_ns
     touched = set(fault.touched)
     coordinates = any(partition.topic == TRANSACTION_STATE_TOPIC for partition in touched)
-    if any(isinstance(load, Command) for load in plan.load) and fault.growth:
+    if any(isinstance(load, Command | Streams) for load in plan.load) and fault.growth:
         return True
     return any(
         begin <= one.sent_ns <= end

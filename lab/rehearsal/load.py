@@ -16,19 +16,22 @@ from pathlib import Path
 from typing import Any
 
 from jbodlab.vocabulary.ids import TopicPartition
+from lab.applications import word_count
 from lab.cluster import NotInTimeError, processes, programs, wait_for
 from lab.rehearsal import messages
 from lab.rehearsal.facts import (
     CommandFacts,
+    Counted,
     Probe,
     ReaderFacts,
     Received,
     Sent,
+    StreamsFacts,
     Transaction,
     Verdict,
     WriterFacts,
 )
-from lab.rehearsal.plan import Command, Plan, Readers, Writers
+from lab.rehearsal.plan import Command, Plan, Readers, Streams, Writers
 from lab.rehearsal.series import RECEIVED, SENT, TRANSACTION, GrowingRecords, GrowingSeries
 
 KEYS_OF_ONE = 10_000_000
@@ -37,6 +40,9 @@ COMMIT_S = 0.1
 """How long a transaction takes messages, as Kafka Streams has it."""
 STOP_DEADLINE_S = 90.0
 DRAIN_DEADLINE_S = 180.0
+COUNTED_PERIOD_S = 0.5
+COUNTED_DEADLINE_S = 90.0
+"""For what an application still has to count; a transaction of one that ended lasts 10 s."""
 COMMAND_DEADLINE_S = 10.0
 LEFT_DEADLINE_S = 5.0
 ASK_DEADLINE_S = 10.0
@@ -196,6 +202,7 @@ class Load:
         partitions: Number of partitions by topic.
         client: What librdkafka needs to reach the cluster.
         client_files: The files of clients for applications, by the client.
+        java_client: What Java's clients need.
         folder: Where their files go.
         environment: Of their processes.
     """
@@ -206,24 +213,28 @@ class Load:
         partitions: Mapping[str, int],
         client: Mapping[str, str],
         client_files: Mapping[str, str],
+        java_client: Mapping[str, str],
         folder: Path,
         environment: Mapping[str, str],
     ) -> None:
         self._plan = plan
         self._partitions = partitions
         self._client_config = client
+        self._java_client = java_client
         self._bootstrap = client["bootstrap.servers"]
         self._client_files = client_files
         self._folder = folder
         self._environment = dict(environment)
         self._clients: dict[str, Client] = {}
         self._commands: dict[str, Process] = {}
+        self._streams: dict[str, Process] = {}
         self._probers: dict[str, Prober] = {}
         self._sent: dict[str, GrowingSeries[Sent]] = {}
         self._transactions: dict[str, GrowingRecords[Transaction]] = {}
         self._received: dict[str, GrowingSeries[Received]] = {}
         self._verdicts: dict[str, Verdict] = {}
         self._torn: dict[str, int] = {}
+        self._counted: dict[str, Counted] = {}
         self._exit_codes: dict[str, int] = {}
         self._ended_early: dict[str, str] = {}
         self._topic_ids: dict[str, str] = {}
@@ -239,6 +250,7 @@ class Load:
 
         Raises:
             OSError: a command cannot be executed.
+            NoKafkaError: the jars of an application, or Java, are missing.
         """
         for load in self._plan.load:
             if isinstance(load, Command) and shutil.which(load.command[0]) is None:
@@ -259,6 +271,8 @@ class Load:
                     self._received[load.name] = series
                 case Command() if not load.is_foreground:
                     self._start_command(load)
+                case Streams():
+                    self._start_streams(load)
 
     def go_on(self) -> None:
         """Start the commands that wait for the steady state, which is reached."""
@@ -278,20 +292,27 @@ class Load:
         return self._ended_early
 
     def stop(self) -> None:
-        """Ask all to end and wait for it: producers wait for their last answers."""
+        """Ask all to end and wait for it: producers wait for their last answers.
+
+        Applications go on: they have to count what producers have sent until now.
+        """
         self.check()
         for prober in self._probers.values():
             prober.stop()
-        for _, process in self._processes():
+        ending = [each for each in self._processes() if each[0] not in self._streams]
+        for _, process in ending:
             process.ask_to_end()
-        for name, process in self._processes():
-            deadline_s = COMMAND_DEADLINE_S if name in self._commands else STOP_DEADLINE_S
-            code = process.end(deadline_s)
-            self._exit_codes.setdefault(name, 0 if code in GONE_BY_US else code)
+        for name, process in ending:
+            self._end(name, process)
         for sent in self._sent.values():
             sent.close()
         for transactions in self._transactions.values():
             transactions.close()
+
+    def _end(self, name: str, process: Process) -> None:
+        """Wait until one has ended that was asked to."""
+        code = process.end(COMMAND_DEADLINE_S if name in self._commands else STOP_DEADLINE_S)
+        self._exit_codes.setdefault(name, 0 if code in GONE_BY_US else code)
 
     def kill(self) -> None:
         """End all at once."""
@@ -301,10 +322,16 @@ class Load:
             process.ask_to_end()
         for _, process in self._processes():
             process.end(1.0)
+        for name in self._streams:
+            shutil.rmtree(self._state_dir(name), ignore_errors=True)
 
     def judge(self) -> None:
-        """Read all topics of producers to their ends, and compare with what was acknowledged."""
-        topics = list(dict.fromkeys(writer.topic for writer in self._plan.writers))
+        """Read all topics of producers to their ends, and compare with what was acknowledged.
+
+        Then wait until applications have counted what was read, end them, and read their topics.
+        """
+        written = list(dict.fromkeys(writer.topic for writer in self._plan.writers))
+        topics = list(dict.fromkeys((*written, *(each.source for each in self._plan.streams))))
         isolation = {r.topic: r.isolation for r in self._plan.load if isinstance(r, Readers)}
         isolation |= {w.topic: "read_committed" for w in self._plan.writers if w.transactional}
         ids = self._ids_of_topics()
@@ -325,6 +352,25 @@ class Load:
                     self._verdicts[load.name] = messages.judge(acked, mine, unread)
                     if load.transactional:
                         self._torn[load.name] = self._count_torn(load, first, mine)
+            for load in self._plan.streams:
+                if load.source == topic:
+                    self._judge_counts(load, read)
+
+    def _judge_counts(self, load: Streams, lines: Sequence[Received]) -> None:
+        """Wait until all is counted, or too much, or nothing more will be; then end it."""
+        process = self._streams[load.name]
+        deadline = time.monotonic() + COUNTED_DEADLINE_S
+        while process.exit_code is None and time.monotonic() < deadline:
+            found = messages.count(lines, self._drain(load.target, "read_committed"))
+            if not found.missing or found.excess:
+                break
+            time.sleep(COUNTED_PERIOD_S)
+        process.ask_to_end()
+        self._end(load.name, process)
+        # What it has committed at its end counts as well.
+        counts = self._drain(load.target, "read_committed")
+        if not self.unread.keys() & {load.source, load.target}:
+            self._counted[load.name] = messages.count(lines, counts)
 
     def _count_torn(self, load: Writers, first_key: int, read: Iterable[Received]) -> int:
         partitions, unread = self._partitions[load.topic], self.unread.get(load.topic, ())
@@ -421,11 +467,20 @@ class Load:
                 )
         return found
 
+    def streams(self) -> dict[str, StreamsFacts]:
+        """Return what applications of Kafka Streams did."""
+        return {
+            name: StreamsFacts(
+                counted=self._counted.get(name), exit_code=self._exit_codes.get(name)
+            )
+            for name in self._streams
+        }
+
     # Processes
 
     def _processes(self) -> list[tuple[str, Process]]:
         ours = [(name, client.process) for name, client in self._clients.items()]
-        return [*ours, *self._commands.items()]
+        return [*ours, *self._commands.items(), *self._streams.items()]
 
     def _client(self, name: str, config: dict[str, Any]) -> Client:
         client = Client(name, self._folder, config, self._environment)
@@ -488,16 +543,37 @@ class Load:
             client.process.ask_to_end()
             client.process.end(1.0)
         stuck = [TopicPartition(topic, each) for each in client.status().get("stuck", ())]
-        self.stuck = [*(self.stuck or ()), *stuck]
+        # A topic may be read again.
+        self.stuck = [*(each for each in self.stuck or () if each.topic != topic), *stuck]
+        self.unread.pop(topic, None)
         everything = list(range(self._partitions[topic]))
         if unread := client.status().get("unread", everything):
             self.unread[topic] = unread
         return GrowingSeries(client.output, Received, RECEIVED).read()
 
-    def _start_command(self, load: Command) -> None:
-        filled = [self._fill(word) for word in load.command]
-        # As it runs elsewhere: with nothing of ours in its path.
-        variables = {
+    def _start_streams(self, load: Streams) -> None:
+        settings = self._folder / f"{load.name}.properties"
+        word_count.write_settings(
+            settings,
+            {
+                **self._java_client,
+                "application.id": load.application_id,
+                "processing.guarantee": "exactly_once_v2",
+                "state.dir": str(self._state_dir(load.name)),
+                **load.client,
+            },
+        )
+        command = [*word_count.command(load.release), str(settings), load.source, load.target]
+        self._streams[load.name] = Process(load.name, self._folder, command, self._variables)
+
+    def _state_dir(self, name: str) -> Path:
+        """Return the folder of an application's store, which is removed with it."""
+        return self._folder / f"{name}.state"
+
+    @property
+    def _variables(self) -> dict[str, str]:
+        """The environment of a program as it runs elsewhere: with nothing of ours in its path."""
+        return {
             **os.environ,
             processes.CLUSTER_VARIABLE: self._environment[processes.CLUSTER_VARIABLE],
             "JBODLAB_BOOTSTRAP": self._bootstrap,
@@ -506,8 +582,15 @@ class Load:
                 for client, file in self._client_files.items()
             },
         }
+
+    def _start_command(self, load: Command) -> None:
+        filled = [self._fill(word) for word in load.command]
         self._commands[load.name] = Process(
-            load.name, self._folder, filled, variables, owns_terminal=load.is_foreground
+            load.name,
+            self._folder,
+            filled,
+            self._variables,
+            owns_terminal=load.is_foreground,
         )
         if load.probe:
             self._probers[load.name] = Prober(

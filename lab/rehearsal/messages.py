@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from lab.rehearsal.facts import Outcome, Received, Sent, Transaction, Verdict
+from lab.rehearsal.facts import Counted, Outcome, Received, Sent, Transaction, Verdict
 
 
 def judge(acked: Sequence[Sent], read: Iterable[Received], unread: Collection[int] = ()) -> Verdict:
@@ -73,6 +73,28 @@ def torn(
         }
         found += seen not in expected[Outcome(one.outcome)]
     return found
+
+
+def count(lines: Iterable[Received], counts: Iterable[Received]) -> Counted:
+    """Compare the counts of words with the messages that they are in.
+
+    A message has two words, its sequence number and its key. A count has its word as the key and
+    itself as the sequence number; the last one of each word is meant, which are all in one
+    partition.
+
+    Args:
+        lines: What a full read found of the messages, in any order.
+        counts: The same of the counts.
+    """
+    found = {(one.partition, one.offset): (one.sequence, one.key) for one in lines}
+    expected = Counter(word for words in found.values() for word in words)
+    ordered = sorted(counts, key=lambda one: (one.partition, one.offset))
+    latest = Counter({one.key: one.sequence for one in ordered})
+    return Counted(
+        counted=latest.total(),
+        missing=(expected - latest).total(),
+        excess=(latest - expected).total(),
+    )
 
 
 def given_twice(received: Sequence[Received]) -> int:

@@ -20,6 +20,7 @@ from lab.rehearsal.facts import (
     FaultFacts,
     Outcome,
     ReaderFacts,
+    StreamsFacts,
     Transaction,
     WriterFacts,
 )
@@ -106,6 +107,8 @@ class Measured:
             return self._of_readers(owner, facts.readers[owner], metric.field)
         if owner in facts.commands:
             return _of_command(facts.commands[owner], metric, self._spans)
+        if owner in facts.streams:
+            return _of_streams(facts.streams[owner], metric.field)
         return self._of_faults(owner, metric.field)
 
     def shown(self, metric: Metric, unit: Unit) -> str:
@@ -272,15 +275,19 @@ class Measured:
 
     def _of_transactions(self, field: str) -> float | None:
         facts = self.facts
-        found = [one for writer in facts.writers.values() for one in writer.transactions or ()]
+        if field == "stuck":
+            return None if facts.stuck is None else len(facts.stuck)
+        told = [one.transactions for one in facts.writers.values() if one.transactions is not None]
+        if not told:
+            # Those of applications are known to nobody else.
+            return None
+        found = [one for transactions in told for one in transactions]
         match field:
             case "longest_commit":
                 lengths = (_commit_ns(one, facts.end_ns) for one in found)
                 return max(lengths, default=0) / NS if found else None
             case "fatal":
                 return sum(one.is_fatal for one in found)
-            case "stuck":
-                return None if facts.stuck is None else len(facts.stuck)
             case "torn":
                 known = [one.torn for one in facts.writers.values() if one.torn is not None]
                 return sum(known) if known else None
@@ -416,6 +423,12 @@ def _of_command(command: CommandFacts, metric: Metric, spans: Spans) -> float | 
         latencies.add_probe(probe)
     found = latencies.percentile_ns(SHARES[metric.field])
     return None if found is None else found / NS
+
+
+def _of_streams(streams: StreamsFacts, field: str) -> float | None:
+    if field == "exit":
+        return streams.exit_code
+    return None if streams.counted is None else float(getattr(streams.counted, field))
 
 
 def why_unknown(metric: Metric, facts: Facts) -> str:

@@ -72,6 +72,7 @@ class Observer(threading.Thread):
         are_ours: Whether brokers are asked for conditions and causes, which others do not know.
         metrics: What prints the metrics of a broker again and again, by broker id.
         transactional_ids: Those whose coordinators are watched as well, by the producers' names.
+        applications: The same for applications of Kafka Streams, whose transactional ids begin so.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class Observer(threading.Thread):
         are_ours: bool = False,
         metrics: Mapping[int, Sequence[str]] | None = None,
         transactional_ids: Mapping[str, str] | None = None,
+        applications: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(name="observer", daemon=True)
         self.view: ClusterView | None = None
@@ -106,6 +108,8 @@ class Observer(threading.Thread):
         self._period_s = self._pause_max_s = period_s
         self._ask_log_dirs = questions.log_dirs_with_states if are_ours else questions.log_dirs
         self._transactional_ids = dict(transactional_ids or {})
+        self._applications = dict(applications or {})
+        """Those of which no transactional id is known yet."""
         self._coordinators: dict[str, TopicPartition] = {}
         self._polled = PolledNews()
         self._transactions = TransactionNews()
@@ -265,6 +269,14 @@ class Observer(threading.Thread):
                 for name, one in self._transactional_ids.items()
             }
 
+    def _find_applications(self, transactional_ids: Iterable[str]) -> None:
+        """Look for ids of applications: one of each is watched, that of its first thread."""
+        for one in sorted(transactional_ids):
+            for name, application_id in list(self._applications.items()):
+                if one.startswith(f"{application_id}-"):
+                    self._transactional_ids[name] = one
+                    del self._applications[name]
+
     async def _poll_transactions(self, node: NodeState) -> None:
         """Ask a broker what it coordinates and how far readers come, if there are transactions."""
         connection = None
@@ -287,6 +299,10 @@ class Observer(threading.Thread):
                     self.events += self._transactions.answered(
                         node.node_id, found, offsets, time.monotonic_ns(), TRANSACTIONS_PERIOD_NS
                     )
+                    if self._applications:
+                        self._find_applications(
+                            await questions.transactional_ids(connection, ANSWER_DEADLINE_S)
+                        )
             except questions.NO_ANSWER:
                 if connection is not None:
                     connection.close()

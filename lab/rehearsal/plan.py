@@ -14,10 +14,11 @@ from fault_injection.kinds import KINDS, FaultSpec
 from jbodlab.vocabulary.expressions import Unit
 from lab.cluster import disks
 from lab.cluster.engine import CONTROLLERS_MAX, Engine, EngineError
+from lab.cluster.kafka_jars import RELEASE
 from lab.cluster.security import Security
 from lab.rehearsal.targets import Target
 from lab.rehearsal.values import parse_rate
-from lab.rehearsal.vocabulary import OF_COMMAND, OF_READERS, OF_WRITERS
+from lab.rehearsal.vocabulary import OF_COMMAND, OF_READERS, OF_STREAMS, OF_WRITERS
 from lab.rehearsal.written import (
     RATE_MAX,
     Addresses,
@@ -28,6 +29,7 @@ from lab.rehearsal.written import (
     NodeSettings,
     Probe,
     Rate,
+    Release,
     Seconds,
     Settings,
     Text,
@@ -233,7 +235,39 @@ class ForegroundCommand(Command, frozen=True, kw_only=True):
     is_foreground: ClassVar[bool] = True
 
 
-Load = Writers | Readers | Command
+class Streams(Keys, frozen=True, kw_only=True):
+    """An application of Kafka Streams, with `exactly_once_v2` unless its settings say otherwise.
+
+    `word-count` counts the words of the messages of producers in a store, and writes each count
+    that has changed.
+
+    Attributes:
+        streams: Which one it is.
+        source: The topic that it reads.
+        target: The topic that it writes.
+        release: Of Kafka Streams.
+        client: Further settings of Kafka Streams.
+    """
+
+    metrics: ClassVar[Mapping[str, Unit]] = OF_STREAMS
+    name: Text = "words"
+    streams: Annotated[str, one_of("word-count")]
+    source: Text = field(name="from")
+    target: Text = field(name="to")
+    release: Release = RELEASE
+    client: Settings = {}
+
+    def __post_init__(self) -> None:
+        if self.source == self.target:
+            raise ValueError(f"expected two topics, got {self.source} in both")
+
+    @property
+    def application_id(self) -> str:
+        """How its transactional ids begin, and the names of its group and its topics."""
+        return f"jbodlab-rehearsal-{self.name}"
+
+
+Load = Writers | Readers | Command | Streams
 
 
 class Steady(Keys, frozen=True, kw_only=True):
@@ -404,6 +438,16 @@ class Plan(Struct, frozen=True, kw_only=True):
         return [load for load in self.load if isinstance(load, Writers)]
 
     @property
+    def streams(self) -> list[Streams]:
+        """The applications of Kafka Streams."""
+        return [load for load in self.load if isinstance(load, Streams)]
+
+    @property
     def transactional_ids(self) -> dict[str, str]:
         """The ids of the transactional producers, by their names."""
         return {one.name: one.transactional_id for one in self.writers if one.transactional}
+
+    @property
+    def has_transactions(self) -> bool:
+        """Whether anybody of the load has any."""
+        return bool(self.transactional_ids or self.streams)

@@ -25,6 +25,7 @@ from lab.rehearsal.plan import (
     Objective,
     Readers,
     Steady,
+    Streams,
     TopicKeys,
     Writers,
 )
@@ -98,10 +99,15 @@ ENTRIES: Mapping[str, type[EntryKeys]] = {
 }
 
 
-def choose_client(item: Item) -> type[Writers | Readers | Command]:
+def choose_client(item: Item) -> type[Writers | Readers | Command | Streams]:
     """Return what a client of the load is, by its keys."""
     given = item.value if isinstance(item.value, dict) else {}
-    return Command if "command" in given else Writers if "rate" in given else Readers
+    kinds: Mapping[str, type[Writers | Command | Streams]] = {
+        "command": Command,
+        "streams": Streams,
+        "rate": Writers,
+    }
+    return next((kind for key, kind in kinds.items() if key in given), Readers)
 
 
 def _choose_entry(item: Item) -> type[Keys] | None:
@@ -141,7 +147,7 @@ class EndKeys(Keys, frozen=True, kw_only=True):
             raise ValueError("'plus' goes with 'after' only")
 
 
-Client = Annotated[Any, _any_of(choose_client, "Writers", "Readers", "Command")]
+Client = Annotated[Any, _any_of(choose_client, "Writers", "Readers", "Command", "Streams")]
 Entry = Annotated[Any, _any_of(_choose_entry, *ENTRIES)]
 Limit = Annotated[Any, _any_of(_choose_objective, "Objective", also=[{"type": "string"}])]
 
@@ -166,7 +172,7 @@ class PlanKeys(Keys, frozen=True, kw_only=True):
 
 def schema() -> dict[str, Any]:
     """Return the JSON Schema of plans."""
-    structs = (PlanKeys, Writers, Readers, Command, Objective, *ENTRIES.values())
+    structs = (PlanKeys, Writers, Readers, Command, Streams, Objective, *ENTRIES.values())
     _, found = msgspec.json.schema_components(structs, ref_template="#/$defs/{name}")
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

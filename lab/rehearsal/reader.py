@@ -20,6 +20,7 @@ from lab.rehearsal.plan import (
     Plan,
     Readers,
     Steady,
+    Streams,
     Topic,
     Writers,
 )
@@ -111,7 +112,10 @@ def _name_client(item: Item, client: Load | UnsetType, names: Names) -> None:
     names.add_owner(item, default if name is item else str(name.plain), kind.metrics)
     if isinstance(client, Writers | Readers):
         names.topic(item.child("topic"), client.topic)
-    if isinstance(client, Writers) and client.transactional:
+    if isinstance(client, Streams):
+        names.topic(item.child("from"), client.source)
+        names.topic(item.child("to"), client.target)
+    if isinstance(client, Streams) or (isinstance(client, Writers) and client.transactional):
         names.transactional.append(client.name)
 
 

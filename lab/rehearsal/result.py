@@ -89,7 +89,7 @@ def metrics(plan: Plan, measured: Measured) -> dict[str, dict[str, Any]]:
         for name, unit in load.metrics.items():
             is_windowed = isinstance(load, Writers) and name in WINDOW
             wanted[Metric(load.name, name, EXAMPLE_WINDOW if is_windowed else "")] = unit
-    if plan.transactional_ids:
+    if plan.has_transactions:
         for name, unit in OF_TRANSACTIONS.items():
             wanted[Metric(TRANSACTIONS, name)] = unit
     for entry in plan.faults:

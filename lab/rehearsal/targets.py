@@ -61,9 +61,9 @@ class ReplicaOf:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorOf:
-    """Where the log is from which a transactional producer is coordinated."""
+    """Where the log is from which the transactions of a client are coordinated."""
 
-    writers: str
+    client: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class Picture:
         leaders: Of each partition, -1 where there is none.
         replicas: Of each partition.
         contents: Bytes of each replica, by the directory; offline directories are not in it.
-        coordinators: The partitions of the transaction log, by the names of their producers.
+        coordinators: The partitions of the transaction log, by the names of their clients.
     """
 
     leaders: Mapping[TopicPartition, int]
@@ -176,8 +176,8 @@ def resolve(
         case ReplicaOf(is_leader, partition):
             node = _replica(is_leader, partition, picture)
             return (_directory_of(node, partition, picture) if directories else Place(node),)
-        case CoordinatorOf(writers):
-            found = picture.coordinators.get(writers) or _none(f"{writers} has no coordinator yet")
+        case CoordinatorOf(client):
+            found = picture.coordinators.get(client) or _none(f"{client} has no coordinator yet")
             log = ReplicaOf(is_leader=True, partition=found)
             return resolve(log, picture, chance, directories=directories)
         case _:

@@ -55,7 +55,7 @@ class Names:
         topics: The topics that the plan makes, before the load or in its timeline.
         owners: Who has metrics, and which.
         entries: Names of the entries of the timeline.
-        transactional: Names of the transactional producers.
+        transactional: Names of who has transactions.
     """
 
     cluster: ClusterNeed | Attach
@@ -148,9 +148,9 @@ class Names:
             item.wrong(f"{item.shown}: a broker has the directories 1 to {self.disks}")
         elif isinstance(found, targets.ReplicaOf):
             self._replica(item, found)
-        elif isinstance(found, targets.CoordinatorOf) and found.writers not in self.transactional:
+        elif isinstance(found, targets.CoordinatorOf) and found.client not in self.transactional:
             there = ", ".join(self.transactional) or "none"
-            item.wrong(f"{item.shown}: no transactional producer (there are: {there})")
+            item.wrong(f"{item.shown}: no client with transactions (there are: {there})")
 
     def _replica(self, item: Item, found: targets.ReplicaOf) -> None:
         topic = self.topics.get(found.partition.topic)

@@ -67,6 +67,12 @@ OF_COMMAND: Mapping[str, Unit] = {
     "p99": Unit.DURATION,
     "max": Unit.DURATION,
 }
+OF_STREAMS: Mapping[str, Unit] = {
+    "counted": Unit.COUNT,
+    "missing": Unit.COUNT,
+    "excess": Unit.COUNT,
+    "exit": Unit.COUNT,
+}
 ALL = "all"
 """Owner of what is about all partitions: `all.gap`."""
 OF_ALL: Mapping[str, Unit] = {"gap": Unit.DURATION}
@@ -83,7 +89,12 @@ OF_TRANSACTIONS: Mapping[str, Unit] = {
     "longest_commit": Unit.DURATION,
 }
 
-AT_THE_END = frozenset({"lost", "unread", "duplicated", "reordered", "rebalances", "torn", "stuck"})
+AT_THE_END = frozenset(
+    {
+        *("lost", "unread", "duplicated", "reordered", "rebalances", "torn", "stuck"),
+        *("counted", "missing", "excess"),
+    }
+)
 """What only a full read after the load tells; nothing that is asked meanwhile may name it."""
 
 WINDOW = frozenset({"availability", "windows"})

@@ -13,6 +13,7 @@ from fault_injection.kinds import size_bytes
 from jbodlab.config.node_config import read_values
 from jbodlab.vocabulary.durations import duration_s
 from jbodlab.vocabulary.errors import ConfigError
+from lab.cluster.engine import RELEASE
 from lab.cluster.limits import DISK_MB_MIN
 from lab.rehearsal import targets
 from lab.rehearsal.values import parse_rate
@@ -126,6 +127,12 @@ def _probe(value: Any) -> str:
     )
 
 
+def _release(value: Any) -> str:
+    if RELEASE.fullmatch(str(value)):
+        return str(value)
+    raise ValueError(f"expected a release such as 4.3.1, got {value!r:.{SHOWN_MAX}}")
+
+
 def _condition(value: Any) -> str:
     if isinstance(value, str):
         return value
@@ -149,5 +156,6 @@ DiskBytes = Annotated[int, written(_disk_bytes, "string", "integer", examples=["
 MessageBytes = Annotated[int, written(_message_bytes, "string", "integer", examples=["200B"])]
 Rate = Annotated[Any, written(_rate, "string", examples=["500/s", "2MiB/s"])]
 Probe = Annotated[str, written(_probe, "string", examples=["http://127.0.0.1:8000/health"])]
+Release = Annotated[str, written(_release, "string", examples=["4.3.1"])]
 Condition = Annotated[Any, written(_condition, "string", examples=["writers.lost == 0"])]
 TargetText = Annotated[Any, written(_target, "string", examples=targets.EXAMPLES.split(", "))]

@@ -47,6 +47,12 @@ _COUNTS = {
     "unknown": "Unknown outcome",
     "errors": "Errors",
 }
+_OF_STREAMS = {
+    "counted": "Counted",
+    "missing": "Not counted",
+    "excess": "Counted too often",
+    "exit": "Exit code",
+}
 _OF_TRANSACTIONS = {
     "committed": "Committed",
     "aborted": "Aborted",
@@ -195,7 +201,7 @@ def _sections(run: Run, prefix: str, name: str) -> list[Section]:
         Section(
             name=f"{prefix}messages",
             title=f"{head}Messages",
-            blocks=[_messages(run, prefix), *_transactions(run, prefix)],
+            blocks=[_messages(run, prefix), *_streams(run, prefix), *_transactions(run, prefix)],
         ),
         Section(name=f"{prefix}events", title=f"{head}Events", blocks=[_events(run, prefix)]),
         Section(
@@ -375,6 +381,20 @@ def _messages(run: Run, prefix: str) -> Block:
         rows,
         is_open=True,
     )
+
+
+def _streams(run: Run, prefix: str) -> Iterable[Block]:
+    """Return what applications of Kafka Streams have counted, where there are any."""
+    end = ".excess"
+    names = [name.removesuffix(end) for name in run["metrics"] if name.endswith(end)]
+    if names:
+        yield _block(
+            f"{prefix}words",
+            "Words that applications counted",
+            [*_texts("Application"), *_numbers(*_OF_STREAMS.values())],
+            [(name, *(_shown(run, f"{name}.{field}") for field in _OF_STREAMS)) for name in names],
+            is_open=True,
+        )
 
 
 def _transactions(run: Run, prefix: str) -> Iterable[Block]:

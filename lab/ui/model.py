@@ -11,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fault_injection.closed_cluster import SECURITY
 from fault_injection.journal import Fault
 from fault_injection.kinds import KINDS
 from jbodlab.vocabulary.ids import TopicPartition
@@ -63,6 +64,7 @@ class Seen:
         faults: What is broken on purpose.
         not_known: What cannot be known of this cluster, one sentence each.
         may_break: Whether the page may break something.
+        is_closed: Whether clients show certificates or log in.
         open_transactions: Those that are open for long.
         stuck: Partitions whose last stable offset stands still.
     """
@@ -75,6 +77,7 @@ class Seen:
     faults: Sequence[Fault] = ()
     not_known: Sequence[str] = ()
     may_break: bool = False
+    is_closed: bool = False
     open_transactions: Sequence[OpenTransaction] = ()
     stuck: Mapping[TopicPartition, Offsets] = field(default_factory=dict)
 
@@ -108,6 +111,7 @@ def sections(seen: Seen) -> dict[str, Section]:
                     "parameters": list(kind.parameters),
                 }
                 for kind in KINDS.values()
+                if seen.is_closed or not kind.hits_clients
             ]
             if seen.may_break
             else [],
@@ -332,8 +336,13 @@ def _fault(seen: Seen, fault: Fault) -> Section:
 
 
 def place_of(brokers: Sequence[BrokerSeen], path: Path) -> str:
-    """Return the name of a path: a directory of a broker, a broker, or the path itself."""
+    """Return the name of a path: a directory of a broker, a broker, or the path itself.
+
+    What belongs to users is the folder beside those of the brokers, and is the whole cluster's.
+    """
     for one in brokers:
+        if path == one.folder.parent / SECURITY:
+            return "cluster"
         if one.folder == path:
             return f"broker-{one.broker_id}"
         if (number := one.paths.get(str(path))) is not None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 
 from fault_injection.journal import Fault
+from fault_injection.mechanism import Broken
 from jbodlab.vocabulary.ids import TopicPartition
 from lab.rehearsal.facts import Event
 
@@ -64,5 +65,7 @@ class News:
             if before == fault.state or (self._is_first and not fault.is_open):
                 continue
             text = f"fault {number}: {fault.kind} on {where} by {fault.mechanism} is {fault.state}"
+            if fault.broken and (clients := Broken.of_json(fault.broken).clients):
+                text += f"; clients meanwhile: {clients}"
             yield Item(at_ms=wall_ns // MS, source="fault", kind=fault.state, text=text)
         self._is_first = False

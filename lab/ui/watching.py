@@ -128,7 +128,12 @@ class Watching:
         state = watched.state
         has_log = bool(state.nodes) and any(node.role == "controller" for node in state.nodes)
         self.seen = Seen(
-            name=state.name, bootstrap=state.bootstrap, brokers=(), view=None, may_break=may_break
+            name=state.name,
+            bootstrap=state.bootstrap,
+            brokers=(),
+            view=None,
+            may_break=may_break,
+            is_closed=bool(state.security),
         )
         self._watched = watched
         self._published = published
@@ -169,6 +174,7 @@ class Watching:
             faults=open_faults,
             not_known=self._watched.not_known,
             may_break=self.seen.may_break,
+            is_closed=self.seen.is_closed,
             open_transactions=self._observer.open_transactions,
             stuck=dict(self._observer.stuck),
         )

@@ -125,6 +125,13 @@ def test_when_a_directory_is_full_or_slow_can_be_configured() -> None:
             config.from_properties({**MINIMAL, key: value})
 
 
+def test_two_phase_commit_is_refused_by_its_name() -> None:
+    key = "transaction.two.phase.commit.enable"
+    assert config.from_properties({**MINIMAL, key: "false"})[1] == []
+    with pytest.raises(ConfigError, match=r"two\.phase\.commit\.enable.*KIP-939"):
+        config.from_properties({**MINIMAL, key: "true"})
+
+
 def test_limits_of_connections_and_their_requests_are_kafkas_but_for_the_memory() -> None:
     found, unknown = config.from_properties(MINIMAL)
 

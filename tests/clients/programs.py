@@ -30,6 +30,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 
 from lab.cluster.kafka_jars import require, run
@@ -155,6 +156,32 @@ FRANZ_TESTS = Program(
     run=("{built}/bin/kgo.test",),
 )
 """The tests that franz-go brings along, as a program; `KGO_SEEDS` names the brokers."""
+
+
+def librdkafkas_example(name: str) -> Program:
+    """Return an example of librdkafka's own sources, linked to the library of confluent-kafka.
+
+    Raises:
+        NoKafkaError: confluent-kafka was built with a librdkafka of the system.
+    """
+    wheel = metadata.distribution("confluent-kafka")
+    found = [path for path in wheel.files or () if path.match("*.libs/librdkafka-*")]
+    if not found:
+        raise NoKafkaError("confluent-kafka has no librdkafka of its own here")
+    library = Path(str(wheel.locate_file(found[0]))).resolve()
+    sources = "{built}/vendor/rdkafka-sys/librdkafka"
+    manifest = ("--manifest-path", "{built}/Cargo.toml")
+    return Program(
+        sources="rust",
+        tools=("cargo", "cc"),
+        fetch=("cargo", "vendor", "--quiet", *manifest, "{built}/vendor"),
+        build=(
+            *("cc", f"{sources}/examples/{name}.c", f"-I{sources}/src", str(library)),
+            *("-Wl,--allow-shlib-undefined", f"-Wl,-rpath,{library.parent}"),
+            *("-o", f"{{built}}/{name}"),
+        ),
+        run=(f"{{built}}/{name}",),
+    )
 
 
 def _python(library: str) -> Program:

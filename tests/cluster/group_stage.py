@@ -36,11 +36,11 @@ GOES_ON_S = 30.0
 """Within which a group goes on; shorter than the session timeout of its members."""
 
 
-def coordinator(scene: Scene, group: str) -> tuple[int, Path]:
-    """The coordinator of a group and the directory in which it has it."""
-    index = coordinator_partition(group, COORDINATORS)
-    leader = scene.cluster.leaders(GROUP_METADATA_TOPIC)[index]
-    return leader, scene.cluster.broker(leader).log_dir_of(GROUP_METADATA_TOPIC, index).path
+def coordinator(scene: Scene, name: str, topic: str = GROUP_METADATA_TOPIC) -> tuple[int, Path]:
+    """The coordinator of a group or a transactional id, and the directory in which it has it."""
+    leaders = scene.cluster.leaders(topic)
+    index = coordinator_partition(name, len(leaders))
+    return leaders[index], scene.cluster.broker(leaders[index]).log_dir_of(topic, index).path
 
 
 def committed(cluster: Cluster, group: str, topic: str) -> dict[int, int]:

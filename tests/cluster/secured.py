@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from confluent_kafka.admin import (
 from jbodlab.security.jaas import PLAIN_MODULE, SCRAM_MODULE
 from jbodlab.vocabulary.properties import render
 from tests.certificates import Authority, Issued
-from tests.cluster.harness import made
+from tests.cluster.harness import Cluster, made
 from tests.cluster.lab_cluster import set_property
 from tests.secrets import AT_DEBUG_LEVEL, secret
 
@@ -36,18 +37,18 @@ WAYS = ("ssl", "mtls", *USERS)
 """How a client may be let in, other than in plain text."""
 
 
+def _at_debug_level(root: Path, **options: Any) -> Cluster:
+    return made(root, variables=AT_DEBUG_LEVEL, **options)
+
+
 class Secured:
     """Brokers reach each other and the controller by certificates, clients log in or have one."""
 
-    def __init__(self, root: Path, **settings: str) -> None:
+    def __init__(
+        self, root: Path, make: Callable[..., Cluster] = _at_debug_level, **settings: str
+    ) -> None:
         self.ca = Authority()
-        self.cluster = made(
-            root,
-            brokers=3,
-            dirs=2,
-            settings={"default.replication.factor": "3"},
-            variables=AT_DEBUG_LEVEL,
-        )
+        self.cluster = make(root, brokers=3, dirs=2, settings={"default.replication.factor": "3"})
         self.folder = root / "keys"
         self.folder.mkdir(mode=0o755)
         self.ca_file = self.ca.write(self.folder / "ca.pem")
@@ -68,6 +69,14 @@ class Secured:
                 "inter.broker.listener.name": "INTERNAL",
                 "sasl.enabled.mechanisms": ",".join(USERS),
                 "listener.name.client.plain.sasl.jaas.config": JAAS,
+                # Apache Kafka wants one of each mechanism.
+                **{
+                    f"listener.name.client.{each.lower()}.sasl.jaas.config": (
+                        f"{SCRAM_MODULE} required;"
+                    )
+                    for each in USERS
+                    if each != "PLAIN"
+                },
                 "listener.name.internal.ssl.client.auth": "required",
                 "listener.name.mtls.ssl.client.auth": "required",
                 **self.keys(f"broker-{broker.id}"),

@@ -29,14 +29,14 @@ SETTINGS = {
     "group.min.session.timeout.ms": "1000",
 }
 RECORDS = 5_000
-NOT_RUN = ("^TestTxn", "^TestShareGroup", "^Test848RegexBrokerResolves$")
-"""Transactions and share groups. The last one waits for two topics and counts the brokers' own as
+NOT_RUN = ("^TestShareGroup", "^Test848RegexBrokerResolves$")
+"""Share groups. The last one waits for two topics and counts the brokers' own as
 one of them: the records of its own group in that are enough for it to end too early, by chance.
 """
 ENDED = re.compile(r"^--- (PASS|FAIL|SKIP): (\w+)", re.MULTILINE)
 OF_BROKERS = {
     *("TestPing", "TestGroupETL", "TestGroupSimple", "TestClient_Produce", "TestConsumeRegex"),
-    *("TestAddRemovePartitions", "TestConsumeTopicRetrieval_Many"),
+    *("TestAddRemovePartitions", "TestConsumeTopicRetrieval_Many", "TestTxnEtl"),
 }
 """Some of those that cannot do without a broker: they have run, and passed."""
 

@@ -27,6 +27,7 @@ from tests.kafka.tools import (
     LEADER_ELECTION,
     LOG_DIRS,
     OFFSETS,
+    PRODUCER_SPEED,
     QUORUM,
     REASSIGN,
     TOPICS,
@@ -47,7 +48,6 @@ STREAMS_GROUPS = f"{TOOLS}.streams.StreamsGroupCommand"
 STREAMS_RESET = f"{TOOLS}.StreamsResetter"
 
 LATENCY = f"{TOOLS}.EndToEndLatency"
-PRODUCER_SPEED = f"{TOOLS}.ProducerPerformance"
 CONSUMER_SPEED = f"{TOOLS}.ConsumerPerformance"
 SHARE_CONSUMER_SPEED = f"{TOOLS}.ShareConsumerPerformance"
 

@@ -1,7 +1,7 @@
 """Frameworks that people run on Kafka, unchanged, while disks die below what they read and commit.
 
-Kafka Streams, Kafka Connect with its file connectors, Spark's Kafka source. Their programs are in
-`tests/clients`. What is measured is printed, and judged by nobody: pytest -s.
+Kafka Streams, Kafka Connect with its file connectors, Spark's Kafka source and sink. Their programs
+are in `tests/clients`. What is measured is printed, and judged by nobody: pytest -s.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ from typing import Any
 
 import pytest
 
+from jbodlab.vocabulary.ids import TRANSACTION_STATE_TOPIC
 from lab.cluster import kafka_jars
 from tests.clients.members import ProgramProcess
 from tests.clients.programs import FOLDER
 from tests.cluster.group_stage import GROUP_SETTINGS, coordinator
 from tests.cluster.harness import Load, read_all, wait_for
 from tests.cluster.scenes import Scene, Stage, Stages
+from tests.cluster.transactional_load import TransactionalLoad, check
 from tests.cluster.word_counts import Counts, WordCount, line, words_of
 from tests.kafka.jars import FILE_CONNECTORS, LINE_3, RELEASE, NoKafkaError, fetched
 from tests.kafka.tools import OPTIONS
@@ -144,7 +146,8 @@ def test_streams_count_words_over_dead_directories_and_a_lost_store(
 class Connect:
     """Workers of one Connect cluster, each a process of Kafka's own main."""
 
-    def __init__(self, scene: Scene, folder: Path, running: ExitStack) -> None:
+    def __init__(self, scene: Scene, folder: Path, running: ExitStack, **settings: str) -> None:
+        self._settings = {key.replace("_", "."): value for key, value in settings.items()}
         self._jars = f"{fetched(FILE_CONNECTORS)}/*:{fetched(RELEASE)}/*"
         self._scene = scene
         self._folder = folder
@@ -172,6 +175,7 @@ class Connect:
             "consumer.auto.offset.reset": "earliest",
             "plugin.discovery": "service_load",
             "listeners": f"http://127.0.0.1:{port}",
+            **self._settings,
         }
         file = self._folder / f"worker-{port}.properties"
         file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
@@ -190,6 +194,11 @@ class Connect:
         """Stop the first one as a service manager does."""
         _, worker = self.workers.pop(0)
         worker.terminate(GOES_ON_S)
+
+    def kill_worker(self) -> None:
+        """End the first one with SIGKILL."""
+        _, worker = self.workers.pop(0)
+        worker.close()
 
     def put(self, name: str, **config: str) -> None:
         """Create a connector, or change it."""
@@ -303,6 +312,57 @@ def test_connect_carries_every_line_from_file_to_file_over_dead_directories(
         drop_topics(scene, "connect-")
 
 
+def test_connect_reads_each_line_exactly_once_over_dead_directories_and_a_killed_worker(
+    roomy_stage: Stage, tmp_path: Path, running: ExitStack
+) -> None:
+    source = tmp_path / "source"
+    source.touch()
+    with roomy_stage.scene() as scene:
+        exactly_once = {"exactly_once_source_support": "enabled", "session_timeout_ms": "6000"}
+        try:
+            connect = Connect(scene, tmp_path, running, **exactly_once)
+        except NoKafkaError as error:
+            pytest.skip(str(error))
+        read = scene.topic(1, records=0, min_insync_replicas="2")
+        connect.start_worker()
+        kind = "org.apache.kafka.connect.file.FileStreamSourceConnector"
+        files = {"connector_class": kind, "file": str(source), "topic": read.topic}
+        connect.put("reads", **files, tasks_max="1", exactly_once_support="required")
+        connect.wait_running("reads")
+
+        def committed() -> list[str]:
+            # librdkafka reads committed records, unless told otherwise.
+            found = read_all(scene.cluster.bootstrap, read.topic, 1)
+            return [value.decode() for _, value in found[0]]
+
+        with Writer(source) as writer:
+
+            def arrives() -> None:
+                wanted = len(writer.lines)
+
+                def is_there() -> bool:
+                    connect.workers[0][1].assert_runs()
+                    return len(committed()) >= wanted
+
+                wait_for("all lines", is_there, GOES_ON_S, last_seen=lambda: connect.workers)
+
+            arrives()
+            place = coordinator(scene, "connect-workers-reads-0", TRANSACTION_STATE_TOPIC)
+            lose_directory(scene, "the task's transactions", place, arrives)
+            lose_directory(scene, "the topic", scene.leader(read), arrives)
+            offsets = type(read)(scene.cluster, "connect-offset", 3)
+            connect.kill_worker()
+            lose_directory(
+                scene, "a partition of source offsets", scene.leader(offsets), lambda: None
+            )
+            connect.start_worker()
+            arrives()
+        arrives()
+        connect.stop_worker()
+        assert committed() == writer.lines
+        drop_topics(scene, "connect-")
+
+
 # Spark
 
 
@@ -321,6 +381,11 @@ def _name(jar: Path) -> str:
     return jar.name.rpartition("-")[0]
 
 
+def numbers(value: str) -> tuple[int, ...]:
+    """The numbers in a record of a `TransactionalLoad`."""
+    return tuple(map(int, value.split(":")))
+
+
 def written_by_spark(files: Path) -> list[tuple[int, int, str]]:
     """The records in those files that were committed, as the log beside them has it."""
     paths = {
@@ -332,7 +397,7 @@ def written_by_spark(files: Path) -> list[tuple[int, int, str]]:
     return sorted((row["partition"], row["offset"], row["value"]) for row in rows)
 
 
-def test_spark_copies_each_record_once_over_dead_directories_and_a_restart(
+def test_spark_copies_committed_records_once_over_dead_directories_and_a_restart(
     roomy_stage: Stage, tmp_path: Path, running: ExitStack
 ) -> None:
     if metadata.version("pyspark").rpartition(".")[0] != SPARK_KAFKA.rpartition(".")[0]:
@@ -341,47 +406,63 @@ def test_spark_copies_each_record_once_over_dead_directories_and_a_restart(
         jars = spark_jars()
     except NoKafkaError as error:
         pytest.skip(str(error))
-    files, checkpoint = tmp_path / "files", tmp_path / "checkpoint"
+    files, checkpoints = tmp_path / "files", tmp_path / "checkpoints"
     command = [sys.executable, str(FOLDER / "spark" / "follow.py")]
     with roomy_stage.scene() as scene:
+        bootstrap = scene.cluster.bootstrap
         copied = scene.topic(PARTITIONS, records=0, min_insync_replicas="2")
+        copies = scene.topic(PARTITIONS, records=0, min_insync_replicas="2")
 
         def start() -> ProgramProcess:
-            where = (scene.cluster.bootstrap, copied.topic, str(files), str(checkpoint), jars)
-            program = ProgramProcess(command, *where)
+            topics = (copied.topic, copies.topic)
+            program = ProgramProcess(
+                command, bootstrap, *topics, str(files), str(checkpoints), jars
+            )
             running.callback(program.close)
             wait_for(
-                "a query that runs",
+                "queries that run",
                 lambda: program.assert_runs() is None and bool(program.events),
                 STARTS_S,
                 last_seen=lambda: program,
             )
             return program
 
+        def in_copies() -> set[str]:
+            read = read_all(bootstrap, copies.topic, PARTITIONS)
+            return {value.decode() for records in read.values() for _, value in records}
+
         program = start()
-        with Load(scene.cluster.bootstrap, copied.topic, rate=RATE) as load:
+        load = TransactionalLoad(bootstrap, copied.topic, PARTITIONS, producers=1, pause_s=0.1)
+        with load.running():
 
             def arrives() -> None:
-                wanted = set(load.acknowledged.copy().values())
+                wanted = wait_for("a commit", load.committed)
 
                 def is_there() -> bool:
                     program.assert_runs()
                     there = written_by_spark(files) if files.exists() else []
-                    return wanted <= {(partition, offset) for partition, offset, _ in there}
+                    return wanted <= {value for _, _, value in there} and wanted <= in_copies()
 
                 wait_for("all records", is_there, GOES_ON_S, last_seen=lambda: program)
 
             arrives()
+            place = coordinator(scene, f"{copied.topic}-0", TRANSACTION_STATE_TOPIC)
+            lose_directory(scene, "the producer's transactions", place, arrives)
             lose_directory(scene, "a partition", scene.leader(copied, 0), arrives)
-            lose_directory(scene, "another partition", scene.leader(copied, 1), arrives)
+            lose_directory(scene, "a partition of the copies", scene.leader(copies, 1), arrives)
             program.leave(GOES_ON_S)
             program = start()
             arrives()
+        assert not load.fatal
         arrives()
         program.leave(GOES_ON_S)
-        read = read_all(scene.cluster.bootstrap, copied.topic, PARTITIONS)
-        assert written_by_spark(files) == sorted(
+        read = read_all(bootstrap, copied.topic, PARTITIONS)
+        written = written_by_spark(files)
+        assert written == sorted(
             (partition, offset, value.decode())
             for partition, records in read.items()
             for offset, value in records
         )
+        check(load, {(at, offset): numbers(value) for at, offset, value in written})
+        # Spark's sink may write a record twice.
+        assert in_copies() == {value for _, _, value in written}

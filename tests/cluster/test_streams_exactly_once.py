@@ -13,9 +13,11 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import ResourceType
 
 from jbodlab.group_records.partitions import coordinator_partition
 from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from tests.cluster.configs import alter, client
 from tests.cluster.group_stage import COORDINATORS, GROUP_SETTINGS
 from tests.cluster.harness import Load, read_all, wait_for
 from tests.cluster.scenes import Scene, Stage, Stages
@@ -96,7 +98,18 @@ class Story:
         running.callback(self.reader.close)
 
     def load(self) -> Load:
+        """What writes the lines."""
         return Load(self.scene.cluster.bootstrap, self.lines.topic, rate=RATE, value=line)
+
+    def start(self) -> None:
+        """Start the application; two of three replicas of its offsets may die from then on."""
+        self.words.start()
+        alter(
+            client(self.scene.cluster),
+            ResourceType.TOPIC,
+            GROUP_METADATA_TOPIC,
+            min_insync_replicas="1",
+        )
 
     def arrives(self, *loads: Load) -> None:
         """Wait until all that was acknowledged until now is counted."""
@@ -164,7 +177,7 @@ def test_words_are_counted_once_while_the_disks_of_coordinator_and_data_die(
     with transaction_stage.scene() as scene:
         story = Story(scene, tmp_path, running)
         with story.load() as load:
-            story.words.start()
+            story.start()
             story.arrives(load)
             story.lose("transactions")
             story.arrives(load)
@@ -183,7 +196,7 @@ def test_words_are_counted_once_over_every_directory_that_the_application_needs(
     with transaction_stage.scene() as scene:
         story = Story(scene, tmp_path, running, release, num_stream_threads="2")
         with story.load() as load:
-            story.words.start()
+            story.start()
             story.arrives(load)
             for what in ("transactions", "offsets", "lines", REPARTITION, CHANGELOG, "counts"):
                 story.lose(what, kind)
@@ -211,7 +224,7 @@ def test_words_are_counted_once_by_an_application_that_is_closed_killed_and_with
     with transaction_stage.scene() as scene:
         story = Story(scene, tmp_path, running, release)
         with story.load() as load:
-            story.words.start()
+            story.start()
             story.arrives(load)
             story.words.stop()
             story.words.start()
@@ -248,7 +261,7 @@ def test_words_are_counted_once_by_two_of_which_one_sleeps_longer_than_its_sessi
         story = Story(scene, tmp_path, running)
         other = story.other
         with story.load() as load:
-            story.words.start()
+            story.start()
             other.start()
             story.arrives(load)
             for what in ("transactions", "lines"):

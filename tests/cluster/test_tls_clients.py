@@ -406,6 +406,23 @@ def test_t21_a_broker_with_an_expired_certificate_does_not_start(secured: Secure
     secured.cluster.wait_served()
 
 
+def test_logins_and_handshakes_are_counted(secured: Secured) -> None:
+    found = secured.metrics()
+
+    def samples(name: str) -> dict[str, float]:
+        lines = (line for line in found.splitlines() if line.startswith(f"jbodlab_{name}{{"))
+        return {line.partition("{")[2].partition("}")[0]: float(line.split()[-1]) for line in lines}
+
+    logins = samples("authentications_total")
+    for mechanism in USERS:
+        assert logins[f'listener="CLIENT",mechanism="{mechanism}",result="success"'] > 0
+    assert samples("tls_handshakes_total")['listener="MTLS"'] > 0
+    assert samples("tls_handshake_failures_total")
+    states = samples("listener_connections")
+    assert states['listener="INTERNAL",protocol="SSL",state="open"'] > 0
+    assert states['listener="CLIENT",protocol="SASL_SSL",state="unauthenticated"'] == 0
+
+
 def test_o01_no_secrets(secured: Secured) -> None:
     """Logs, metrics and what tools print of the files."""
     secured.cluster.hide_credentials()

@@ -21,6 +21,7 @@ from lab.cluster.log_dir_states import offline, revive
 from tests.cluster.harness import Cluster, running, wait_for
 from tests.cluster.invariants import settle
 from tests.command_lines import CommandLines
+from tests.kafka.tools import TRANSACTIONS, KafkaTools
 
 pytestmark = pytest.mark.cluster
 
@@ -113,19 +114,27 @@ def all_of(*texts: str) -> list[str]:
     return sorted(f"{text} {partition}" for text in texts for partition in range(PARTITIONS))
 
 
-def test_what_is_committed_is_read_and_what_is_aborted_is_not(cluster: Cluster) -> None:
-    with producing(cluster, "basic") as producer:
+def test_txn_basic_what_is_committed_is_read_and_what_is_aborted_is_not(cluster: Cluster) -> None:
+    group = {"bootstrap.servers": cluster.bootstrap, "group.id": "basic"}
+    with producing(cluster, "basic") as producer, Consumer(group) as consumer:
+        members = consumer.consumer_group_metadata()
         for number in range(4):
             write(producer, f"basic-{number}")
+            offset = TopicPartition(TOPIC, 0, number)
+            producer.send_offsets_to_transaction([offset], members, LONG_S)
             if number % 2:
                 producer.abort_transaction(LONG_S)
             else:
                 producer.commit_transaction(LONG_S)
 
+        (kept,) = consumer.committed([TopicPartition(TOPIC, 0)], LONG_S)
+        assert kept.offset == 2
     assert committed(cluster, "basic") == all_of("basic-0", "basic-2")
 
 
-def test_a_second_producer_fences_the_first_and_aborts_its_transaction(cluster: Cluster) -> None:
+def test_txn_fence_a_second_producer_fences_the_first_and_aborts_its_transaction(
+    cluster: Cluster,
+) -> None:
     with producing(cluster, "fence") as first:
         write(first, "fence-1")
         with producing(cluster, "fence") as second:
@@ -137,7 +146,7 @@ def test_a_second_producer_fences_the_first_and_aborts_its_transaction(cluster: 
     assert committed(cluster, "fence") == all_of("fence-2")
 
 
-def test_a_transaction_that_takes_too_long_is_aborted(cluster: Cluster) -> None:
+def test_txn_timeout_a_transaction_that_takes_too_long_is_aborted(cluster: Cluster) -> None:
     with producing(cluster, "timeout", timeout_ms=1_000) as producer:
         write(producer, "timeout")
         wait_for("an abort", lambda: state(cluster, "timeout") == "CompleteAbort")
@@ -242,9 +251,7 @@ def test_a_process_that_was_paused_for_too_long_is_fenced(cluster: Cluster, word
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_no_producer_fails_when_the_disk_of_its_coordinator_dies(
-    cluster: Cluster, commit: bool
-) -> None:
+def test_txn_coordinator_disk_dies_and_no_producer_fails(cluster: Cluster, commit: bool) -> None:
     name = f"coordinator-dies-{commit}"
     with producing(cluster, name) as producer:
         write(producer, f"{name}-before")
@@ -262,7 +269,7 @@ def test_no_producer_fails_when_the_disk_of_its_coordinator_dies(
             assert committed(cluster, name) == all_of(*(f"{name}-{each}" for each in kept))
 
 
-def test_no_producer_fails_when_a_disk_with_its_records_dies(cluster: Cluster) -> None:
+def test_txn_data_disk_dies_and_no_producer_fails(cluster: Cluster) -> None:
     name = "data-dies"
     with producing(cluster, name) as producer:
         write(producer, f"{name}-open")
@@ -285,6 +292,47 @@ def test_the_command_shows_transactions_and_finds_none_that_hang(cluster: Cluste
         assert starts[listed["producer_id"]] >= 0
         assert told(cluster, "find-hanging", "--longer-than", "0s") == []
         producer.commit_transaction(LONG_S)
+
+
+@pytest.mark.kafka
+def test_kafkas_tool_shows_an_open_transaction_and_aborts_it(
+    cluster: Cluster, kafka_tools: KafkaTools
+) -> None:
+    def rows(*words: str) -> list[dict[str, str]]:
+        done = kafka_tools.run(TRANSACTIONS, "--bootstrap-server", cluster.bootstrap, *words)
+        assert done.code == 0, done
+        keys, *found = (line.split("\t") for line in done.lines)
+        return [
+            dict(zip(map(str.strip, keys), map(str.strip, each), strict=True)) for each in found
+        ]
+
+    with producing(cluster, "kafkas") as producer:
+        write(producer, "kafkas")
+        (listed,) = rows("list", "--transactional-id-pattern", "kafkas")
+        assert listed["TransactionState"] == "Ongoing"
+        (described,) = rows("describe", "--transactional-id", "kafkas")
+        assert described["TopicPartitions"] == ",".join(f"{TOPIC}-{n}" for n in range(PARTITIONS))
+        place = ("--topic", TOPIC, "--partition", "0")
+        producers = rows("describe-producers", *place)
+        (start,) = (
+            each["CurrentTransactionStartOffset"]
+            for each in producers
+            if each["ProducerId"] == listed["ProducerId"]
+        )
+        assert rows("find-hanging", "--topic", TOPIC, "--max-transaction-timeout", "0") == []
+
+        kafka_tools.run(
+            TRANSACTIONS,
+            *("--bootstrap-server", cluster.bootstrap, "abort", *place, "--start-offset", start),
+        )
+
+        assert "None" in {
+            each["CurrentTransactionStartOffset"]
+            for each in rows("describe-producers", *place)
+            if each["ProducerId"] == listed["ProducerId"]
+        }
+        producer.abort_transaction(LONG_S)
+    assert committed(cluster, "kafkas") == []
 
 
 def state(cluster: Cluster, name: str) -> object:

@@ -15,21 +15,21 @@ from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.record_batch.record_batch import (
     CONTROL,
     TRANSACTIONAL,
-    build_batch,
     iterate_headers,
     iterate_records,
 )
-from jbodlab.storage.directory.names import CLEAN_SHUTDOWN_FILE
 from jbodlab.transaction_records.records import decode, encode
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tests.cluster.harness import wait_for
+from tests.cluster.stopped_logs import append, log_of
 from tests.cluster.test_directories_of_kafkas_brokers import Directories
 from tests.cluster.test_transactions_on_kafkas_brokers import TOPIC, read
 from tests.cluster.transactional_requests import (
     VERSIONS,
     Broker,
     RequestProducer,
+    end_of,
     entity,
     errors_of,
 )
@@ -43,8 +43,6 @@ KINDS = ("committed", "aborted", "left", "fenced", "to commit", "to abort")
 ENDED = {"to commit": "CompleteCommit", "to abort": "CompleteAbort"}
 """How those end that were decided when the brokers stopped."""
 OFFSET = 7
-ALL, COMMITTED = 0, 1
-"""Isolation levels."""
 DECODERS = {
     TOPIC: ("--print-data-log",),
     GROUP_METADATA_TOPIC: ("--offsets-decoder",),
@@ -81,8 +79,8 @@ class Left:
         for version in VERSIONS:
             self.of("committed", version).end(commit=True)
             self.of("aborted", version).end(commit=False)
-        wait_for("both ends", lambda: states(broker, self) == self.states(), 30)
-        self.last_stable = ends(broker, COMMITTED)
+        wait_for("both ends", lambda: states(broker, self) == self.states(), 60)
+        self.last_stable = ends(broker)
 
     def of(self, kind: str, version: int) -> RequestProducer:
         return self._producers[kind, version]
@@ -100,8 +98,6 @@ class Left:
 
     def decide(self, root: Path) -> None:
         """Decide how some end on the disks of a stopped broker; one of two markers is written."""
-        for said_in_order in root.glob(f"broker-*/disk-*/data/{CLEAN_SHUTDOWN_FILE}"):
-            said_in_order.unlink()
         for kind in ENDED:
             for name in self.names(kind):
                 decide(root, name, commit=kind == "to commit")
@@ -139,27 +135,6 @@ def last_of(root: Path, transactional_id: str) -> Transaction:
     return from_value(found)
 
 
-def append(root: Path, topic: str, record: tuple[bytes, bytes | None], **fields: int) -> None:
-    """Append a batch with one record to partition 0 of a topic, as its leader does."""
-    log = log_of(root, topic)
-    *_, (_, last) = iterate_headers(log.read_bytes())
-    batch = build_batch(
-        [record],
-        base_offset=last.next_offset,
-        leader_epoch=last.partition_leader_epoch,
-        timestamp_ms=int(time.time() * 1000),
-        **fields,
-    )
-    with log.open("ab") as file:
-        file.write(batch)
-
-
-def log_of(root: Path, topic: str) -> Path:
-    """The one segment of partition 0."""
-    (found,) = root.glob(f"broker-*/disk-*/data/{topic}-0/*.log")
-    return found
-
-
 def states(broker: Broker, left: Left) -> dict[str, str]:
     """The states of these transactions."""
     answer = broker.until_done(
@@ -169,23 +144,9 @@ def states(broker: Broker, left: Left) -> dict[str, str]:
     return {name: found.get(name, "") for name in left.states()}
 
 
-def ends(broker: Broker, isolation: int) -> dict[int, int]:
-    """The ends of both partitions, as a reader of this isolation has them."""
-    key, version = ApiKey.LIST_OFFSETS, 8
-    partitions = tuple(
-        entity(
-            *(key, version, "ListOffsetsPartition"),
-            partition_index=each,
-            current_leader_epoch=-1,
-            timestamp=-1,
-        )
-        for each in range(2)
-    )
-    topic = entity(key, version, "ListOffsetsTopic", name=TOPIC, partitions=partitions)
-    answer = broker.until_done(
-        key, version, replica_id=-1, isolation_level=isolation, topics=(topic,)
-    )
-    return {each.partition_index: each.offset for each in answer.topics[0].partitions}
+def ends(broker: Broker, *, committed: bool = True) -> list[int]:
+    """The ends of both partitions."""
+    return [end_of(broker, TOPIC, each, committed=committed) for each in range(2)]
 
 
 def offsets(broker: Broker, groups: list[str]) -> dict[str, int]:
@@ -211,10 +172,10 @@ def taken_over(broker: Broker, left: Left, *, by_kafka: bool) -> list[str]:
     wait_for(
         "decided ends",
         lambda: states(broker, left) == left.states(ENDED),
-        30,
+        60,
         last_seen=lambda: states(broker, left),
     )
-    assert ends(broker, COMMITTED) == left.last_stable
+    assert ends(broker) == left.last_stable
     nobody = dict.fromkeys(left.names("aborted", "to abort"), -1)
     seen = dict.fromkeys(left.names("committed", "to commit"), OFFSET) | nobody
     unstable = dict.fromkeys(left.names("left", "fenced"), -ErrorCode.UNSTABLE_OFFSET_COMMIT)
@@ -231,7 +192,7 @@ def taken_over(broker: Broker, left: Left, *, by_kafka: bool) -> list[str]:
         assert errors_of(old.produced(TOPIC, 0, "late")) == [ErrorCode.INVALID_PRODUCER_EPOCH]
         assert errors_of(old.ended(commit=True)) == [ErrorCode.PRODUCER_FENCED]
 
-    wait_for("no open transaction", lambda: ends(broker, COMMITTED) == ends(broker, ALL), 30)
+    wait_for("no open transaction", lambda: ends(broker) == ends(broker, committed=False), 60)
     now = dict.fromkeys(left.names("left"), OFFSET) | dict.fromkeys(left.names("fenced"), -1)
     assert offsets(broker, [*seen, *now]) == seen | now
     return [*left.names("committed", "to commit", "left"), *left.names("left")]

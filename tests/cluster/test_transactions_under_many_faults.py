@@ -12,6 +12,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
+from itertools import cycle, islice, product
 from pathlib import Path
 
 import pytest
@@ -36,9 +38,10 @@ pytestmark = pytest.mark.cluster
 TOPIC, PARTITIONS = "orders", 6
 CLIENTS, PAUSE_S = 10, 0.02
 COORDINATORS = 5
+TOPICS = {TRANSACTION_STATE_TOPIC: COORDINATORS, TOPIC: PARTITIONS}
 KINDS = ("permission", "eio", "full", "hang")
 KILLS_PER_FAULT = 4
-SHORTEST_S, LONGEST_S = 0.0, 3.0
+LONGEST_S, LONGEST_HANG_S = 1.0, 3.0
 """How long a fault lasts; a call that hangs for 2 s is a failure of its directory."""
 TIMEOUT_MS = 5_000
 """Of the transaction whose client has gone."""
@@ -105,8 +108,9 @@ class Troubles:
         self.done: list[str] = []
 
     def run(self, faults: int, kills: int) -> None:
-        """Do all of it, in some order."""
-        steps = [self.fault] * faults + [self.kill] * kills
+        """Do all of it, in some order; each kind of fault is as often at each kind of directory."""
+        subjects = list(islice(cycle(product(TOPICS, KINDS)), faults))
+        steps = [partial(self.fault, *each) for each in subjects] + [self.kill] * kills
         self._random.shuffle(steps)
         while steps:
             # Sometimes a second one begins before the first one is healed.
@@ -114,20 +118,15 @@ class Troubles:
             with ExitStack() as open_faults:
                 for step in [steps.pop() for _ in range(count)]:
                     step(open_faults)
-                    time.sleep(self._random.uniform(SHORTEST_S, LONGEST_S))
             self._broken.clear()
             self._scene.make_whole()
             self._goes_on()
 
-    def fault(self, stack: ExitStack) -> None:
-        """Break the directory of a coordinator, or of records, on a broker where all is well."""
-        topic, count = self._random.choice(
-            ((TRANSACTION_STATE_TOPIC, COORDINATORS), (TOPIC, PARTITIONS))
-        )
-        kind = self._random.choice(KINDS)
+    def fault(self, topic: str, kind: str, stack: ExitStack) -> None:
+        """Break a directory with a leader of a topic, on a broker where all is well."""
 
         def broken() -> Fault | None:
-            partition = self._random.randrange(count)
+            partition = self._random.randrange(TOPICS[topic])
             leader = self._cluster.leaders(topic).get(partition, -1)
             if leader < 0 or leader in self._broken or not self._cluster.node(leader).is_running:
                 return None
@@ -137,6 +136,7 @@ class Troubles:
             return log_dir.fails(kind)
 
         stack.callback(wait_for(f"a leader of {topic} to break", broken, GO_ON_S).heal)
+        self._last(LONGEST_HANG_S if kind == "hang" else LONGEST_S)
 
     def kill(self, stack: ExitStack) -> None:
         """Kill a broker or the controller."""
@@ -144,6 +144,10 @@ class Troubles:
         if node.is_running:
             self.done.append(f"kill {node}")
             node.kill()
+            self._last(LONGEST_S)
+
+    def _last(self, longest_s: float) -> None:
+        time.sleep(self._random.uniform(0, longest_s))
 
     def _goes_on(self) -> None:
         before = {number: len(self._load.commits_of[number]) for number in range(CLIENTS)}
@@ -182,7 +186,7 @@ def unfinished(cluster: Cluster) -> list[object]:
 
 @pytest.mark.parametrize(
     "faults",
-    [6, pytest.param(int(os.environ.get("JBODLAB_TEST_FAULTS", "200")), marks=pytest.mark.soak)],
+    [8, pytest.param(int(os.environ.get("JBODLAB_TEST_FAULTS", "200")), marks=pytest.mark.soak)],
 )
 def test_transactions_are_whole_and_settled_whatever_failed_meanwhile(
     cluster: Cluster, faults: int

@@ -80,6 +80,15 @@ class TransactionalLoad:
                 thread.join(JOIN_S)
         assert not any(thread.is_alive() for thread in self._threads), "a producer does not end"
 
+    def committed(self) -> set[str]:
+        """Return the values of all transactions whose commit was answered."""
+        return {
+            f"{number}:{transaction}:{index}"
+            for (number, transaction), outcome in list(self.journal.items())
+            if outcome is Outcome.COMMITTED
+            for index in range(COUNT)
+        }
+
     def longest_gap_s(self, since_s: float, until_s: float) -> float:
         """Return the longest time without an answered commit of any producer."""
         times = [since_s, *(each for each in self.commits if since_s < each < until_s), until_s]

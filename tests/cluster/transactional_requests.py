@@ -115,6 +115,24 @@ def entity(key: ApiKey, version: int, name: str, /, **fields: Any) -> Any:
     return getattr(sys.modules[request_class(key, version).__module__], name)(**fields)
 
 
+def end_of(broker: Broker, topic: str, partition: int, *, committed: bool = True) -> int:
+    """Return the end of a partition, for readers of what is committed or of everything."""
+    key, version = ApiKey.LIST_OFFSETS, 8
+    asked = entity(
+        *(key, version, "ListOffsetsPartition"),
+        partition_index=partition,
+        current_leader_epoch=-1,
+        timestamp=-1,
+    )
+    answer = broker.until_done(
+        *(key, version),
+        replica_id=-1,
+        isolation_level=committed,
+        topics=(entity(key, version, "ListOffsetsTopic", name=topic, partitions=(asked,)),),
+    )
+    return int(answer.topics[0].partitions[0].offset)
+
+
 class RequestProducer:
     """A transactional producer.
 
@@ -133,9 +151,13 @@ class RequestProducer:
         """
         self.broker = broker
         self._id = transactional_id
-        self._versions = VERSIONS[version]
+        self.speak(version)
         self.producer_id = self.producer_epoch = -1
         self._sequences: defaultdict[tuple[str, int], int] = defaultdict(int)
+
+    def speak(self, version: int) -> None:
+        """Go on with another version, as a client does that hears of another level."""
+        self._versions = VERSIONS[version]
 
     def begin(self) -> Self:
         """Have a producer id and an epoch; whoever had an older one is fenced."""

@@ -61,6 +61,11 @@ WRONG = [
     ),
     ("permission", {"calls": "sync"}, "unknown key 'calls' of permission"),
     (
+        "certificate-expires",
+        {"lifetime": "1h"},
+        "invalid lifetime of certificate-expires: expected from 2 to 30 s, got '1h'",
+    ),
+    (
         "eio",
         {"calls": "fsync"},
         "unknown call 'fsync' (did you mean 'sync'?); expected create",

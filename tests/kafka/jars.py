@@ -26,12 +26,27 @@ LINE_3 = "3.9.1"
 FILE_CONNECTORS = f"connect-file-{RELEASE}"
 """Beside the jars of the release, in which the rest of Kafka Connect is."""
 
+STREAMS_TESTS = f"streams-tests-{RELEASE}"
+"""The integration tests of Kafka Streams, with JUnit."""
+
 ARTIFACTS = {
     RELEASE: release_of(RELEASE),
     LINE_3: release_of(LINE_3, "kafka-clients"),
     # The first with UnregisterControllerRecord; nothing but its records is used.
     "4.4.0": release_of("4.4.0", "kafka-metadata"),
     FILE_CONNECTORS: release_of(RELEASE, "connect-file"),
+    STREAMS_TESTS: (
+        *release_of(RELEASE, "kafka-streams", "kafka-server-common"),
+        *(
+            f"org.apache.kafka:{artifact}:{RELEASE}:test"
+            for artifact in (
+                *("kafka-streams-integration-tests", "kafka-streams"),
+                *("kafka-clients", "kafka-server-common"),
+            )
+        ),
+        "org.hamcrest:hamcrest:3.0",
+        "org.junit.platform:junit-platform-console-standalone:1.13.4",
+    ),
 }
 """What is fetched, by the name of its folder, with all that it depends on."""
 

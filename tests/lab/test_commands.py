@@ -104,6 +104,25 @@ def test_a_rehearsal_that_is_asked_for_wrongly_has_no_verdict(
     assert not (tmp_path / "rehearsals").exists()
 
 
+def test_a_plan_with_kafka_streams_says_in_one_line_that_java_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    missing = (
+        "java is not installed: Apache Kafka needs Java 17, such as Debian's "
+        "openjdk-17-jre-headless"
+    )
+
+    run = jbodlab(tmp_path, "rehearse", "streams-exactly-once")
+    shown = jbodlab(tmp_path, "rehearse", "--list")
+
+    assert (run.returncode, run.stdout) == (2, "")
+    assert run.stderr == f"jbodlab rehearse: INCONCLUSIVE: {missing}\n"
+    assert not (tmp_path / "rehearsals").exists()
+    (line,) = (each for each in shown.stdout.splitlines() if "streams" in each)
+    assert line.endswith(f"(not here: {missing})")
+
+
 def test_what_is_compared_must_be_results(tmp_path: Path) -> None:
     result = jbodlab(tmp_path, "rehearse", "--compare", "a", "b")
 

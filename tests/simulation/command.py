@@ -81,7 +81,7 @@ def _one(options: argparse.Namespace) -> int:
 
 
 def _failure(plan: Plan) -> Failure:
-    _, outcome = next(_outcomes([plan], 1))
+    _, outcome = next(outcomes([plan], 1))
     return None if outcome.violation is None else outcome.violation[:2]
 
 
@@ -93,7 +93,7 @@ def _many(options: argparse.Namespace) -> int:
     plans = (plan_of(seed, not options.wild) for seed in options.seeds)
     if options.only:
         plans = (p for p in plans if {*options.only} & p.contents)
-    for plan, outcome in _outcomes(plans, options.jobs):
+    for plan, outcome in outcomes(plans, options.jobs):
         seed = plan.options.seed
         count += 1
         seen += outcome.seen
@@ -125,7 +125,7 @@ def _warm_up() -> None:
     gc.freeze()
 
 
-def _outcomes(plans: Iterable[Plan], jobs: int) -> Iterator[tuple[Plan, Outcome]]:
+def outcomes(plans: Iterable[Plan], jobs: int) -> Iterator[tuple[Plan, Outcome]]:
     """Run histories, some at a time, each in a copy of this process, in the order of the plans."""
     _warm_up()
     running: deque[tuple[Plan, Any, Any]] = deque()

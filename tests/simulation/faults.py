@@ -15,12 +15,13 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple, TypeVar
 
+from jbodlab.group_records.partitions import coordinator_partition
 from jbodlab.metadata.records.features import ELR_VERSION
 from jbodlab.metadata.records.metadata_version import LATEST
 from jbodlab.vocabulary.directory_id import is_reserved
-from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC, TopicPartition
+from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from tests.simulation.clients import Admin, Producer
-from tests.simulation.disk import CHANGES, KINDS
+from tests.simulation.disk import CHANGES, KINDS, SimDisk
 from tests.simulation.plan import FAILURE, PROBE, SESSION, Event, ProducerPlan
 from tests.simulation.taps import replica_of
 from tests.simulation.world import DECIDED_S, Node, World, directory_id, partitions_of
@@ -312,6 +313,52 @@ async def repair(hit: Hit, path: Path) -> None:
     node = hit.world.node_with(path)
     if hit.random.random() < 0.5 and path in node.log_dirs and node.is_up:
         await hit.admin.revive(node.id, path)
+
+
+# Directories of transactions
+
+
+def led_for(topic: str) -> Callable[[Hit], Path | None]:
+    """Return what finds the directory in which the first transaction has its leader of a topic."""
+
+    def find(hit: Hit) -> Path | None:
+        world = hit.world
+        found = world.image.topics.by_name.get(topic)
+        if found is None:
+            return None
+        name, index = world.options.transactions[0].name, 0
+        if topic == TRANSACTION_STATE_TOPIC:
+            index = coordinator_partition(name, len(found.partitions))
+        state = found.partitions[index]
+        return next(iter(paths_of(world, world.nodes[state.leader], state)), None)
+
+    return find
+
+
+def _kill_disk(disk: SimDisk, kind: str) -> None:
+    match kind:
+        case "eio":
+            disk.break_(errno.EIO)
+        case "full":
+            disk.break_(errno.ENOSPC, ("create", "write"))
+        case "hang":
+            disk.hang(KINDS)
+
+
+TABLE = {"coordinator": TRANSACTION_STATE_TOPIC, "data": "t0"}
+"""Whose directory dies, and what is led there."""
+
+
+def _of_transactions(whose: str, kind: str) -> None:
+    @fault("transactions", 0, led_for(TABLE[whose]), f"{kind}_of_{whose}", repair)
+    async def die(hit: Hit, path: Path) -> None:
+        hit.world.moment("a directory of a transaction dies")
+        _kill_disk(hit.world.disks[path], kind)
+
+
+for _whose in TABLE:
+    for _kind in ("eio", "full", "hang"):
+        _of_transactions(_whose, _kind)
 
 
 # Nodes

@@ -15,11 +15,13 @@ from tests.simulation import faults, members, settled, taps, transactions
 from tests.simulation.clients import BROKER, NONE, TOPIC_EXISTS, UNCLEAN, Admin, Consumer, Producer
 from tests.simulation.loop import SimLoop, Stuck
 from tests.simulation.members import Groups, Member, ModernMember, Watcher
-from tests.simulation.plan import UNLIMITED, Event, Plan, TopicPlan
+from tests.simulation.plan import MOMENTS, UNLIMITED, Event, Plan, TopicPlan
 from tests.simulation.transactions import CommittedConsumer, Transactions, Transactor
 from tests.simulation.world import Ask, NotesHandler, Violation, World
 
 START_S, HEAL_S = 30.0, 60.0
+END_S = 1e6
+"""After every end: an event that waits so long happens at its moment, or not at all."""
 ENDED_S = 20.0
 """By when a transaction that nobody goes on with has timed out, and has its markers."""
 
@@ -164,8 +166,10 @@ class _History:
     async def _event(self, event: Event, hit: faults.Hit) -> None:
         await asyncio.sleep(event.at_ms / 1000)
         if event.after:
-            await self._world.reached(event.after, 3.0)
-            await asyncio.sleep(hit.random.random() ** 3 * 0.05)
+            is_drawn = event.after in MOMENTS
+            await self._world.reached(event.after, 3.0 if is_drawn else END_S)
+            if is_drawn:
+                await asyncio.sleep(hit.random.random() ** 3 * 0.05)
         await faults.carry_out(hit)
 
     def _heal(self) -> None:

@@ -174,7 +174,10 @@ def read_plan(path: Path) -> Plan:
 
 
 MOMENTS = ("assigned", "heartbeat", "isr", "moving", "swapped", "elected", "registered", "appended")
-"""Moments that events can follow; each is announced by a tap of `taps`."""
+"""Moments that events are drawn to follow, a little later; each is announced by a tap of `taps`.
+
+Plans may name others: then the event follows at once.
+"""
 
 
 def draw(seed: int, weights: Mapping[str, tuple[str, int]], *, is_strict: bool = True) -> Plan:

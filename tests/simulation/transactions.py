@@ -166,7 +166,10 @@ class Transactions:
 
     def committed(self, core: TransactionCore) -> None:
         """Take notice of what a coordinator sees committed."""
-        self.states.update({name: each.state for name, each in core.tables.committed.items()})
+        for name, each in core.tables.committed.items():
+            if self.states.get(name) is not each.state:
+                self.states[name] = each.state
+                self.world.moment(f"{each.state.title} is committed")
         for name in core.tables.prepared:
             found = core.tables.committed.get(name)
             if found is not None and found.state in PREPARED:
@@ -572,9 +575,21 @@ class CommittedConsumer(Consumer):
 def attach(world: World, ledger: Transactions) -> None:
     """Attach what looks at coordinators and leaders."""
     stable: dict[tuple[Any, int, int], int] = {}
+    after(TransactionCore, "apply", functools.partial(_written, world))
     after(TransactionCore, "committed_up_to", lambda core, *_: ledger.committed(core))
+    after(MarkerAppends, "_take", lambda *_: world.moment("a marker is appended"))
     before(MarkerAppends, "write_markers", lambda _, markers, *more: ledger.marked(markers))
     after(Partition, "advance_high_watermark", functools.partial(check_stable, world, stable))
+
+
+def _written(world: World, core: TransactionCore, decision: Any, *_: Any) -> None:
+    """Say in which state a transaction is, from the moment when that is written."""
+    for _, transaction in decision.changes:
+        if transaction is not None:
+            world.moment(f"{transaction.state.title} is written")
+    for name, partitions in decision.unmarked:
+        if 0 < len(partitions) < len(core.tables.written[name].partitions):
+            world.moment("some markers are written")
 
 
 def check_stable(world: World, stable: dict[tuple[Any, int, int], int], partition: Any) -> None:
@@ -635,7 +650,7 @@ def check_markers(world: World, ledger: Transactions, name: str, batches: list[S
 def check_aborted(
     world: World, name: str, batches: list[Stored], aborted: list[AbortedTransaction]
 ) -> None:
-    """I10: readers are told of each aborted transaction that has batches in the log, and of no other.
+    """I10: readers are told of each aborted transaction with batches in the log, and of no other.
 
     The batches of one may be deleted before its marker.
     """

@@ -40,11 +40,31 @@ class SaslAuthenticateResponse(Response, frozen=True, kw_only=True):
     session_lifetime: datetime.timedelta = datetime.timedelta(0)
 
 
-class SaslHandshakeApi(FailsBySchema):
-    """Begins a login."""
+class _LoginApi(FailsBySchema):
+    """A step of a login.
+
+    Args:
+        monotonic_s: Clock that never goes back.
+    """
 
     def __init__(self, monotonic_s: Callable[[], float]) -> None:
         self._monotonic_s = monotonic_s
+
+    def _refused(
+        self, context: RequestContext, login: Authentication, response: Response, reason: str
+    ) -> Later:
+        """Return a response that comes late, after which the connection is closed."""
+        refuse(context.session, login, AuthenticationError(reason), self._monotonic_s())
+
+        async def later() -> Response:
+            await asyncio.sleep(login.settings.failure_delay_s)
+            return response
+
+        return in_background(later())
+
+
+class SaslHandshakeApi(_LoginApi):
+    """Begins a login."""
 
     def answer(self, request: SaslHandshakeRequest, context: RequestContext) -> Response | Later:
         """Choose the mechanism; a client that asks for another one is sent away."""
@@ -60,14 +80,11 @@ class SaslHandshakeApi(FailsBySchema):
                 return SaslHandshakeResponse(error_code=error.code, mechanisms=enabled)
             code, reason = error.code, error.message
         response = SaslHandshakeResponse(error_code=code, mechanisms=enabled)
-        return _refused(context, login, response, reason) if code else response
+        return self._refused(context, login, response, reason) if code else response
 
 
-class SaslAuthenticateApi(FailsBySchema):
+class SaslAuthenticateApi(_LoginApi):
     """Takes the tokens of a login."""
-
-    def __init__(self, monotonic_s: Callable[[], float]) -> None:
-        self._monotonic_s = monotonic_s
 
     def answer(self, request: SaslAuthenticateRequest, context: RequestContext) -> Response | Later:
         """Answer a token; a client whose login fails learns no reason, and is sent away."""
@@ -79,7 +96,7 @@ class SaslAuthenticateApi(FailsBySchema):
                 error_code=ErrorCode.SASL_AUTHENTICATION_FAILED,
                 error_message=_failure_text(login.mechanism),
             )
-            return _refused(context, login, response, str(error))
+            return self._refused(context, login, response, str(error))
         if login.user:
             context.session.user = login.user
         return SaslAuthenticateResponse(
@@ -102,19 +119,6 @@ def _failure_text(mechanism: str) -> str:
         "Authentication failed during authentication due to invalid credentials with SASL "
         f"mechanism {mechanism}"
     )
-
-
-def _refused(
-    context: RequestContext, login: Authentication, response: Response, reason: str
-) -> Later:
-    """Return a response that comes late, after which the connection is closed."""
-    refuse(context.session, AuthenticationError(reason))
-
-    async def later() -> Response:
-        await asyncio.sleep(login.settings.failure_delay_s)
-        return response
-
-    return in_background(later())
 
 
 APIS: tuple[Api[ApiParts], ...] = (

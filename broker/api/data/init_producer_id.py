@@ -66,7 +66,7 @@ class InitProducerIdApi(ProducerFailures):
 
     def answer(self, request: InitProducerIdRequest, context: RequestContext) -> Later:
         """Return an id and an epoch; a producer without a transactional id never resumes one."""
-        if getattr(request, "enable_2_pc", False):
+        if getattr(request, "enable2_pc", False):
             raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NO_TWO_PHASE_COMMIT)
         if getattr(request, "keep_prepared_txn", False):
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, NO_TWO_PHASE_COMMIT)

@@ -22,12 +22,13 @@ from broker.limits import (
     NEXT_COORDINATOR_PAUSE_S,
 )
 from broker.metadata_cache import BrokerNode, MetadataCache
-from broker.produce.forwarded_appends import FORWARDING_CLIENT
 from jbodlab.group_records.partitions import coordinator_partition
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.peers.client_security import ClientSecurity
 from jbodlab.peers.peer_pool import PeerPool
 from jbodlab.server.answer import RequestContext
+from jbodlab.server.passed_on import FORWARDING_CLIENT, client_id_for, named_client
+from jbodlab.server.rights import client_of
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import DecodeError, KafkaError
 from jbodlab.vocabulary.ids import TRANSACTION_STATE_TOPIC, BrokerId
@@ -97,7 +98,7 @@ class NextCoordinator:
 
     def _is_forwarded(self, context: RequestContext) -> bool:
         """Return whether another broker sends the request: two must not send it to and fro."""
-        return context.header.client_id == FORWARDING_CLIENT and self._cache.is_for_brokers(
+        return named_client(context.header.client_id) is not None and self._cache.is_for_brokers(
             context.listener_name
         )
 
@@ -133,6 +134,7 @@ class NextCoordinator:
                     header.api_version,
                     request,
                     NEXT_COORDINATOR_MAX_S,
+                    client_id_for(client_of(context.session)),
                 )
         except (OSError, DecodeError) as error:
             logger.info("cannot forward to the coordinator on broker %d: %s", node.id, error)

@@ -48,11 +48,12 @@ const counted = (count, one, many = `${one}s`) => `${count} ${count === 1 ? one 
 const mark = (level, text) => make("span", { class: `state ${level}` }, `${SHAPES[level]} ${text}`);
 
 const draw = {
-  cluster({ name, bootstrap, not_known, may_break }) {
+  cluster({ name, bootstrap, not_known, may_break, kinds }) {
     at("name").textContent = name;
     at("address").textContent = `bootstrap.servers=${bootstrap}`;
     document.title = `jbodlab ${name}`;
     at("heal").hidden = !may_break || !token;
+    at("break-cluster").hidden = !token || !kinds.some((kind) => kind.scope === "cluster");
     at("unknown").hidden = not_known.length === 0;
     fill(at("not-known"), ...not_known.map((text) => make("li", {}, text)));
     if (may_break && !token) say("To inject faults, open the URL that the command printed: it has the token.");
@@ -201,7 +202,8 @@ let breaking = null;
 function askBreak(where, leaders, scope) {
   breaking = { where };
   at("break-title").textContent = `Break ${where}`;
-  at("break-what").textContent = `Injects a real fault on ${where}, which has ${counted(leaders, "leader")}. It heals by itself after its length, or at once with “Heal all”.`;
+  const has = leaders === null ? "" : `, which has ${counted(leaders, "leader")}`;
+  at("break-what").textContent = `Injects a real fault on ${where}${has}. It heals by itself after its length, or at once with “Heal all”.`;
   const kinds = state.sections.cluster.kinds.filter((kind) => kind.scope.includes(scope));
   fill(at("kind"), ...kinds.map((kind) => make("option", { value: kind.name }, kind.name)));
   at("refused").textContent = "";
@@ -244,6 +246,7 @@ async function heal() {
 at("kind").addEventListener("change", explain);
 at("do-break").addEventListener("click", doBreak);
 at("heal").addEventListener("click", heal);
+at("break-cluster").addEventListener("click", () => askBreak("cluster", null, "cluster"));
 for (const button of document.querySelectorAll("[data-close]")) {
   button.addEventListener("click", () => button.closest("dialog").close());
 }

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from broker.coordination.core import Producer
-from broker.produce.forwarded_appends import FORWARDING_CLIENT
 from broker.transactions.requests import AddPartitions, EndTransaction, InitProducerId
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.peers.client import KafkaConnection
+from jbodlab.server.passed_on import client_id_for
+from jbodlab.server.rights import Client
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import TRANSACTION_STATE_TOPIC, TopicPartition
@@ -22,6 +23,7 @@ from tests.broker.api.conftest import DEADLINE_S, Cluster, serving
 from tests.waiting import called
 
 NAME = "orders"
+FORWARDED = client_id_for(Client("User:alice", "10.0.0.1"))
 AWAY = KafkaError(ErrorCode.NOT_COORDINATOR)
 
 
@@ -206,7 +208,7 @@ async def test_errors_of_the_coordinator_here_are_not_forwarded(
 
 async def test_what_another_broker_forwards_is_refused_at_once(us: Cluster, other: Cluster) -> None:
     broker = await KafkaConnection.open(
-        "127.0.0.1", us.port, client_id=FORWARDING_CLIENT, timeout_s=DEADLINE_S
+        "127.0.0.1", us.port, client_id=FORWARDED, timeout_s=DEADLINE_S
     )
 
     response = await broker.call(ApiKey.END_TXN, 5, end_txn())

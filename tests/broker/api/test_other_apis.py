@@ -268,6 +268,29 @@ async def test_producer_id_without_a_controller_is_an_error_that_clients_retry(
     assert int(response.error_code) == 0
 
 
+@pytest.mark.parametrize(
+    ("wanted", "error"),
+    [
+        ("enable2_pc", ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        ("keep_prepared_txn", ErrorCode.UNSUPPORTED_VERSION),
+    ],
+)
+@pytest.mark.parametrize("transactional_id", [None, "x"])
+async def test_two_phase_commit_is_refused_by_its_name(
+    client: Any, wanted: str, error: ErrorCode, transactional_id: str | None
+) -> None:
+    asked = {"enable2_pc": False, "keep_prepared_txn": False} | {wanted: True}
+    request = kio_request("init_producer_id", 6).InitProducerIdRequest(
+        transactional_id=transactional_id,
+        transaction_timeout=datetime.timedelta(minutes=1),
+        producer_id=-1,
+        producer_epoch=-1,
+        **asked,
+    )
+    response = await client.call(22, 6, request)
+    assert (int(response.error_code), response.producer_id) == (error, -1)
+
+
 async def test_members_of_share_groups_are_refused_in_words(client: Any) -> None:
     kio = kio_request("share_group_heartbeat", 1)
     asked = kio.ShareGroupHeartbeatRequest(

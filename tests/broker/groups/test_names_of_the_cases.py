@@ -1,7 +1,6 @@
-"""Each case of the rules for groups and compaction has a test or a scenario named after it.
+"""Each case of the rules for groups and transactions has a test or a scenario named after it.
 
-Each invariant is named in the text of a test or a scenario that checks it. Those of transactions
-come with them.
+Each invariant is named in the text of a test, a scenario or a checker that checks it.
 """
 
 from __future__ import annotations
@@ -30,19 +29,21 @@ _WORDS = """
     848_slow_revoker 848_lost_answer 848_failover_mid_reconcile 848_static 848_regex
     848_upgrade_downgrade 848_commit_old_epoch compact_basic compact_tombstone compact_transactions
     compact_producer_state compact_crash_points compact_disk_dies compact_and_move
-    compact_under_load_of_shard clients_matrix tools
+    compact_under_load_of_shard txn_basic txn_fence txn_timeout txn_coordinator_disk_dies
+    txn_data_disk_dies txn_late_produce txn_end_lost_answer txn_offsets
+    txn_one_broker_two_directories clients_matrix tools
 """
 CASES = _WORDS.split()
-INVARIANTS = [f"I{number}" for number in (*range(1, 10), *range(15, 19))]
+INVARIANTS = [f"I{number}" for number in range(1, 19)]
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @pytest.fixture(scope="module")
 def functions() -> list[Function]:
-    """All of the tests, with the checks that state machines make after each step."""
+    """All of the tests, with the checks that are made after each step, and by the simulation."""
     return [
         node
-        for path in sorted(TESTS.rglob("test_*.py"))
+        for path in sorted({*TESTS.rglob("test_*.py"), *(TESTS / "simulation").glob("*.py")})
         for node in ast.walk(ast.parse(path.read_bytes()))
         if isinstance(node, Function)
     ]

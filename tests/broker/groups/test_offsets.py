@@ -226,7 +226,7 @@ def test_pending_offset_of_a_transaction_is_unstable() -> None:
 @pytest.mark.parametrize(
     ("commit", "plain_behind", "expected"), [(True, False, 1), (True, True, 2), (False, False, 0)]
 )
-def test_end_of_a_transaction_commits_or_drops_its_offsets_unless_a_later_one_counts(
+def test_txn_offsets_are_committed_or_dropped_unless_a_later_one_counts(
     commit: bool, plain_behind: bool, expected: int
 ) -> None:
     shard = Bench().shard

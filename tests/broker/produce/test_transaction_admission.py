@@ -285,7 +285,7 @@ async def test_who_completes_for_too_long_is_waited_for_by_the_producer(
     ("transaction", "expected"),
     [(OLD, ErrorCode.INVALID_TXN_STATE), (KNOWS, ABORTABLE), (NEW, ABORTABLE)],
 )
-async def test_a_batch_that_was_overtaken_by_a_marker_opens_no_transaction(
+async def test_txn_late_produce_that_was_overtaken_by_a_marker_opens_no_transaction(
     leader: Leader, transaction: Transaction, expected: ErrorCode
 ) -> None:
     late = leader.send(0, transaction=transaction)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.coordination.core import Producer
-from broker.transactions.transaction import EPOCH_MAX, EXHAUSTED, TransactionState
+from broker.transactions.transaction import EPOCH_BUMP_FROM, EPOCH_MAX, EXHAUSTED, TransactionState
 from jbodlab.vocabulary.error_code import ErrorCode
 from tests.broker.transactions.coordinator import PENDING, A, B, Coordinator
 
@@ -137,18 +137,22 @@ def test_an_unknown_id_and_an_empty_one():
     assert coordinator.end(Producer(7, 6), version=2) is FENCED
 
 
-def test_a_repeated_end_has_the_same_answer_after_a_load():
+@pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.parametrize("version", [0, 2])
+def test_txn_end_lost_answer_is_repeated_also_after_a_load(version: int, commit: bool):
     coordinator = Coordinator()
     producer = coordinator.init()
-    coordinator.add(producer, version=2)
-    after = coordinator.end(producer, version=2)
+    coordinator.add(producer, version=version)
+    after = coordinator.end(producer, commit=commit, version=version)
+    assert after == Producer(producer.producer_id, 1 if version else 0)
     coordinator.mark()
-    coordinator.load()
-    assert coordinator.end(producer, version=2) == after
-    assert coordinator.end(producer, version=2) == after
+    for _ in range(2):
+        assert coordinator.end(producer, commit=commit, version=version) == after
+        coordinator.load()
+        assert coordinator.end(producer, commit=commit, version=version) == after
 
 
-def test_at_the_last_epoch_of_clients_the_next_transaction_has_a_new_producer_id():
+def test_txn_end_lost_answer_with_a_new_producer_id_is_repeated_at_the_last_epoch_of_clients():
     coordinator = in_state(ONGOING, producer_epoch=EXHAUSTED)
     last = Producer(7, EXHAUSTED)
     after = Producer(1001, 0)
@@ -168,15 +172,52 @@ def test_at_the_epoch_of_fences_an_abort_goes_through_without_a_bump():
     coordinator.end(Producer(7, EPOCH_MAX), commit=False, version=2)
     assert coordinator.transaction.producer == Producer(7, EPOCH_MAX)
     assert coordinator.state is PA
+    # A leader takes a marker of version 2 only in a later epoch than the transaction.
+    assert coordinator.due[-1].transaction_version < EPOCH_BUMP_FROM
 
 
-def test_a_producer_that_was_fenced_by_a_timeout_is_told_so():
-    for level, version in ((0, 0), (2, 2)):
-        coordinator = Coordinator(level)
-        producer = coordinator.init(timeout_ms=1000)
-        coordinator.add(producer, version=version)
+def test_a_fence_at_the_epoch_of_fences_has_markers_that_leaders_take():
+    coordinator = in_state(ONGOING, producer_epoch=EPOCH_MAX)
+    coordinator.init()
+    assert coordinator.state is PA
+    assert coordinator.due[-1].transaction_version < EPOCH_BUMP_FROM
+
+
+@pytest.mark.parametrize("is_loaded", [False, True])
+@pytest.mark.parametrize("version", [0, 2])
+def test_a_producer_whose_transaction_took_too_long_cannot_commit_and_aborts_as_with_kafka(
+    version: int, is_loaded: bool
+):
+    coordinator = Coordinator(version)
+    producer = coordinator.init(timeout_ms=1000)
+    coordinator.add(producer, version=version)
+    coordinator.load()
+    coordinator.wait(20_000)
+    coordinator.mark()
+    if is_loaded:
         coordinator.load()
-        coordinator.wait(20_000)
-        coordinator.mark()
-        for commit in (True, False):
-            assert coordinator.end(producer, commit=commit, version=version) is FENCED
+    else:
+        assert coordinator.end(producer, commit=True, version=version) is FENCED
+    answer = coordinator.end(producer, commit=False, version=version)
+    # With version 2 it learns its next epoch, which nobody else was given, and goes on.
+    assert answer == (Producer(producer.producer_id, 1) if version else FENCED)
+
+
+def test_the_epoch_of_fences_is_told_to_nobody_who_aborts():
+    coordinator = in_state(ONGOING, producer_epoch=EXHAUSTED)
+    coordinator.init()
+    coordinator.mark()
+    assert coordinator.transaction.producer == Producer(7, EPOCH_MAX)
+    assert coordinator.end(Producer(7, EXHAUSTED), commit=False, version=2) is FENCED
+    coordinator.load()
+    assert coordinator.end(Producer(7, EXHAUSTED), commit=False, version=2) is FENCED
+
+
+def test_who_was_fenced_by_another_producer_is_not_given_its_epoch():
+    coordinator = Coordinator()
+    first = coordinator.init()
+    second = coordinator.init()
+    coordinator.add(second, version=0)
+    coordinator.end(second, commit=False, version=0)
+    coordinator.mark()
+    assert coordinator.end(first, commit=False, version=2) is FENCED

@@ -1,7 +1,8 @@
-"""Copies a topic into JSON files with Spark's Kafka source, each record once.
+"""Copies the committed records of a topic into JSON files, each once, and into another topic.
 
-Called with bootstrap servers, topic, folder of the files, folder of the checkpoint and a comma list
-of the source's jars. It prints that it runs, and ends at the end of its standard input.
+Called with bootstrap servers, both topics, folder of the files, folder of the checkpoints and a
+comma list of the jars of Spark's Kafka source. It prints that it runs, and ends at the end of its
+standard input.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pyspark.sql import SparkSession
 
 
 def main() -> None:
-    bootstrap, topic, files, checkpoint, jars = sys.argv[1:]
+    bootstrap, topic, copies, files, checkpoints, jars = sys.argv[1:]
     spark = (
         SparkSession.builder.master("local[2]")
         .appName("follow")
@@ -30,23 +31,34 @@ def main() -> None:
         .option("subscribe", topic)
         .option("startingOffsets", "earliest")
         .option("failOnDataLoss", "true")
+        .option("kafka.isolation.level", "read_committed")
         .option("groupIdPrefix", "follow")
         .load()
-        .selectExpr("partition", "offset", "CAST(value AS STRING) AS value")
     )
-    query = (
-        records.writeStream.format("json")
+    to_files = (
+        records.selectExpr("partition", "offset", "CAST(value AS STRING) AS value")
+        .writeStream.format("json")
         .option("path", files)
-        .option("checkpointLocation", checkpoint)
+    )
+    to_topic = (
+        records.select("value")
+        .writeStream.format("kafka")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("topic", copies)
+    )
+    queries = [
+        query.option("checkpointLocation", f"{checkpoints}/{name}")
         .trigger(processingTime="1 second")
         .start()
-    )
+        for name, query in (("files", to_files), ("topic", to_topic))
+    ]
     print(json.dumps({"event": "runs"}), flush=True)
     sys.stdin.read()
     # Nothing is swallowed: what has ended the query ends the program.
-    query.stop()
-    if (failure := query.exception()) is not None:
-        raise failure
+    for query in queries:
+        query.stop()
+        if (failure := query.exception()) is not None:
+            raise failure
     spark.stop()
 
 

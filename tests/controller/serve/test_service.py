@@ -319,7 +319,7 @@ async def test_the_metadata_stream_sends_what_the_subscription_yields(it: Simple
     assert it.stream.subscribed == [from_proto(message)]
 
 
-async def test_the_metadata_stream_of_another_cluster_is_refused(it: SimpleNamespace) -> None:
+async def test_g03_wrong_cluster_in_plain_text(it: SimpleNamespace) -> None:
     other = sample_of("MetadataStreamRequest")
     with pytest.raises(grpc.aio.AioRpcError) as refused:
         await anext(aiter(it.stub.MetadataStream(to_proto(other))))

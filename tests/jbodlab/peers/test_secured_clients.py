@@ -57,7 +57,12 @@ def find(mechanism: ScramMechanism, user: str) -> ScramCredential | None:
 
 @asynccontextmanager
 async def serving(
-    tmp_path: Path, issued: Issued, *, session_s: float = 0.0, logs_in: bool = True
+    tmp_path: Path,
+    issued: Issued,
+    *,
+    session_s: float = 0.0,
+    logs_in: bool = True,
+    client_auth: str = "none",
 ) -> AsyncIterator[Listener]:
     cluster = Cluster()
     cluster.publish_brokers(1)
@@ -66,6 +71,9 @@ async def serving(
         {
             "ssl.keystore.type": "PEM",
             "ssl.keystore.location": str(issued.write(tmp_path / "server.pem")),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.certificates": Authority("of clients").pem,
+            "ssl.client.auth": client_auth,
         },
         "",
         logs_in=logs_in,
@@ -166,6 +174,20 @@ async def test_who_refuses_a_login_is_left_alone_longer_and_longer(
         # At 0, 0.2 and 0.6 seconds, and each time the same is said.
         assert 2 <= ours.refusals[f"localhost:{listener.port}"] <= 3
         assert len(asked) == 1
+
+
+async def test_a_refused_certificate_is_a_refusal_though_it_is_told_after_the_handshake(
+    tmp_path: Path, ca: Authority
+) -> None:
+    ours = security(ca)
+    pool = PeerPool("c", DEADLINE_S, ours)
+    async with serving(tmp_path, ca.issue(), logs_in=False, client_auth="required") as listener:
+        address = ("localhost", listener.port)
+        for _ in range(3):
+            with pytest.raises(ConnectionRefusedError, match="it refuses the connection: "):
+                async with pool.borrowed(address) as connection:
+                    await metadata(connection)
+    assert ours.refusals.total() == 1
 
 
 async def test_other_keys_are_tried_at_once_and_an_answer_ends_the_pause(

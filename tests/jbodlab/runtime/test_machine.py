@@ -51,6 +51,8 @@ EXCEPTIONS = {
     # And the file of moves that a user names, and the properties of its clients.
     "jbodlab/what_if/command.py",
     "jbodlab/peers/client_properties.py",
+    # The keys of an issuer of tokens, in a thread.
+    "jbodlab/server/token_keys.py",
     # Programs that ask a server whether it is well, as an orchestrator does.
     "broker/health.py",
     "controller/health.py",

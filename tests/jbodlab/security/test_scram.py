@@ -12,8 +12,10 @@ from jbodlab.security.scram import (
     ScramCredential,
     ScramMechanism,
     ScramServer,
+    Shape,
     credential,
     salted_password,
+    usual_shape,
 )
 from jbodlab.vocabulary.errors import AuthenticationError
 
@@ -210,6 +212,24 @@ def test_s05_a_wrong_password_and_an_unknown_user_fail_alike(user: str, password
 def test_s13_an_unknown_user_has_the_same_salt_at_each_login() -> None:
     found = [Server().answer(Client(user=name).first()) for name in ("a", "a", "b")]
     assert found[0] == found[1] != found[2].replace(b"n=b", b"n=a")
+
+
+def test_s13_an_unknown_user_has_the_same_salt_on_all_brokers() -> None:
+    one, other = (Decoys(secret=b"of the cluster") for _ in range(2))
+    assert one.credential(SHA_256, "a") == other.credential(SHA_256, "a")
+    assert one.credential(SHA_256, "a") != Decoys(secret=b"x").credential(SHA_256, "a")
+    assert one.credential(SHA_256, "a").salt != one.credential(SHA_256, "b").salt
+
+
+def test_s13_an_unknown_user_looks_like_most_users() -> None:
+    shape = usual_shape([(8192, b"\xff" * 64), (8192, b"\0" * 64), (4096, b"abc123")])
+    assert shape == Shape(8192, 64, is_text=False)
+    assert usual_shape([(4096, b"abc123")]) == Shape(4096, 6, is_text=True)
+    assert usual_shape([]) == Shape(4096, 26, is_text=True)
+
+    found = Decoys(secret=b"s", shape=lambda _: shape).credential(SHA_256, "a")
+
+    assert (found.iterations, len(found.salt)) == (8192, 64)
 
 
 def test_s17_a_message_after_the_login() -> None:

@@ -26,6 +26,7 @@ from jbodlab.server.helper_thread import HelperThread
 from jbodlab.server.listener import Listener
 from jbodlab.server.listener_tls import ListenerTls
 from jbodlab.server.session import Session
+from jbodlab.server.tls_watch import TlsWatch, certificate_metrics
 from jbodlab.vocabulary.limits import LOGINS_PER_ADDRESS_MAX
 from tests.certificates import DAY, SERVER_ONLY, Authority, Issued, now
 from tests.waiting import runner_on
@@ -609,3 +610,32 @@ def test_a_listener_with_an_expired_certificate_is_not_made(tmp_path: Path, ca: 
         ListenerTls("CLIENTS", settings, now)
     later = ListenerTls("CLIENTS", settings, lambda: now() - 2 * DAY)
     assert later.context.seconds_left() == pytest.approx(86_400, abs=60)
+
+
+async def test_t21_a_certificate_that_expires_is_warned_of_before(
+    tmp_path: Path, ca: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    soon = ca.issue("broker-1", valid_to=DAY)
+    settings = listener_tls(
+        {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(soon.write(tmp_path / "server.pem")),
+        },
+        "",
+        logs_in=False,
+    )
+    listener = ListenerTls("CLIENTS", settings, now)
+    watch = TlsWatch([listener.context], system_environment().threads, 0.01)
+    watch.start()
+    async with asyncio.timeout(10):
+        while not caplog.messages:  # noqa: ASYNC110 - a line of the log is no event
+            await asyncio.sleep(0.01)
+    await asyncio.sleep(0.1)
+    await watch.stop()
+
+    (line,) = caplog.messages
+    assert line.startswith("a certificate expires at")
+    expiry = next(each for each in certificate_metrics([listener.context]))
+    ((_, labels, seconds),) = expiry.samples
+    assert labels == {"listener": "CLIENTS"}
+    assert 0 < seconds <= 86_400

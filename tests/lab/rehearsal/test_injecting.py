@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
 
+from fault_injection.mechanism import Broken, Clients
 from jbodlab.vocabulary.ids import TopicPartition
 from lab.rehearsal.facts import FaultFacts
 from lab.rehearsal.injecting import Active, Injector
@@ -71,3 +72,65 @@ def test_a_follower_is_sought_where_the_leader_was_before_its_disk_died() -> Non
 
     assert [active.facts.problem for active in faults] == ["", ""]
     assert cluster.failed == ["broker-3/dir-1", "broker-1/dir-1"]
+
+
+USERS = """
+rehearsal: 1
+name: a user is gone
+cluster: {security: sasl_ssl}
+topics: {orders: {partitions: 1, replicas: 3}}
+load: [{topic: orders}]
+timeline:
+  - {at: 2s, do: user-removed, where: cluster, principal: bob, as: gone}
+"""
+
+
+class Gone:
+    """A fault that refuses more and more logins."""
+
+    mechanism = "administrator"
+
+    def __init__(self) -> None:
+        self.injected_ns = time.monotonic_ns()
+        self.refused = 0
+
+    @property
+    def broken(self) -> Broken:
+        clients = Clients(stayed=4, closed=1, logins_failed=self.refused)
+        return Broken(what="logins", count=self.refused, clients=clients)
+
+    def heal(self) -> None:
+        pass
+
+
+def test_what_becomes_of_clients_is_told_when_the_first_is_refused_and_when_it_is_over() -> None:
+    observer, gone, said = Failing(), Gone(), list[str]()
+
+    def fails(kind: str, **words: object) -> Gone:
+        assert (kind, words) == ("user-removed", {"principal": "bob"})
+        return gone
+
+    target = SimpleNamespace(cluster=SimpleNamespace(fails=fails), outlives_us=False)
+    injector = Injector(
+        cast("TargetCluster", target),
+        cast("Observer", observer),
+        random.Random(0),
+        lambda _source, _kind, text, **_words: said.append(text),
+        lambda _why: None,
+    )
+    (entry,) = read(USERS, "plan.yaml").timeline
+    active = Active(entry, FaultFacts(name=entry.name, kind=entry.do))
+
+    injector.inject([active])
+    injector.count(active)
+    for gone.refused in (3, 7):
+        injector.count(active)
+    injector.heal(active)
+
+    assert active.facts.touched == (P0,)
+    assert active.facts.clients == Clients(stayed=4, closed=1, logins_failed=7)
+    assert said[1:] == [
+        "gone: the first client is refused",
+        "clients meanwhile: 4 connections stayed, 1 closed, 7 logins failed",
+        "gone reverted",
+    ]

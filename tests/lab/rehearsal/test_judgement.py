@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jbodlab.vocabulary.ids import TopicPartition
-from lab.rehearsal.facts import CommandFacts, Facts, Verdict
+from lab.rehearsal.facts import CommandFacts, Counted, Facts, StreamsFacts, Verdict
 from lab.rehearsal.judgement import Judgement, Outcome, judge
 from lab.rehearsal.reader import read
 from tests.lab.rehearsal.runs import P0, facts, fault, ns, steady, transaction, writer
@@ -215,6 +215,59 @@ def test_a_fault_of_the_coordinator_proves_by_what_its_producers_send() -> None:
 
     assert judged(found, "writers.lost == 0").outcome is Outcome.PASS
     assert judged(plain, "writers.lost == 0").outcome is Outcome.INCONCLUSIVE
+
+
+COUNTING = PLAN.replace("replicas: 3}}", "replicas: 3}, counts: {partitions: 2}}").replace(
+    "rate: 10/s}", "rate: 10/s}, {streams: word-count, from: orders, to: counts}"
+)
+
+
+def judged_counts(counted: Counted | None, *objectives: str, **more: Any) -> Judgement:
+    wanted = ", ".join(objectives or ("words.exit == 0",))
+    found = facts(
+        MESSAGES,
+        faults=[fault()],
+        streams={"words": StreamsFacts(counted=counted, exit_code=0)},
+        **more,
+    )
+    return judge(read(COUNTING.replace("OBJECTIVES", wanted), "p.yaml"), found)
+
+
+def test_an_application_that_has_counted_all_words_once_passes() -> None:
+    found = judged_counts(Counted(7, 0, 0), "words.counted > 0", "words.missing == 0")
+
+    assert found.outcome is Outcome.PASS
+
+
+def test_words_that_were_counted_twice_or_not_outweigh_every_doubt() -> None:
+    twice = judged_counts(Counted(9, 0, 2), broken_off=["no steady state"])
+    never = judged_counts(Counted(4, 3, 0), "words.missing == 0", broken_off=["it ended"])
+
+    assert twice.outcome is never.outcome is Outcome.FAIL
+    assert twice.sentence == "FAIL: 2 words were counted by words that are not in the input"
+    assert never.sentence == "FAIL: 3 words of the input were not counted by words"
+
+
+def test_miscounts_that_a_plan_expects_do_not_fail() -> None:
+    assert judged_counts(Counted(9, 0, 2), "words.excess < 3").outcome is Outcome.PASS
+
+
+def test_an_application_that_has_counted_nothing_proves_nothing() -> None:
+    found = judged_counts(Counted(0, 7, 0))
+
+    assert found.outcome is Outcome.INCONCLUSIVE
+    assert found.sentence == "INCONCLUSIVE: words has counted nothing"
+
+
+def test_counts_that_could_not_be_read_are_not_judged() -> None:
+    assert judged_counts(None, "words.missing == 0").outcome is Outcome.INCONCLUSIVE
+
+
+def test_a_last_stable_offset_of_an_application_that_nobody_moves_fails() -> None:
+    found = judged_counts(Counted(7, 0, 0), stuck=(TopicPartition("counts", 1),))
+
+    assert found.outcome is Outcome.FAIL
+    assert "the last stable offset of counts-1 stands" in found.sentence
 
 
 def test_an_application_of_the_users_own_proves_by_the_bytes_that_came() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lab.rehearsal.facts import Outcome, Received, Sent, Transaction, Verdict
-from lab.rehearsal.messages import given_twice, judge, torn
+from lab.rehearsal.facts import Counted, Outcome, Received, Sent, Transaction, Verdict
+from lab.rehearsal.messages import count, given_twice, judge, torn
 
 A, B = 1, 2
 """Two keys."""
@@ -136,3 +136,22 @@ def test_a_transaction_is_judged_by_what_can_be_read_of_it() -> None:
 
     assert torn(some, {0, 2, 3}, lambda number: number in (1, 4, 5)) == 0
     assert torn(some, {0, 2, 3}, lambda number: number == 4) == 2
+
+
+LINES = [read(A, 7, 0), read(A, 8, 1), read(B, 7, 0, partition=1)]
+"""A is there twice, B once, 7 twice, 8 once."""
+COUNTS = [read(A, 1, 0), read(7, 2, 1), read(A, 2, 2), read(B, 1, 3), read(8, 1, 0, partition=1)]
+
+
+def test_the_last_count_of_each_word_is_how_often_messages_have_it() -> None:
+    assert count(LINES, reversed(COUNTS)) == Counted(counted=6, missing=0, excess=0)
+
+
+def test_a_message_that_was_fetched_twice_has_its_words_once() -> None:
+    assert count([*LINES, LINES[0]], COUNTS) == Counted(counted=6, missing=0, excess=0)
+
+
+def test_what_is_not_counted_is_missing_and_what_is_counted_twice_is_excess() -> None:
+    wrong = [read(A, 1, 0), read(7, 4, 1), read(8, 1, 0, partition=1)]
+
+    assert count(LINES, wrong) == Counted(counted=6, missing=2, excess=2)

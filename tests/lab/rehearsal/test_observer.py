@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from jbodlab.group_records.partitions import coordinator_partition
+from jbodlab.vocabulary.ids import TRANSACTION_STATE_TOPIC, TopicPartition
 from lab.cluster import layout, questions, wait_for
 from lab.cluster.processes import own_user
-from lab.cluster.questions import ClusterView, LogDirView
+from lab.cluster.questions import ClusterView, LogDirView, PartitionView
 from lab.rehearsal import observer as watching
 from lab.rehearsal.observer import Observer
 
@@ -54,12 +57,12 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
     return asked
 
 
-def observer(folder: Path) -> Observer:
+def observer(folder: Path, **options: Any) -> Observer:
     state = layout.plan("x", folder, "id", own_user(), (1, 2), log_dirs=1)
     log_file = Path(state.brokers[0].log_file)
     log_file.parent.mkdir()
     log_file.touch()
-    return Observer(state.brokers, {}, None, None, period_s=0.01)
+    return Observer(state.brokers, {}, None, None, period_s=0.01, **options)
 
 
 def kinds(seen: Observer) -> list[str]:
@@ -72,6 +75,36 @@ def test_one_that_never_began_is_stopped_like_any_other(tmp_path: Path) -> None:
     never.stop()
 
     assert not never.is_alive()
+
+
+def test_an_application_is_coordinated_where_the_id_of_its_first_thread_is(
+    tmp_path: Path, asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = ["app-other-1", "other-1", "app-4711-2", "app-4711-1"]
+    log = [TopicPartition(TRANSACTION_STATE_TOPIC, index) for index in range(50)]
+    found = PartitionView(leader=1, replicas=(1,), isr=(1,), offline=())
+    asked.view = ClusterView(broker_ids=frozenset({1}), partitions=dict.fromkeys(log, found))
+
+    async def told(*_: object) -> list[str]:
+        return ids
+
+    async def nothing(*_: object) -> list[object]:
+        return []
+
+    async def no_offsets(*_: object) -> dict[object, object]:
+        return {}
+
+    monkeypatch.setattr(questions, "transactional_ids", told)
+    monkeypatch.setattr(questions, "open_transactions", nothing)
+    monkeypatch.setattr(questions, "offsets", no_offsets)
+    seen = observer(tmp_path, applications={"words": "app-4711"})
+    seen.begin()
+    try:
+        coordinators = wait_for("a coordinator", lambda: seen.picture.coordinators)
+    finally:
+        seen.stop()
+
+    assert coordinators == {"words": log[coordinator_partition("app-4711-1", 50)]}
 
 
 def test_a_broker_is_silent_only_if_it_answers_nothing(

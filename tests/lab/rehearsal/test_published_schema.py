@@ -14,10 +14,12 @@ from lab.rehearsal import plans
 from lab.rehearsal.plans import shipped
 from lab.rehearsal.vocabulary import (
     OF_ALL,
+    OF_CLIENTS,
     OF_CLUSTER,
     OF_COMMAND,
     OF_FAULT,
     OF_READERS,
+    OF_STREAMS,
     OF_TRANSACTIONS,
     OF_WRITERS,
 )
@@ -78,12 +80,13 @@ def test_the_plan_of_the_documentation_is_valid() -> None:
 
 METRICS = {
     "": OF_CLUSTER,
-    "NAME": OF_FAULT,
+    "NAME": OF_FAULT | OF_CLIENTS,
     "all": OF_ALL,
     "writers": OF_WRITERS,
     "transactions": OF_TRANSACTIONS,
     "readers": OF_READERS,
     "app": OF_COMMAND,
+    "words": OF_STREAMS,
 }
 """What can be asked for, by the owner's name in the documentation."""
 

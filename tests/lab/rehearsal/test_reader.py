@@ -147,8 +147,22 @@ WRONG = {
         entry("{at: 5s, do: meteor, where: broker-1/dir-1, as: first}"),
         "p.yaml:10: timeline[0].do: expected a fault (permission, read-only-bits, file-"
         "in-place, deleted, files-deleted, eio, read-only, full, slow, hang, power-loss, "
-        "swapped, emptied, twin, kill, stop, restart, cut) or an action (move, reassign, create-"
-        "topic, delete-topic, elect, revive, set-config, note), got 'meteor'",
+        "swapped, emptied, twin, kill, stop, restart, cut, certificate-expires, certificate-"
+        "replaced, user-removed, acl-removed) or an action (move, reassign, create-topic, "
+        "delete-topic, elect, revive, set-config, note), got 'meteor'",
+    ),
+    "a fault of users of an open cluster": (
+        entry("{at: 5s, do: user-removed, where: cluster, as: first}"),
+        "p.yaml:10: timeline[0].where: user-removed needs a closed cluster: security in its "
+        "cluster, such as sasl_ssl",
+    ),
+    "a fault of users on a broker": (
+        entry("{at: 5s, do: acl-removed, where: broker-1, as: first}"),
+        "p.yaml:10: timeline[0].where: expected the whole cluster for acl-removed, got 'broker-1'",
+    ),
+    "the whole cluster for a fault of a part": (
+        entry("{at: 5s, do: kill, where: cluster, as: first}"),
+        "p.yaml:10: timeline[0].where: expected a part of the cluster for kill, got 'cluster'",
     ),
     "a list in place of a fault": (
         entry("{at: 5s, do: [eio], where: broker-1/dir-1, as: first}"),
@@ -200,7 +214,7 @@ WRONG = {
     ),
     "the coordinator of a producer without transactions": (
         entry("{at: 5s, do: permission, where: coordinator-of writers, as: first, for: 20s}"),
-        "p.yaml:10: timeline[0].where: 'coordinator-of writers': no transactional producer "
+        "p.yaml:10: timeline[0].where: 'coordinator-of writers': no client with transactions "
         "(there are: none)",
     ),
     "transactions of nobody": (
@@ -215,6 +229,38 @@ WRONG = {
     "transactions with one acknowledgement": (
         writers("topic: orders, rate: 1/s, transactional: true, acks: 1"),
         "p.yaml:7: load[0]: a transactional producer is idempotent and needs acks: all",
+    ),
+    "an application of a topic that is not there": (
+        (WRITERS, f"{WRITERS}\n  - {{streams: word-count, from: lines, to: orders}}"),
+        "p.yaml:8: load[1].from: unknown topic 'lines' (topics of this plan: orders)",
+    ),
+    "an application that nobody knows": (
+        (WRITERS, f"{WRITERS}\n  - {{streams: joins, from: orders, to: orders}}"),
+        "p.yaml:8: load[1].streams: expected one of word-count, got 'joins'",
+    ),
+    "an application without its output": (
+        (WRITERS, f"{WRITERS}\n  - {{streams: word-count, from: orders}}"),
+        "p.yaml:8: load[1]: missing key 'to'",
+    ),
+    "an application that reads what it writes": (
+        (WRITERS, f"{WRITERS}\n  - {{streams: word-count, from: orders, to: orders}}"),
+        "p.yaml:8: load[1]: expected two topics, got orders in both",
+    ),
+    "a release of an application that is none": (
+        (
+            *("replicas: 3}", "replicas: 3}\n  counts: {partitions: 4}"),
+            WRITERS,
+            f"{WRITERS}\n  - {{streams: word-count, from: orders, to: counts, release: latest}}",
+        ),
+        "p.yaml:9: load[1].release: expected a release such as 4.3.1, got 'latest'",
+    ),
+    "what an application has counted, before the end": (
+        (
+            *("replicas: 3}", "replicas: 3}\n  counts: {partitions: 4}"),
+            *(WRITERS, f"{WRITERS}\n  - {{streams: word-count, from: orders, to: counts}}"),
+            *("that: [isr_full == 1]", "that: [words.missing == 0]"),
+        ),
+        'p.yaml:10: steady.that[0]: "words.missing" is known at the end only',
     ),
     "the name of what all transactions are": (
         (WRITERS, f"{WRITERS}\n  - {{name: transactions, topic: orders}}"),

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lab.rehearsal.facts import Facts, Verdict
+from lab.rehearsal.facts import Counted, Facts, StreamsFacts, Verdict
 from lab.rehearsal.judgement import judge
 from lab.rehearsal.reader import read
 from lab.rehearsal.result import to_json
@@ -28,7 +28,7 @@ from tests.lab.rehearsal.runs import (
     transaction,
     writer,
 )
-from tests.lab.rehearsal.test_judgement import PLAN, TRANSACTIONAL
+from tests.lab.rehearsal.test_judgement import COUNTING, PLAN, TRANSACTIONAL
 
 EVENTS = (
     event(1.2, "broker", "offline", place=HIT, text="<b>broker</b> says offline"),
@@ -160,6 +160,23 @@ def test_a_page_shows_open_transactions_and_last_stable_offsets_that_stand_still
         in shown
     )
     assert "Transactions of all producers" not in page.page([kept(GOOD)])
+
+
+def test_a_page_shows_what_applications_have_counted() -> None:
+    found = facts(
+        steady(0, 10),
+        faults=[fault()],
+        streams={"words": StreamsFacts(counted=Counted(41, 2, 0), exit_code=0)},
+    )
+
+    kept_run = kept(found, text=COUNTING)
+
+    assert kept_run["metrics"]["words.missing"] == {"value": 2.0, "unit": "count"}
+    # Of transactions of applications nobody knows more than where they stand.
+    assert kept_run["metrics"]["transactions.committed"]["value"] is None
+    text = page.page([kept_run])
+    assert "Words that applications counted" in text
+    assert "Words that applications counted" not in page.page([kept(GOOD)])
 
 
 def test_states_follow_each_other_until_the_end_of_the_run() -> None:

@@ -65,6 +65,7 @@ def test_the_plans_of_the_kips_and_of_dying_disks_are_there() -> None:
         "broker-cut-off",
         "transactions-coordinator-disk-dies",
         "transactions-data-disk-dies",
+        "streams-exactly-once",
     } <= set(PLANS)
 
 

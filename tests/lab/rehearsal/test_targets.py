@@ -52,6 +52,7 @@ def test_a_directory_is_found(text: str, places: list[str]) -> None:
     [
         ("broker-3", ["broker-3"]),
         ("controller", ["controller"]),
+        ("cluster", ["cluster"]),
         ("leader-of orders/1", ["broker-2"]),
         ("follower-of orders/0", ["broker-2"]),
     ],

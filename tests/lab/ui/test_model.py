@@ -105,6 +105,17 @@ def test_kinds_of_faults_are_told_only_where_the_page_may_break() -> None:
     assert {"eio", "kill"} <= {kind["name"] for kind in kinds}
 
 
+def test_faults_of_users_are_told_only_of_a_closed_cluster() -> None:
+    def names(*, is_closed: bool) -> set[str]:
+        seen = replace(WHOLE, may_break=True, is_closed=is_closed)
+        return {kind["name"] for kind in model.sections(seen)["cluster"]["kinds"]}
+
+    assert names(is_closed=True) - names(is_closed=False) == {
+        *("certificate-expires", "certificate-replaced", "user-removed", "acl-removed")
+    }
+    assert model.place_of(WHOLE.brokers, Path("/security")) == "cluster"
+
+
 def test_a_directory_is_offline_by_its_error_or_when_its_broker_does_not_name_it() -> None:
     dead = LogDirView(path="/b1/1", error="KAFKA_STORAGE_ERROR", sizes={}, cause="I/O error")
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
+from fault_injection.mechanism import Broken, Clients
 from jbodlab.vocabulary.ids import TopicPartition
 from lab.rehearsal.sightings import leader_event
 from lab.ui.news import News
@@ -54,3 +55,18 @@ def test_each_step_of_a_fault_is_told_once_and_old_healed_ones_never() -> None:
         ["healed"],
         [],
     ]
+
+
+def test_a_healed_fault_tells_what_became_of_clients() -> None:
+    news = News(has_log=True)
+    clients = Clients(stayed=2, closed=1, logins_failed=4)
+    healed = replace(
+        FAULT, state="healed", broken=asdict(Broken(what="logins", count=5, clients=clients))
+    )
+
+    list(news.of_faults({7: (FAULT, "cluster")}, S))
+    (item,) = news.of_faults({7: (healed, "cluster")}, S)
+
+    assert item.text.endswith(
+        "is healed; clients meanwhile: 2 connections stayed, 1 closed, 4 logins failed"
+    )

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import struct
-from collections.abc import AsyncIterator
+import time
+import tracemalloc
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -15,9 +18,14 @@ from kio.schema.sasl_authenticate.v2.request import SaslAuthenticateRequest
 from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 
 from broker.api.handlers import ClientApis
+from broker.replica.client_requests import AppendResult
+from jbodlab.kafka_wire import api_table
 from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.kafka_wire.codec import encode
+from jbodlab.kafka_wire.headers import request_header
 from jbodlab.peers.client import KafkaConnection
 from jbodlab.runtime.machine import system_environment
+from jbodlab.runtime.metrics import render
 from jbodlab.security.acl import ANONYMOUS
 from jbodlab.security.scram import (
     Decoys,
@@ -27,13 +35,19 @@ from jbodlab.security.scram import (
     salted_password,
 )
 from jbodlab.security.secret import Secret
-from jbodlab.server.authentication import SaslSettings
+from jbodlab.server import waiting_logins
+from jbodlab.server.authentication import Exchange, SaslSettings
 from jbodlab.server.bounds import Bounds
 from jbodlab.server.listener import Listener
+from jbodlab.server.listener_counts import listener_metrics
 from jbodlab.server.session import Session
 from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import AuthenticationError
+from jbodlab.vocabulary.ids import TopicPartition
 from tests.broker.api.conftest import Cluster, client_apis
+from tests.broker.api.test_produce_forwarder import batch, produce
 from tests.jbodlab.security.test_scram import Client as ScramClient
+from tests.waiting import called
 
 DEADLINE_S = 10.0
 NONE, UNSUPPORTED, ILLEGAL, FAILED = (
@@ -144,7 +158,6 @@ async def until_end(reader: asyncio.StreamReader) -> bytes:
 
 
 async def test_s01_bytes_of_plain(cluster: Cluster) -> None:
-    """S01."""
     async with staged(cluster) as stage:
         reader, writer = await stage.socket()
         for sent, answer in (
@@ -166,7 +179,7 @@ async def test_s01_bytes_of_plain(cluster: Cluster) -> None:
 
 
 async def test_s02_api_versions_first(cluster: Cluster) -> None:
-    """S02: a version of the future gets the range, and the client asks again."""
+    """A version of the future gets the range, and the client asks again."""
     async with staged(cluster) as stage:
         reader, writer = await stage.socket()
         writer.write(bytes.fromhex("0000000c 0012 0063 00000001 0001 63 00"))
@@ -184,7 +197,7 @@ async def test_s02_api_versions_first(cluster: Cluster) -> None:
 
 
 async def test_s03_request_before_auth(cluster: Cluster) -> None:
-    """S03: before the handshake no answer, after it the answer of the API itself."""
+    """Before the handshake no answer, after it the answer of the API itself."""
     async with staged(cluster) as stage:
         client = await stage.connect()
         with pytest.raises(ConnectionError):
@@ -200,10 +213,12 @@ async def test_s03_request_before_auth(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("mechanism", ["OAUTHBEARER", "GSSAPI", "plain", "", "SCRAM-SHA-512"])
 async def test_s04_unknown_mechanism(cluster: Cluster, mechanism: str) -> None:
-    """S04."""
-    async with staged(cluster) as stage:
-        client = await stage.connect()
+    async with staged(cluster, failure_delay_s=0.1) as stage:
+        client, loop = await stage.connect(), asyncio.get_running_loop()
+        begun_s = loop.time()
         response = await handshake(client, mechanism)
+        # The clock of the loop goes by milliseconds.
+        assert loop.time() - begun_s >= 0.099
         assert response.error_code == UNSUPPORTED
         assert response.mechanisms == ("PLAIN", "SCRAM-SHA-256")
         assert await is_closed(client)
@@ -225,7 +240,7 @@ async def test_s04_unknown_mechanism(cluster: Cluster, mechanism: str) -> None:
     ],
 )
 async def test_s07_plain_tokens(cluster: Cluster, token: bytes) -> None:
-    """S05, S07: one text for all failures, and the connection ends."""
+    """One text for all failures, and the connection ends."""
     async with staged(cluster) as stage:
         client = await stage.connect()
         await handshake(client)
@@ -236,7 +251,6 @@ async def test_s07_plain_tokens(cluster: Cluster, token: bytes) -> None:
 
 
 async def test_s07_an_authorization_id_that_is_the_user(cluster: Cluster) -> None:
-    """S07."""
     async with staged(cluster) as stage:
         client = await stage.connect()
         await handshake(client)
@@ -246,7 +260,7 @@ async def test_s07_an_authorization_id_that_is_the_user(cluster: Cluster) -> Non
 
 
 async def test_a_login_by_scram(cluster: Cluster) -> None:
-    """S08: two tokens; the session has the user's name."""
+    """Two tokens; the session has the user's name."""
     async with staged(cluster) as stage:
         client, scram = await stage.connect(), ScramClient()
         await handshake(client, "SCRAM-SHA-256")
@@ -259,21 +273,78 @@ async def test_a_login_by_scram(cluster: Cluster) -> None:
         client.close()
 
 
-@pytest.mark.parametrize(("user", "password"), [("user", "pencils"), ("nobody", "pencil")])
-async def test_s05_wrong_password_by_scram(cluster: Cluster, user: str, password: str) -> None:
-    """S05, S13."""
-    async with staged(cluster) as stage:
-        client, scram = await stage.connect(), ScramClient(user=user)
-        await handshake(client, "SCRAM-SHA-256")
-        first = await send_token(client, scram.first())
-        last = await send_token(client, scram.final(first.auth_bytes, password))
-        assert last.error_code == FAILED
-        assert last.error_message.endswith("with SASL mechanism SCRAM-SHA-256")
-        assert await is_closed(client)
+async def refusal(stage: Stage, mechanism: str, user: str) -> tuple[int, str, float]:
+    """Log in by a wrong password; returns code, text, and the seconds until they came."""
+    client, loop = await stage.connect(), asyncio.get_running_loop()
+    await handshake(client, mechanism)
+    token = f"\0{user}\0wrong".encode()
+    if mechanism != "PLAIN":
+        scram = ScramClient(user=user)
+        server_first = (await send_token(client, scram.first())).auth_bytes
+        token = scram.final(server_first, "wrong")
+    begun_s = loop.time()
+    last = await send_token(client, token)
+    took_s = loop.time() - begun_s
+    assert await is_closed(client)
+    return int(last.error_code), last.error_message, took_s
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "known"), [("PLAIN", "bob"), ("SCRAM-SHA-256", "user")], ids=["plain", "scram"]
+)
+async def test_s05_wrong_password(cluster: Cluster, mechanism: str, known: str) -> None:
+    """Nobody learns from code, text or delay which users there are."""
+    async with staged(cluster, failure_delay_s=0.1) as stage:
+        found = await asyncio.gather(
+            *(refusal(stage, mechanism, user) for user in (known, "nobody") * 8)
+        )
+    assert len({(code, text) for code, text, _ in found}) == 1
+    assert found[0][0] == FAILED
+    assert min(took_s for *_, took_s in found) >= 0.099
+
+
+def judge(exchange: Exchange, tokens: list[bytes]) -> float:
+    """Return the seconds of this thread until a login has failed."""
+    *first, last = tokens
+    for token in first:
+        exchange.answer(token)
+    begun_s = time.thread_time()
+    with pytest.raises(AuthenticationError):
+        exchange.answer(last)
+    return time.thread_time() - begun_s
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
+def test_s05_times_do_not_tell_users_apart(mechanism: str) -> None:
+    known = credential(ScramMechanism.SCRAM_SHA_256, bytes(32), SALT, 4096)
+    settings = SaslSettings(
+        mechanisms=(mechanism,),
+        passwords={"alice": Secret("password")},
+        find=lambda _, user: known if user == "alice" else None,
+        decoys=Decoys(secret=b"s"),
+        random_bytes=bytes,
+    )
+    took_s: dict[str, list[float]] = {"alice": [], "carol": []}
+    for number in range(200):
+        # Who comes first finds other things in the caches.
+        for user in sorted(took_s, reverse=number % 2 == 1):
+            times = took_s[user]
+            exchange = settings.begin(mechanism)
+            tokens = [f"\0{user}\0passwore".encode()]
+            if mechanism != "PLAIN":
+                scram = ScramClient(user=user)
+                server_first = exchange.answer(scram.first())
+                exchange = settings.begin(mechanism)
+                proof = base64.b64encode(bytes(32)).decode()
+                tokens = [scram.first(), scram.final(server_first, p=proof)]
+            times.append(judge(exchange, tokens))
+    # Of the quick ones: what else runs on the machine makes others slow.
+    one, other = (sorted(times)[len(times) // 10] for times in took_s.values())
+    assert abs(one - other) < 0.2 * max(one, other) + 1e-6
 
 
 async def test_s06_raw_flow(cluster: Cluster) -> None:
-    """S06: tokens without requests after the first version of the handshake."""
+    """Tokens without requests after the first version of the handshake."""
     async with staged(cluster) as stage:
         client = await stage.connect()
         await handshake(client, version=0)
@@ -296,16 +367,25 @@ async def test_s06_raw_flow(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("size", [600_000, -1, 0, 2**31 - 1])
 async def test_s15_huge_token(cluster: Cluster, size: int) -> None:
-    """S15: closed at once, whatever was announced."""
+    """Closed at once, whatever was announced, and nothing is set aside for it."""
     async with staged(cluster) as stage:
-        reader, writer = await stage.socket()
-        writer.write(struct.pack(">i", size) + b"\0\x24\0\2\0\0\0\1")
-        assert await until_end(reader) == b""
-        writer.close()
+        _, first = await stage.socket()
+        first.close()
+        tracemalloc.start()
+        try:
+            before = tracemalloc.get_traced_memory()[0]
+            for _ in range(5):
+                reader, writer = await stage.socket()
+                writer.write(struct.pack(">i", size) + b"\0\x24\0\2\0\0\0\1")
+                assert await until_end(reader) == b""
+                writer.close()
+            assert tracemalloc.get_traced_memory()[1] - before < 1_000_000
+        finally:
+            tracemalloc.stop()
 
 
 async def test_s17_token_after_success(cluster: Cluster) -> None:
-    """S17: refused, and the connection stays."""
+    """Refused, and the connection stays."""
     async with staged(cluster) as stage:
         client = await stage.connect()
         await handshake(client)
@@ -322,47 +402,120 @@ async def test_a_listener_without_authentication(client: KafkaConnection) -> Non
     assert (await metadata(client)).brokers
 
 
-async def test_s19_renew_under_load(cluster: Cluster) -> None:
-    """S19, S20: a session with an end is renewed on the same connection, by the same user."""
-    async with staged(cluster, session_s=600.0) as stage:
-        for token, code in ((BOB, NONE), (b"\0eve\0other", FAILED)):
-            client = await stage.connect()
-            await handshake(client)
-            response = await send_token(client, BOB)
-            assert response.session_lifetime.total_seconds() == 600
-            assert (await handshake(client)).error_code == ILLEGAL
-            turned_back(stage, 2.0)
-            assert (await handshake(client)).error_code == NONE
-            assert (await send_token(client, token)).error_code == code
-            assert stage.sessions[-1].user == "bob"
-            assert await is_closed(client) == (code != NONE)
-            client.close()
-
-
-async def test_s20_renew_wrongly(cluster: Cluster) -> None:
-    """S20: another mechanism; another request during the login."""
-    async with staged(cluster, session_s=600.0) as stage:
-        for mechanism, code in (("SCRAM-SHA-256", FAILED), ("PLAIN", NONE)):
-            client = await stage.connect()
-            await handshake(client)
-            await send_token(client, BOB)
-            turned_back(stage, 2.0)
-            assert (await handshake(client, mechanism)).error_code == code
-            if code == NONE:
-                assert not (await metadata(client)).brokers
-            assert await is_closed(client)
-
-
-async def test_s21_session_expired(cluster: Cluster) -> None:
-    """S21: nothing is served after the end of the session but a new login."""
+async def test_logins_are_counted_by_mechanism_and_result(cluster: Cluster) -> None:
     async with staged(cluster, session_s=600.0) as stage:
         client = await stage.connect()
         await handshake(client)
+        assert stage.listener.waiting_logins == 1
         await send_token(client, BOB)
-        turned_back(stage, 601.0)
-        with pytest.raises(ConnectionError):
-            await metadata(client)
+        assert (stage.listener.waiting_logins, stage.listener.open_connections) == (0, 1)
+        turned_back(stage, 2.0)
+        await handshake(client)
+        await send_token(client, BOB)
+        stranger, refused = await stage.connect(), await stage.connect()
+        await handshake(stranger, "not one of ours")
+        await handshake(refused)
+        await send_token(refused, b"\0bob\0wrong")
+        for each in (client, stranger, refused):
+            each.close()
 
+        assert stage.listener.counts.logins == {
+            ("PLAIN", "success", False): 1,
+            ("PLAIN", "success", True): 1,
+            ("PLAIN", "failure", False): 1,
+            ("none", "failure", False): 1,
+        }
+        text = render(listener_metrics([stage.listener]))
+        assert (
+            'jbodlab_authentications_total{listener="CLIENTS",mechanism="PLAIN",result="failure"} 1'
+            in text
+        )
+        assert "not one of ours" not in text
+
+
+async def test_s19_renew_under_load(cluster: Cluster) -> None:
+    """What is in flight is answered first, in order; the connection stays."""
+    async with staged(cluster, session_s=600.0) as stage:
+        client = await stage.connect()
+        await handshake(client)
+        assert (await send_token(client, BOB)).session_lifetime.total_seconds() == 600
+        turned_back(stage, 2.0)
+        partition = TopicPartition("t", 0)
+        cluster.publish_topic("t")
+        held = asyncio.get_running_loop().create_future()
+        cluster.replicas.results["append"] = held
+        answered: list[str] = []
+
+        async def noted(name: str, call: Coroutine[Any, Any, Any]) -> Any:
+            answer = await call
+            answered.append(name)
+            return answer
+
+        names = [f"produce {number}" for number in range(8)]
+        produced = [
+            asyncio.create_task(
+                noted(name, client.call(ApiKey.PRODUCE, 12, produce((partition, batch()))))
+            )
+            for name in names
+        ]
+        await called(cluster.replicas.calls)
+        renewed = asyncio.create_task(noted("handshake", handshake(client)))
+        await asyncio.sleep(0.05)
+        assert not answered
+        held.set_result([AppendResult(topic_partition=partition, base_offset=7)])
+
+        assert (await renewed).error_code == NONE
+        assert (await noted("token", send_token(client, BOB))).error_code == NONE
+        answers = await asyncio.gather(*produced)
+        assert answered == [*names, "handshake", "token"]
+        for answer in answers:
+            assert int(answer.responses[0].partition_responses[0].error_code) == 0
+        assert len(cluster.replicas.calls) == 8
+        assert (await metadata(client)).brokers
+        assert len(stage.sessions) == 1
+        client.close()
+
+
+async def test_s20_renew_wrongly(cluster: Cluster) -> None:
+    """By another user or mechanism, twice in a second, with a request in between."""
+    async with staged(cluster, session_s=600.0) as stage:
+
+        async def logged_in() -> KafkaConnection:
+            client = await stage.connect()
+            await handshake(client)
+            await send_token(client, BOB)
+            assert (await handshake(client)).error_code == ILLEGAL, "it was just now"
+            turned_back(stage, 2.0)
+            return client
+
+        client = await logged_in()
+        assert (await handshake(client)).error_code == NONE
+        assert (await send_token(client, b"\0eve\0other")).error_code == FAILED
+        assert stage.sessions[-1].user == "bob"
+        assert await is_closed(client)
+
+        client = await logged_in()
+        assert (await handshake(client, "SCRAM-SHA-256")).error_code == FAILED
+        assert await is_closed(client)
+
+        client = await logged_in()
+        assert (await handshake(client)).error_code == NONE
+        assert not (await metadata(client)).brokers
+        assert await is_closed(client)
+
+        client = await logged_in()
+        assert (await handshake(client)).error_code == NONE
+        assert (await send_token(client, BOB)).error_code == NONE
+        assert (await handshake(client)).error_code == ILLEGAL
+        assert (await metadata(client)).brokers
+        client.close()
+
+
+@pytest.mark.parametrize("version", [0, 1])
+async def test_s21_session_expired(cluster: Cluster, version: int) -> None:
+    """Nothing is served after the end of the session but a new login."""
+    cluster.publish_topic("t")
+    async with staged(cluster, session_s=600.0) as stage:
         client = await stage.connect()
         await handshake(client)
         await send_token(client, BOB)
@@ -371,6 +524,28 @@ async def test_s21_session_expired(cluster: Cluster) -> None:
         await send_token(client, BOB)
         assert (await metadata(client)).brokers
         client.close()
+
+        reader, writer = await stage.socket()
+        writer.write(b"\0\0\0\x12\0\x11\0%c\0\0\0\1\0\1c\0\5PLAIN" % version)
+        await reader.readexactly(struct.unpack(">i", await reader.readexactly(4))[0])
+        raw = struct.pack(">i", len(BOB)) + BOB
+        if version:
+            raw = bytes.fromhex("00000016 0024 0001 00000002 0001 63 00000007") + BOB
+        writer.write(raw)
+        await reader.readexactly(struct.unpack(">i", await reader.readexactly(4))[0])
+        assert stage.sessions[-1].user == "bob"
+        turned_back(stage, 601.0)
+        writer.write(produce_frame())
+        assert await until_end(reader) == b""
+        writer.close()
+    assert not cluster.replicas.calls
+
+
+def produce_frame() -> bytes:
+    request = produce((TopicPartition("t", 0), batch()))
+    body = encode(api_table.request_class(ApiKey.PRODUCE, 12), request)
+    frame = request_header(ApiKey.PRODUCE, 12, 3, "c") + body
+    return struct.pack(">i", len(frame)) + frame
 
 
 def turned_back(stage: Stage, seconds: float) -> None:
@@ -389,22 +564,93 @@ async def test_too_many_tokens_and_requests_for_versions(cluster: Cluster) -> No
         assert await is_closed(client)
 
 
-async def test_s16_slow_auth(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """S16: bytes do not extend the deadline of a login."""
-    monkeypatch.setattr("jbodlab.server.waiting_logins.LOGIN_S_MAX", 0.2)
+@pytest.mark.parametrize("sends", [True, False])
+async def test_s16_slow_auth(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, sends: bool
+) -> None:
+    """Bytes do not extend the deadline of a login, and a handshake does not either."""
+    assert waiting_logins.LOGIN_S_MAX == 10.0
+    monkeypatch.setattr(waiting_logins, "LOGIN_S_MAX", 0.3)
     async with staged(cluster) as stage:
         good = await stage.connect()
         await handshake(good)
         await send_token(good, BOB)
         reader, writer = await stage.socket()
+        begun_s = asyncio.get_running_loop().time()
+        writer.write(bytes.fromhex("00000012 0011 0001 00000001 0001 63 0005 504c41494e"))
+        await reader.readexactly(struct.unpack(">i", await reader.readexactly(4))[0])
         end = asyncio.create_task(until_end(reader))
+        # Of a token that never comes.
+        size = [b"\0", b"\0", b"\x10", b"\0"]
         while not end.done():
-            writer.write(b"\0")
+            if sends:
+                writer.write(size.pop(0) if size else b"\0")
             await asyncio.sleep(0.01)
         assert await end == b""
+        assert asyncio.get_running_loop().time() - begun_s >= 0.25
+        assert stage.listener.counts.rejected == {"login_timeout": 1}
         assert (await metadata(good)).brokers
         writer.close()
         good.close()
+
+
+async def test_s18_login_storm(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wrong logins, all at once, keep the loop for a moment each."""
+    monkeypatch.setattr(waiting_logins, "LOGINS_PER_ADDRESS_MAX", 100)
+    async with staged(cluster, find=lambda *_: None) as stage:
+        sockets = [await stage.socket() for _ in range(50)]
+        for reader, writer in sockets:
+            await asked(reader, writer, 17, b"\0\x0dSCRAM-SHA-256")
+        longest_s, storming = 0.0, True
+
+        async def watch() -> None:
+            nonlocal longest_s
+            while storming:
+                begun_s = time.thread_time()
+                await asyncio.sleep(0)
+                longest_s = max(longest_s, time.thread_time() - begun_s)
+
+        async def storm(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> int:
+            first = await asked(reader, writer, 36, sized(b"n,,n=user,r=x"))
+            nonce = first[first.index(b"r=") + 2 :].partition(b",")[0]
+            final = b"c=biws,r=%s,p=%s" % (nonce, base64.b64encode(bytes(32)))
+            last = await asked(reader, writer, 36, sized(final))
+            return int.from_bytes(last[4:6], "big")
+
+        watching = asyncio.create_task(watch())
+        codes = await asyncio.gather(*(storm(*each) for each in sockets))
+        storming = False
+        await watching
+        for _, writer in sockets:
+            writer.close()
+    assert codes == [FAILED] * 50
+    assert longest_s < 0.05
+
+
+def sized(token: bytes) -> bytes:
+    return struct.pack(">i", len(token)) + token
+
+
+async def asked(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, key: int, body: bytes
+) -> bytes:
+    """Send a request of version 1; returns the answer, from the correlation id on."""
+    writer.write(sized(struct.pack(">hhi", key, 1, 1) + b"\0\1c" + body))
+    return await reader.readexactly(struct.unpack(">i", await reader.readexactly(4))[0])
+
+
+async def test_a_failed_login_is_told_once_a_minute_and_begins_no_line_of_its_own(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with staged(cluster) as stage:
+        for _ in range(3):
+            client = await stage.connect()
+            await handshake(client)
+            await send_token(client, b"\0b\nb\0wrong")
+            client.close()
+        assert stage.listener.counts.logins == {("PLAIN", "failure", False): 3}
+    (line,) = (each.getMessage() for each in caplog.records if "login failed" in each.message)
+    assert line == "a login failed: wrong password of b\\nb, or there is no such user"
 
 
 async def test_where_too_many_have_not_logged_in_the_oldest_is_closed(
@@ -427,7 +673,7 @@ async def test_where_too_many_have_not_logged_in_the_oldest_is_closed(
 
 
 async def test_s22_user_deleted(cluster: Cluster) -> None:
-    """S22: sessions that hold no longer are closed, others go on."""
+    """Sessions that hold no longer are closed, others go on."""
     async with staged(cluster) as stage:
         clients = [await stage.connect() for _ in range(2)]
         for client, token in zip(clients, (BOB, b"\0eve\0other"), strict=True):

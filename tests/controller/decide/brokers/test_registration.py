@@ -103,6 +103,16 @@ def test_below_jbod_directories_are_neither_checked_nor_stored() -> None:
         assert controller.written()[0].log_dirs == ()  # type: ignore[attr-defined]
 
 
+def test_g03_a_broker_of_the_wrong_cluster_is_not_registered() -> None:
+    controller = PureController(level=30)
+
+    answer = controller.register(2, "B1", cluster_id="other")
+
+    assert answer.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
+    assert controller.written() == []
+    assert not controller.state.image.cluster.brokers
+
+
 @pytest.mark.parametrize(
     ("fields", "code"),
     [

@@ -103,10 +103,9 @@ def test_the_salted_password_is_that_of_clients() -> None:
         (remove(""), ErrorCode.UNACCEPTABLE_CREDENTIAL),
     ],
 )
-def test_alter_scram_refuses_one_change_and_makes_the_others(
+def test_s23_alter_scram_refuses_one_change_and_makes_the_others(
     change: ScramCredentialDeletion | ScramCredentialUpsertion, code: ErrorCode
 ) -> None:
-    """S23."""
     controller = PureController()
     found = alter(controller, change, put("good"))
     assert found == {change.name: code, "good": ErrorCode.NONE}
@@ -122,10 +121,10 @@ def test_alter_scram_refuses_one_change_and_makes_the_others(
         (remove(), remove(mechanism=SHA_512)),
     ],
 )
-def test_a_user_who_is_named_twice_is_refused(
+def test_s23_alter_scram_refuses_a_user_who_is_named_twice(
     changes: tuple[ScramCredentialDeletion | ScramCredentialUpsertion, ...],
 ) -> None:
-    """S23: even for two mechanisms."""
+    """Even for two mechanisms."""
     controller = PureController()
     alter(controller, put(iterations=5000))
     found = alter(controller, *changes, put("good"))
