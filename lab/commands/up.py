@@ -14,7 +14,7 @@ from jbodlab.cli.lab_state import ClusterState
 from jbodlab.cli.output import Output
 from lab import nodes, up_and_down
 from lab.cluster import engine, programs
-from lab.cluster.security import client_files
+from lab.cluster.security import client_files, folder
 from lab.errors import LabError
 from lab.interrupts import Interrupts
 from lab.state_files import StateFiles
@@ -57,7 +57,8 @@ def _hints(state: ClusterState) -> str:
     lines = [f"{word + ':':<7} {programs.call(hint, state.name)}" for word, hint in hints.items()]
     files = [f"{client + ':':<13} {path}" for client, path in client_files(state).items()]
     if files:
-        files = ["files for clients:", *files, ""]
+        others = f"others:       admin may do everything, mallory nothing: {folder(state)}"
+        files = ["files for clients:", *files, others, ""]
     return "\n".join(["", f"bootstrap.servers={state.bootstrap}", "", *files, *lines])
 
 

@@ -310,8 +310,10 @@ def test_up_names_files_for_clients_and_all_commands_use_them() -> None:
         assert "answers" in staying.run("status").stdout
         assert staying.run("inject", "permission", "broker-1/1").returncode == 0
         assert staying.run("heal", "--revive").returncode == 0
-        ran = staying.run("run", "--fail", "broker-1/2", "--after", "1s", "--", "sleep", "3")
+        script = 'test -r "$JBODLAB_CLIENT_FILE_JAVA" && sleep 3'
+        ran = staying.run("run", "--fail", "broker-1/2", "--after", "1s", "--", "sh", "-c", script)
         assert "lost         0 of" in ran.stdout + ran.stderr
+        assert ran.returncode == 0
         plain = staying.run("topics", "list", "--bootstrap-server", told["bootstrap"])
         assert plain.returncode == 1
     finally:
