@@ -441,7 +441,7 @@ async def test_who_is_too_far_behind_gets_the_snapshot_first(
 async def test_what_clients_have_used_of_their_quotas_is_kept_and_how_much_they_may_is_configured(
     tmp_path: Path,
 ) -> None:
-    request = CreateTopicsRequest(mutator=Mutator(client_id="c", is_strict=True))
+    request = CreateTopicsRequest(topics=(), mutator=Mutator(client_id="c", is_strict=True))
 
     def change(state: ControllerState, now_ms: int) -> ControllerResult[None]:
         mutations = state.mutations_of(request, now_ms)
