@@ -180,6 +180,15 @@ def test_kafkas_own_tools_reach_it_by_the_file_for_java(
     assert topic in dirs.out, dirs.err
 
 
+@pytest.mark.kafka
+@pytest.mark.soak
+@pytest.mark.parametrize(("mode", "release"), [("sasl_ssl", "4.3.1"), ("mtls", "3.9.2")])
+def test_clusters_of_apache_kafka_are_closed_alike(mode: str, release: str) -> None:
+    with Cluster(brokers=2, disks=1, security=mode, engine=f"kafka:{release}") as cluster:
+        test_kafka_python_reaches_it_by_its_file(cluster)
+        test_a_user_without_rights_is_refused_everything(cluster)
+
+
 IN_EVERY_MODE = """
 topics create own --partitions 2 --replication-factor 3
 dirs list
