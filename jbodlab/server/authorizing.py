@@ -18,8 +18,6 @@ from jbodlab.server.resources import (
     Each,
     Elsewhere,
     Resource,
-    Resources,
-    Whole,
     parts_of,
     replaced,
 )
@@ -57,9 +55,7 @@ class Authorizing:
         client = client_behind(context, self._rights)
         for part in self._whole:
             for resource in part(request):
-                if not self._rights.allows(client, resource) and not may_instead(
-                    part, self._rights, client
-                ):
+                if not self._rights.allows(client, resource):
                     raise DeniedError(resource.kind)
         refusals: list[Response] = []
         for each in self._each:
@@ -95,18 +91,15 @@ def split(
     for resource in wanted:
         if not rights.allows(client, resource) and not _is_absent(resource, each, rights, client):
             denied.setdefault(resource.kind, set()).add(resource)
-    if not denied or may_instead(each, rights, client):
+    operation = each.instead
+    if not denied or (
+        operation is not None and rights.allows(client, cluster(operation), is_asked_for=False)
+    ):
         return request, []
     kept = wanted.difference(*denied.values())
     return each.part(request, kept), [
         (each.part(request, some), DeniedError(kind)) for kind, some in sorted(denied.items())
     ]
-
-
-def may_instead(part: Resources, rights: Rights, client: Client) -> bool:
-    """Return whether a client has the right to the cluster that makes others needless."""
-    operation = part.instead if isinstance(part, Each | Whole) else None
-    return operation is not None and rights.allows(client, cluster(operation), is_asked_for=False)
 
 
 def _is_absent(resource: Resource, each: Each, rights: Rights, client: Client) -> bool:

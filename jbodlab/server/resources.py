@@ -65,22 +65,6 @@ class Each(msgspec.Struct, frozen=True, kw_only=True):
         return replaced(request, **{self.field: left})
 
 
-class Whole(msgspec.Struct, frozen=True):
-    """Resources without which nothing is done.
-
-    Attributes:
-        touched: Returns them.
-        instead: Whoever may do this to the cluster needs no right to them.
-    """
-
-    touched: Resources
-    instead: AclOperation
-
-    def __call__(self, request: Any) -> Iterable[Resource]:
-        """Return what a request touches."""
-        return self.touched(request)
-
-
 class Elsewhere(msgspec.Struct, frozen=True):
     """Resources that the handler itself looks at, as their refusal is no error of an element."""
 

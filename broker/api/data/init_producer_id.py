@@ -23,7 +23,7 @@ from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import Later, RequestContext, in_background, milliseconds
 from jbodlab.server.api import Api
-from jbodlab.server.resources import Resource, Whole, on_cluster
+from jbodlab.server.resources import Resource, on_cluster
 from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
@@ -118,8 +118,7 @@ APIS: tuple[Api[ApiParts], ...] = (
         key=ApiKey.INIT_PRODUCER_ID,
         versions=(0, 5),
         accepted=(0, 6),
-        # A broker forwards requests of clients that may write.
-        resources=Whole(_resources, AclOperation.CLUSTER_ACTION),
+        resources=_resources,
         handler=lambda parts: InitProducerIdApi(
             parts.producer_ids, parts.transactions, parts.next_coordinator
         ),

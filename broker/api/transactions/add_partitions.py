@@ -26,7 +26,7 @@ from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import Answer, RequestContext, in_background
 from jbodlab.server.api import Api
-from jbodlab.server.resources import Resource, Whole, all_of, on_cluster, on_topics
+from jbodlab.server.resources import Resource, all_of, on_cluster, on_topics
 from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
@@ -198,14 +198,8 @@ APIS: tuple[Api[ApiParts], ...] = (
         versions=(0, 3),
         accepted=(0, 5),
         resources=all_of(
-            # A broker forwards requests of clients that may write.
-            Whole(_asker, AclOperation.CLUSTER_ACTION),
-            on_topics(
-                AclOperation.WRITE,
-                "v3_and_below_topics",
-                instead=AclOperation.CLUSTER_ACTION,
-                is_atomic=True,
-            ),
+            _asker,
+            on_topics(AclOperation.WRITE, "v3_and_below_topics", is_atomic=True),
         ),
         handler=lambda parts: AddPartitionsToTxnApi(
             parts.transactions, parts.cache, parts.next_coordinator

@@ -24,7 +24,7 @@ from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation, ResourceType
 from jbodlab.server.answer import Later, RequestContext, in_background
 from jbodlab.server.api import Api
-from jbodlab.server.resources import Resource, Whole
+from jbodlab.server.resources import Resource
 from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
@@ -172,8 +172,7 @@ APIS: tuple[Api[ApiParts], ...] = (
     Api(
         key=ApiKey.ADD_OFFSETS_TO_TXN,
         versions=(0, 4),
-        # A broker forwards requests of clients that may write.
-        resources=Whole(_resources_of_offsets, AclOperation.CLUSTER_ACTION),
+        resources=_resources_of_offsets,
         handler=lambda parts: AddOffsetsToTxnApi(
             parts.transactions, parts.cache, parts.topic_creator, parts.next_coordinator
         ),
@@ -181,7 +180,7 @@ APIS: tuple[Api[ApiParts], ...] = (
     Api(
         key=ApiKey.END_TXN,
         versions=(0, 5),
-        resources=Whole(_resources_of_end, AclOperation.CLUSTER_ACTION),
+        resources=_resources_of_end,
         handler=lambda parts: EndTxnApi(
             parts.transactions, parts.producer_ids, parts.next_coordinator
         ),

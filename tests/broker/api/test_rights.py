@@ -525,9 +525,22 @@ async def test_a_broker_forwards_requests_of_producers_that_may_write(
     if key is ApiKey.INIT_PRODUCER_ID:
         request = replace(request, transactional_id="name")
     broker = allow(A.CLUSTER_ACTION, CLUSTER_NAME, ON_CLUSTER)
+    for_bob = client_id_for(Client("User:bob", "10.0.0.2"))
+    of_bob = [
+        allow(operation, "*", kind)._replace(principal="User:bob")
+        for operation, kind in (
+            (A.WRITE, ResourceType.TRANSACTIONAL_ID),
+            (A.WRITE, ResourceType.TOPIC),
+            (A.READ, ResourceType.GROUP),
+        )
+    ]
 
-    assert error_codes(await told(key, version, request, cluster)) & (TRANSACTION | TOPIC)
-    assert error_codes(await told(key, version, request, cluster, broker)) == NO_ERROR
+    async def codes(client_id: str, *acls: AccessControlEntry) -> set[int]:
+        return error_codes(await told(key, version, request, cluster, *acls, client_id=client_id))
+
+    assert await codes(for_bob, *of_bob, broker) == NO_ERROR
+    assert await codes(for_bob, *of_bob) & (TRANSACTION | TOPIC), "alice is no broker"
+    assert await codes(for_bob, broker) & (TRANSACTION | TOPIC), "bob may not write"
 
 
 def test_a_refusal_tells_a_throttle_time_where_it_has_a_place() -> None:
