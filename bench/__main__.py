@@ -379,7 +379,7 @@ def measure_transactions(name: str, make: MAKE, runs: int, rows: list[Row]) -> d
     }
     try:
         one = many_ids(make)
-    except (LabError, TimeoutError) as error:
+    except (LabError, NotInTimeError, TimeoutError) as error:
         print(f"{name}: a million transactional ids: {error}", file=sys.stderr)
         return found
     rows.append((f"{name}: a million transactional ids, loaded, s", f"{one.loaded_s:.1f}"))
