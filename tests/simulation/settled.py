@@ -370,7 +370,9 @@ def lost_before_written(world: World) -> Iterator[TopicPartition]:
     # One that was made again under its name was written before.
     written &= {each.partition for each in copies(world) if each.is_current and any(each.segments)}
     for partition, state in partitions_of(world.image):
-        replicas = [replica_of(world, node, partition) for node in state.isr]
+        # With eligible leader replicas no ISR is left: the last leader is known.
+        last = state.isr or state.last_known_elr
+        replicas = [replica_of(world, node, partition) for node in last]
         is_lost = any(each and each.data_loss is DataLoss.REPORTED for each in replicas)
         if state.leader < 0 and partition not in written and is_lost:
             yield partition
