@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC
 from lab.cluster import wait_for
 from lab.cluster.folders import make_folder, remove_folder
 from tests.clients.members import MemberProcess, ProgramProcess
@@ -110,7 +111,9 @@ def _gap_s(secured: Secured, library: str, way: str) -> float:
     # Only the listener of brokers revives a directory.
     assert leader.stop() == 0
     leader.start()
-    cluster.wait_isr(topic)
+    # Else the next directory may have the last replica in sync of the groups' offsets.
+    for each in (topic, GROUP_METADATA_TOPIC):
+        cluster.wait_isr(each)
     assert producer.errors == []
     times = (at for at in producer.acknowledged.values() if since < at < until)
     return max(b - a for a, b in itertools.pairwise([since, *times, until]))
