@@ -77,7 +77,6 @@ class Front:
             environment.monotonic_ms,
             environment.new_id,
         )
-        rights = _rights(config, link.cache, environment)
         self._apis = ClientApis(
             BrokerParts(
                 broker_id=config.node_id,

@@ -57,7 +57,7 @@ async def load(partition: Partition, core: Core[Record], codec: Codec[Record]) -
 def _in_order(
     reduction: LogReduction, high_watermark: int, end_offset: int
 ) -> Iterator[tuple[RawRecord, int, int | None]]:
-    """Yield what is left of a log: record, end of its batch, producer of its open transaction."""
+    """Yield the remaining records of a log, with the ends of their batches and open producers."""
     for raw in reduction.records():
         yield raw, high_watermark, None
     for batch_end, batch in reduction.above:

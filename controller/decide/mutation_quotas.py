@@ -54,7 +54,7 @@ class Mutations:
     """What one request changes, counted while it is decided on.
 
     Args:
-        request: What is asked, and by whom.
+        request: The request, with its client and user.
         quotas: The limits of the metadata.
         used: What clients have left.
         now_ms: The time.

@@ -13,11 +13,12 @@ from jbodlab.server.answer import RequestContext
 from jbodlab.server.rights import Client, Rights, client_of, cluster
 
 FORWARDING_CLIENT = "__forwarder"
+PREFIX = f"{FORWARDING_CLIENT} "
 
 
 def client_id_for(client: Client) -> str:
     """Return what a broker calls itself that passes on what a client has sent."""
-    return f"{FORWARDING_CLIENT} {client.host} {client.principal}"
+    return f"{PREFIX}{client.host} {client.principal}"
 
 
 def named_client(client_id: str | None) -> Client | None:
@@ -26,7 +27,7 @@ def named_client(client_id: str | None) -> Client | None:
     Any client can call itself like that.
     """
     # Principals may have blanks.
-    if client_id is None or not client_id.startswith(f"{FORWARDING_CLIENT} "):
+    if client_id is None or not client_id.startswith(PREFIX):
         return None
     words = client_id.split(" ", 2)
     if len(words) < 3:
@@ -35,7 +36,7 @@ def named_client(client_id: str | None) -> Client | None:
 
 
 def client_behind(context: RequestContext, rights: Rights) -> Client:
-    """Return for whom a request is decided: who has sent it, or for whom a broker passes it on."""
+    """Return the client whose rights decide: the sender, or the one that a broker forwards for."""
     sender, named = client_of(context.session), named_client(context.header.client_id)
     is_broker = named is not None and rights.allows(
         sender, cluster(AclOperation.CLUSTER_ACTION), is_asked_for=False
