@@ -213,6 +213,7 @@ class BrokerServer:
     async def _start(self) -> None:
         disks, link, replicas = self._disks, self._link, self._replicas
         self._encryption.watch.start()
+        await self._front.read_keys()
         await self._front.start_metrics()
         await link.start()
         replicas.manager.placement.note_earlier(link.feed.image, self._config.node_id)

@@ -173,6 +173,11 @@ class Front:
         """Use the limits of connections that are in force."""
         self._bounds.connections.use_limits(_limits(self._config, self._open_files, values))
 
+    async def read_keys(self) -> None:
+        """Read the keys of issuers of tokens; raises ConfigError if they cannot be read."""
+        for keys in self._token_keys.values():
+            await keys.start()
+
     async def start_metrics(self) -> None:
         """Show what there is to see, from the first moment on."""
         if self._metrics is not None:
@@ -181,8 +186,6 @@ class Front:
     async def start(self) -> None:
         """Serve clients; raises OSError if a listener cannot be bound."""
         self._bounds.start()
-        for keys in self._token_keys.values():
-            keys.start()
         for listener in self._listeners:
             await listener.start()
 

@@ -31,33 +31,36 @@ READS_S_MIN = 10.0
 
 
 class TokenKeys:
-    """Lives on the event loop; the first read is made at once.
+    """Lives on the event loop; files and URLs are read in a thread beside it.
 
     Args:
         key: The setting that says where the keys are, for errors.
         settings: Which tokens are good.
         environment: Clock and threads.
-
-    Raises:
-        ConfigError: the keys cannot be read, or the library `joserfc` is missing.
     """
 
     def __init__(self, key: str, settings: TokenSettings, environment: Environment) -> None:
+        self._key = key
         self._settings = settings
+        self._keys: KeySet
         self._wall_ms = environment.wall_ms
         self._helper = HelperThread(environment.threads, "keys of tokens")
         self._is_asked = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Read the keys, and begin to read them again.
+
+        Raises:
+            ConfigError: they cannot be read, or the library `joserfc` is missing.
+        """
         try:
-            self._keys = self._read()
+            self._keys = await self._helper.run(self._read)
         except ImportError:
             why = "takes the library joserfc: pip install 'jbodlab[oauth]'"
-            raise ConfigError(key, settings.url, why) from None
+            raise ConfigError(self._key, self._settings.url, why) from None
         except (OSError, ValueError) as error:
-            raise ConfigError(key, settings.url, str(error)) from None
-
-    def start(self) -> None:
-        """Begin to read the keys again."""
+            raise ConfigError(self._key, self._settings.url, str(error)) from None
         self._task = supervised(self._run, name="keys of tokens")
 
     async def stop(self) -> None:
@@ -67,7 +70,7 @@ class TokenKeys:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
-            self._helper.close()
+        self._helper.close()
 
     def login(self) -> OAuthBearerServer:
         """Return a new login; a token that names an unknown key has the keys read soon."""

@@ -31,7 +31,7 @@ def write(path: Path, *keys: RSAKey) -> str:
     return path.as_uri()
 
 
-def keys_of(url: str, refresh_s: float = 3600.0) -> TokenKeys:
+async def keys_of(url: str, refresh_s: float = 3600.0) -> TokenKeys:
     settings = TokenSettings(
         url=url,
         issuer="me",
@@ -40,7 +40,9 @@ def keys_of(url: str, refresh_s: float = 3600.0) -> TokenKeys:
         clock_skew_s=0,
         refresh_s=refresh_s,
     )
-    return TokenKeys("the.key", settings, system_environment())
+    keys = TokenKeys("the.key", settings, system_environment())
+    await keys.start()
+    return keys
 
 
 def is_good(keys: TokenKeys, key: RSAKey) -> bool:
@@ -60,8 +62,7 @@ async def test_a_token_of_a_new_key_has_the_keys_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(token_keys, "READS_S_MIN", 0.0)
-    keys = keys_of(write(tmp_path / "a key set.json", FIRST))
-    keys.start()
+    keys = await keys_of(write(tmp_path / "a key set.json", FIRST))
     assert is_good(keys, FIRST)
     write(tmp_path / "a key set.json", SECOND)
     await good(keys, SECOND)
@@ -73,9 +74,8 @@ async def test_keys_are_read_again_from_time_to_time_and_stay_where_that_fails(
 ) -> None:
     monkeypatch.setattr(token_keys, "READS_S_MIN", 0.01)
     path = tmp_path / "keys"
-    keys = keys_of(write(path, FIRST), refresh_s=0.01)
+    keys = await keys_of(write(path, FIRST), refresh_s=0.01)
     path.write_text("no keys")
-    keys.start()
     async with asyncio.timeout(DEADLINE_S):
         while "stay as they are" not in caplog.text:  # noqa: ASYNC110 - no event tells of it
             await asyncio.sleep(0.01)
@@ -88,10 +88,9 @@ async def test_keys_are_read_again_from_time_to_time_and_stay_where_that_fails(
 async def test_unknown_keys_have_them_read_once_in_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keys = keys_of(write(tmp_path / "keys", FIRST))
+    keys = await keys_of(write(tmp_path / "keys", FIRST))
     reads: list[None] = []
     monkeypatch.setattr(keys, "_read", lambda: reads.append(None) or keys._keys)
-    keys.start()
     for _ in range(50):
         assert not is_good(keys, SECOND)
         await asyncio.sleep(0.001)
@@ -100,12 +99,12 @@ async def test_unknown_keys_have_them_read_once_in_a_while(
 
 
 @pytest.mark.parametrize("text", [None, "", '{"keys": []}'])
-def test_without_keys_there_is_no_start(tmp_path: Path, text: str | None) -> None:
+async def test_without_keys_there_is_no_start(tmp_path: Path, text: str | None) -> None:
     path = tmp_path / "keys"
     if text is not None:
         path.write_text(text)
     with pytest.raises(ConfigError, match=r"the\.key"):
-        keys_of(path.as_uri())
+        await keys_of(path.as_uri())
 
 
 @contextmanager
@@ -141,22 +140,24 @@ def issuer(tmp_path: Path, location: str | None = None) -> Iterator[str]:
             thread.join()
 
 
-def test_keys_of_an_https_url_are_those_of_a_server_that_is_trusted(
+async def test_keys_of_an_https_url_are_those_of_a_server_that_is_trusted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path / "keys", FIRST)
     with issuer(tmp_path) as url:
         with pytest.raises(ConfigError, match="CERTIFICATE_VERIFY_FAILED"):
-            keys_of(url)
+            await keys_of(url)
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
-        assert is_good(keys_of(url), FIRST)
+        keys = await keys_of(url)
+        assert is_good(keys, FIRST)
+        await keys.stop()
 
 
-def test_an_issuer_that_sends_elsewhere_in_plain_text_is_not_followed(
+async def test_an_issuer_that_sends_elsewhere_in_plain_text_is_not_followed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path / "keys", FIRST)
     with issuer(tmp_path, "http://127.0.0.1:1/keys") as url:
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
         with pytest.raises(ConfigError, match="unknown url type: http"):
-            keys_of(url)
+            await keys_of(url)
