@@ -32,7 +32,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import msgspec
 
@@ -61,6 +60,7 @@ DELETE_HORIZON = 0x40
 MAX_SEQUENCE = 2**31 - 1
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
+HeaderFields = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
 _HEAD = struct.Struct(">qii")
 _CRC = struct.Struct(">I")
 _COUNT = struct.Struct(">i")
@@ -68,8 +68,12 @@ _PRODUCER = struct.Struct(">qh")
 _PRODUCER_AT = 43
 
 
-class BatchHeader(NamedTuple):
-    """The 61 bytes at the start of a batch; the fields are in wire order."""
+class BatchHeader(msgspec.Struct, frozen=True):
+    """The 61 bytes at the start of a batch, in wire order, and what follows from them.
+
+    What follows is computed once, since each request asks for it several times; `header_of` makes
+    a header of the fields alone.
+    """
 
     base_offset: int
     batch_length: int
@@ -84,36 +88,18 @@ class BatchHeader(NamedTuple):
     producer_epoch: int
     base_sequence: int
     records_count: int
-
-    @property
-    def size(self) -> int:
-        """Bytes of the whole batch."""
-        return SIZE_PREFIX + self.batch_length
-
-    @property
-    def last_offset(self) -> int:
-        """Offset of the last record; compaction keeps it even if it removes that record."""
-        return self.base_offset + self.last_offset_delta
-
-    @property
-    def next_offset(self) -> int:
-        """Offset at which the next batch begins."""
-        return self.base_offset + self.last_offset_delta + 1
-
-    @property
-    def compression(self) -> int:
-        """Number of the codec; 0 is none."""
-        return self.attributes & COMPRESSION_MASK
-
-    @property
-    def is_control(self) -> bool:
-        """Whether the records are markers that no consumer sees."""
-        return bool(self.attributes & CONTROL)
-
-    @property
-    def is_transactional(self) -> bool:
-        """Whether the batch belongs to a producer's transaction."""
-        return bool(self.attributes & TRANSACTIONAL)
+    size: int
+    """Bytes of the whole batch."""
+    last_offset: int
+    """Offset of the last record; compaction keeps it even if it removes that record."""
+    next_offset: int
+    """Offset at which the next batch begins."""
+    compression: int
+    """Number of the codec; 0 is none."""
+    is_control: bool
+    """Whether the records are markers that no consumer sees."""
+    is_transactional: bool
+    """Whether the batch belongs to a producer's transaction."""
 
     @property
     def last_sequence(self) -> int:
@@ -124,7 +110,43 @@ class BatchHeader(NamedTuple):
 
     def stamped(self, base_offset: int, leader_epoch: int) -> BatchHeader:
         """Return the header of the same batch with another offset and epoch; see `stamped_head`."""
-        return BatchHeader(base_offset, self.batch_length, leader_epoch, *self[3:])
+        last_offset = base_offset + self.last_offset_delta
+        return BatchHeader(
+            base_offset,
+            self.batch_length,
+            leader_epoch,
+            self.magic,
+            self.crc,
+            self.attributes,
+            self.last_offset_delta,
+            self.base_timestamp,
+            self.max_timestamp,
+            self.producer_id,
+            self.producer_epoch,
+            self.base_sequence,
+            self.records_count,
+            self.size,
+            last_offset,
+            last_offset + 1,
+            self.compression,
+            self.is_control,
+            self.is_transactional,
+        )
+
+
+def header_of(fields: HeaderFields) -> BatchHeader:
+    """Return the header that the 13 fields of `HEADER` make; nothing is checked."""
+    base_offset, batch_length, attributes = fields[0], fields[1], fields[5]
+    last_offset = base_offset + fields[6]
+    return BatchHeader(
+        *fields,
+        SIZE_PREFIX + batch_length,
+        last_offset,
+        last_offset + 1,
+        attributes & COMPRESSION_MASK,
+        attributes & CONTROL != 0,
+        attributes & TRANSACTIONAL != 0,
+    )
 
 
 class BatchRecord(msgspec.Struct, frozen=True):
@@ -149,7 +171,7 @@ def read_header(data: bytes | bytearray | memoryview, position: int = 0) -> Batc
             f"{len(data) - position} bytes left at position {position}, "
             f"a batch header has {HEADER_SIZE}"
         )
-    header = BatchHeader(*HEADER.unpack_from(data, position))
+    header = header_of(HEADER.unpack_from(data, position))
     if header.magic != MAGIC:
         raise DecodeError(
             f"batch at position {position} has magic {header.magic}, expected {MAGIC}"

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from jbodlab.record_batch.record_batch import HEADER, BatchHeader, iterate_records
+from jbodlab.record_batch.record_batch import HEADER, header_of, iterate_records
 from jbodlab.storage.directory import names
 from jbodlab.vocabulary.errors import DecodeError
 from storage_tool.dump.paths import absolute
@@ -233,7 +233,7 @@ class _LogBeside:
 
 
 def _largest_timestamp(batch: RawBatch) -> int:
-    header = BatchHeader(*HEADER.unpack_from(batch.data))
+    header = header_of(HEADER.unpack_from(batch.data))
     return max(
         (record.timestamp for record in iterate_records(batch.data, 0, header)),
         default=NO_TIMESTAMP,

@@ -17,6 +17,7 @@ from jbodlab.record_batch.record_batch import (
     HEADER,
     BatchHeader,
     BatchRecord,
+    header_of,
     iterate_records,
 )
 from jbodlab.storage.directory import names
@@ -146,7 +147,7 @@ class LogDump:
         except DecodeError as error:
             report.problem(shown, str(error), position=batch.position)
             return 0
-        header = BatchHeader(*HEADER.unpack_from(data))
+        header = header_of(HEADER.unpack_from(data))
         is_valid = crc32c(data[CRC_START:]) == header.crc
         report.batch(batch.position, header, is_valid=is_valid)
         for complaint in [] if checks is None else checks.complaints(header):

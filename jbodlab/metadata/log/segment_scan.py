@@ -22,6 +22,7 @@ from jbodlab.record_batch.record_batch import (
     MAGIC,
     BatchHeader,
     crc_is_valid,
+    header_of,
 )
 from jbodlab.storage.directory.filesystem import AppendFile
 from jbodlab.storage.log.segment_reader import SegmentReader, next_batch
@@ -92,7 +93,7 @@ class SegmentScan:
         if len(data) < HEADER_SIZE:
             reason = f"expected a batch header of {HEADER_SIZE} bytes, got {len(data)}"
         else:
-            header = BatchHeader(*HEADER.unpack(data))
+            header = header_of(HEADER.unpack(data))
             reason = self._reason(header)
             if self._epoch_before <= header.partition_leader_epoch < self._epoch:
                 # Rather the batch before has the wrong epoch, and this one follows it.

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from jbodlab.record_batch.record_batch import (
     HEADER_SIZE,
-    BatchHeader,
     build_batch,
+    header_of,
     iterate_records,
 )
 from jbodlab.record_batch.record_validation import WalkedRecords, check_records
@@ -76,7 +76,7 @@ def body_of(records: list[Record]) -> bytes:
 
 def by_reading(body: bytes, count: int) -> WalkedRecords | None:
     """Check records by reading each of them, as consumers do; None if they are not right."""
-    header = BatchHeader(0, 49 + len(body), 0, 2, 0, 0, count - 1, 0, 0, -1, -1, -1, count)
+    header = header_of((0, 49 + len(body), 0, 2, 0, 0, count - 1, 0, 0, -1, -1, -1, count))
     try:
         found = list(iterate_records(bytes(HEADER_SIZE) + body, 0, header))
     except DecodeError as error:
