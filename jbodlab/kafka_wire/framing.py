@@ -92,6 +92,11 @@ class FrameDecoder:
         """Whether a large frame was admitted and is not whole yet."""
         return self._large is not None
 
+    @property
+    def unfinished_bytes(self) -> int:
+        """Memory of a frame that is not whole yet."""
+        return len(self._rest) if self._large is None else len(self._large)
+
     def get_buffer(self) -> memoryview:
         """Return where the next bytes belong; never empty."""
         if self._large is not None:

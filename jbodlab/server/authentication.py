@@ -137,6 +137,11 @@ class Authentication:
         """Whether the next bytes are a token, and no request (after SaslHandshake 0)."""
         return self.state is State.RAW_TOKENS
 
+    @property
+    def steps(self) -> int:
+        """How many requests of a first login the client has made; there is a limit to each kind."""
+        return self._api_versions + (self.state is not State.START) + self._tokens
+
     def admit(self, api_key: int, now_s: float) -> None:
         """Let a request pass.
 

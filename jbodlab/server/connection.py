@@ -25,7 +25,7 @@ import msgspec
 
 from jbodlab.kafka_wire.framing import FrameDecoder, is_large
 from jbodlab.runtime import tcp
-from jbodlab.server.authentication import Authentication, SaslSettings, State
+from jbodlab.server.authentication import Authentication, SaslSettings
 from jbodlab.server.bounds import Bounds
 from jbodlab.server.listener_counts import ListenerCounts
 from jbodlab.server.request_handler import Buffers, Pending, RequestHandler
@@ -149,10 +149,19 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def login_steps(self) -> int:
-        """How far a client has come that is not known yet."""
+        """How many steps of its login a client has made."""
         login = self._session.authentication
-        has_begun = login is not None and login.state is not State.START
-        return self.tls_steps + has_begun
+        return self.tls_steps + (0 if login is None else login.steps)
+
+    @property
+    def waits_for_us(self) -> bool:
+        """Whether it is not the client's turn to go on: it is not served yet, or not answered."""
+        return not self._has_turn or self.is_busy
+
+    @property
+    def unfinished_bytes(self) -> int:
+        """Memory of a request that has not arrived."""
+        return self._decoder.unfinished_bytes
 
     @property
     def is_busy(self) -> bool:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from jbodlab.runtime.accepting import Acceptor
 from jbodlab.server.authentication import Authentication, SaslSettings
 from jbodlab.server.bounds import Bounds
 from jbodlab.server.connection import Connection
@@ -18,13 +19,12 @@ from jbodlab.vocabulary.limits import LISTENER_CLOSE_S
 
 logger = logging.getLogger(__name__)
 
-BACKLOG = 1024
-"""Connections that the system keeps until they are accepted. One that it drops comes again after a
-second only; as all of them are accepted in one turn of the loop, more would keep others waiting."""
-
 
 class Listener:
-    """Accepts connections on one address under one listener name."""
+    """Accepts connections on one address under one listener name.
+
+    Where there is no room for more it stops to accept, and new ones wait in the system's queue.
+    """
 
     def __init__(
         self,
@@ -55,11 +55,12 @@ class Listener:
         self._sasl = sasl
         self._tls = tls
         self.counts = ListenerCounts()
-        self._logins = None if sasl is None and tls is None else WaitingLogins(self.counts)
-        self._server: asyncio.Server | None = None
+        self._logins = (
+            None if sasl is None and tls is None else WaitingLogins(self.counts, self._others_wait)
+        )
+        self._acceptor = Acceptor(self._new_protocol, self._has_room)
         self._connections: dict[Connection, None] = {}
         """In the order in which they came."""
-        """Closed, since the credential of their user has changed."""
         self._held: set[Connection] = set()
         """Those that came too fast, and are closed soon."""
         self._idle = asyncio.Event()
@@ -93,22 +94,21 @@ class Listener:
         Raises:
             OSError: the address cannot be bound.
         """
-        assert self._server is None
-        loop = asyncio.get_running_loop()
         # All addresses of a host would each draw a free port of their own.
         host = self.host or ("0.0.0.0" if self._port == 0 else None)
-        accept = self._connection if self._tls is None else self._encrypted_connection
-        self._server = await loop.create_server(
-            accept, host, self._port, backlog=BACKLOG, reuse_address=True
-        )
-        self._port = self._server.sockets[0].getsockname()[1]
+        self._port = await self._acceptor.start(host, self._port)
         logger.info("listening", extra={"listener": self.name, "port": self._port})
 
     def stop_accepting(self) -> None:
-        """Close the listening socket; connections stay."""
-        if self._server is not None:
-            self._server.close()
-            self._server = None
+        """Close the listening sockets; connections stay."""
+        self._acceptor.close()
+
+    def _has_room(self) -> bool:
+        is_full = self._logins is not None and self._logins.is_full
+        return not is_full and not self._bounds.connections.has_waiting(self.name)
+
+    def _others_wait(self) -> bool:
+        return not self._has_room()
 
     def stop_serving(self) -> None:
         """Start no request any more; those in progress are answered as ever."""
@@ -134,8 +134,8 @@ class Listener:
                 # The client does not take what is still to be sent.
                 connection.abort()
 
-    def _connection(self) -> Connection:
-        return Connection(
+    def _new_protocol(self) -> Connection | TlsConnection:
+        connection = Connection(
             self._handler,
             self._bounds,
             listener_name=self.name,
@@ -146,10 +146,9 @@ class Listener:
             on_login=self._logged_in,
             has_to_log_in=self._logins is not None,
         )
-
-    def _encrypted_connection(self) -> TlsConnection:
-        assert self._tls is not None
-        return self._tls.around(self._connection(), names_user=self._sasl is None)
+        if self._tls is None:
+            return connection
+        return self._tls.around(connection, names_user=self._sasl is None)
 
     def _logged_in(self, connection: Connection) -> None:
         if self._logins is not None:

@@ -1,13 +1,12 @@
 """All open connections of a broker: their limits, and which of them are idle.
 
 `max.connections` counts the connections of all listeners; with the prefix of a listener, those of
-that one. Connections beyond it are not rejected: up to a limit they are accepted, and served after
-another one has ended. If there is a separate
+that one. Connections beyond it are not rejected: those that their listener has accepted before it
+stops to accept are served after others have ended. If there is a separate
 listener between brokers, it is always served: there the connection that has been idle longest is
 closed. `max.connections.per.ip` closes connections beyond it at once.
 
-Source: `kafka.network.ConnectionQuotas`, which leaves waiting connections to the system's queue;
-idle ones: `org.apache.kafka.common.network.Selector`.
+Source: `kafka.network.ConnectionQuotas`; idle ones: `org.apache.kafka.common.network.Selector`.
 """
 
 from __future__ import annotations
@@ -96,6 +95,10 @@ class OpenConnections:
 
     def __len__(self) -> int:
         return len(self._last_active_ms) + len(self._waiting)
+
+    def has_waiting(self, listener_name: str) -> bool:
+        """Return whether connections of a listener wait to be served."""
+        return any(each.listener_name == listener_name for each in self._waiting)
 
     def use_limits(self, limits: ConnectionLimits) -> None:
         """Change the limits; those above a lower limit stay until they end."""

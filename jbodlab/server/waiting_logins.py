@@ -1,21 +1,41 @@
 """The connections of a listener whose clients have not logged in yet.
 
-Whoever is not known may cost little: such connections have a deadline that no byte extends, and
-where there are too many of them one is closed, the oldest of those that have come least far.
+A client that is not known may cost little. Each step of its login has a deadline that no byte
+extends, and there are only so many steps. While connections wait for room, those logins are closed
+that make no step: a young connection is not silent, and however many come at once, none of them
+makes room for another.
+
+Time is counted in looks, between which the loop reads every socket: a client is not silent while it
+is this process that has no time.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable
+
+import msgspec
 
 from jbodlab.server.connection import Connection
 from jbodlab.server.listener_counts import NOT_IN_TIME, TOO_MANY_LOGINS, ListenerCounts
 from jbodlab.server.told_lately import ToldLately
-from jbodlab.vocabulary.limits import LOGIN_S_MAX, LOGINS_MAX, LOGINS_PER_ADDRESS_MAX
+from jbodlab.vocabulary.limits import (
+    LOGIN_BYTES_MAX,
+    LOGIN_LOOK_S,
+    LOGIN_S_MAX,
+    LOGINS_MAX,
+    SILENT_LOGIN_S,
+)
 
 logger = logging.getLogger(__name__)
+
+
+class _Seen(msgspec.Struct, frozen=True):
+    """How far a login had come, and how many looks ago it came so far."""
+
+    steps: int = 0
+    looks: int = 0
 
 
 class WaitingLogins:
@@ -23,49 +43,58 @@ class WaitingLogins:
 
     Args:
         counts: Of the listener.
+        others_wait: Returns whether connections wait for room at this listener.
     """
 
-    def __init__(self, counts: ListenerCounts) -> None:
+    def __init__(self, counts: ListenerCounts, others_wait: Callable[[], bool]) -> None:
         self._counts = counts
-        self._deadlines: dict[Connection, asyncio.TimerHandle] = {}
-        """In the order in which the connections came."""
-        self._of_address: dict[str, dict[Connection, None]] = {}
-        """The same ones by address."""
+        self._others_wait = others_wait
+        self._seen: dict[Connection, _Seen] = {}
+        self._timer: asyncio.TimerHandle | None = None
         self._told = ToldLately()
 
     def __len__(self) -> int:
-        return len(self._deadlines)
+        return len(self._seen)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no further connection should be accepted."""
+        return len(self._seen) >= LOGINS_MAX
 
     def add(self, connection: Connection) -> None:
-        """Give a new connection its deadline; closes another one where there are too many."""
-        of_address = self._of_address.setdefault(connection.ip, {})
-        if len(of_address) >= LOGINS_PER_ADDRESS_MAX:
-            self._make_room(of_address, "too many connections of one address have not logged in")
-        elif len(self._deadlines) >= LOGINS_MAX:
-            self._make_room(self._deadlines, "too many connections have not logged in")
-        loop = asyncio.get_running_loop()
-        self._deadlines[connection] = loop.call_later(
-            LOGIN_S_MAX, self._end, connection, f"no login within {LOGIN_S_MAX:g} s", NOT_IN_TIME
-        )
-        self._of_address.setdefault(connection.ip, {})[connection] = None
+        """Look after a new connection."""
+        self._seen[connection] = _Seen()
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(LOGIN_LOOK_S, self._look)
 
     def remove(self, connection: Connection) -> None:
         """Forget a connection that has logged in, or ended."""
-        deadline = self._deadlines.pop(connection, None)
-        if deadline is None:
-            return
-        deadline.cancel()
-        of_address = self._of_address[connection.ip]
-        del of_address[connection]
-        if not of_address:
-            del self._of_address[connection.ip]
+        self._seen.pop(connection, None)
+        if not self._seen and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
-    def _make_room(self, some: Iterable[Connection], reason: str) -> None:
-        """Close the oldest of those that have come least far.
+    def _look(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(LOGIN_LOOK_S, self._look)
+        makes_room = self._others_wait() or self._held_bytes() > LOGIN_BYTES_MAX
+        for connection, seen in tuple(self._seen.items()):
+            steps = connection.login_steps
+            if steps != seen.steps or connection.waits_for_us:
+                self._seen[connection] = _Seen(steps)
+                continue
+            # The first look may come right behind a step.
+            silent_s = seen.looks * LOGIN_LOOK_S
+            if silent_s >= LOGIN_S_MAX:
+                reason = f"no step of a login within {LOGIN_S_MAX:g} s"
+                self._end(connection, reason, NOT_IN_TIME)
+            elif makes_room and silent_s >= SILENT_LOGIN_S:
+                reason = "it is silent before its login, and others wait"
+                self._end(connection, reason, TOO_MANY_LOGINS)
+            else:
+                self._seen[connection] = _Seen(steps, seen.looks + 1)
 
-        So a client that means to log in is not pushed out by many that never do.
-        """
-        self._end(min(some, key=lambda each: each.login_steps), reason, TOO_MANY_LOGINS)
+    def _held_bytes(self) -> int:
+        return sum(each.unfinished_bytes for each in self._seen)
 
     def _end(self, connection: Connection, reason: str, counted: str) -> None:
         self._counts.rejected[counted] += 1

@@ -76,11 +76,19 @@ CONNECTION_CLOSE_S = 5.0
 ALERT_S_MAX = 0.5
 """Longest wait for a client to read why its handshake failed."""
 LOGIN_S_MAX = 10.0
-"""Longest time from the accepted connection to the end of its login; no byte extends it."""
-LOGINS_MAX = 200
-"""Connections of a listener that have not logged in; the oldest makes room."""
-LOGINS_PER_ADDRESS_MAX = 20
-"""The same, of one address."""
+"""Longest time between two steps of a login, the first of which is its turn to be served."""
+LOGIN_LOOK_S = 0.25
+"""Time between two looks at connections that have not logged in."""
+SILENT_LOGIN_S = 0.5
+"""Time without a step after which a login makes room for connections that wait."""
+LOGINS_MAX = 2_000
+"""Connections of a listener that have not logged in; then it accepts no more for a while."""
+LOGIN_BYTES_MAX = 64 << 20
+"""Bytes of unfinished requests of these connections; then the silent ones are closed."""
+ACCEPTED_MAX = 32
+"""Connections that a listener accepts in one turn of the loop."""
+ACCEPT_AGAIN_S = 0.05
+"""Time after which a listener without room looks whether it has room again."""
 CONNECTION_BYTES = 4 << 10
 """Memory of a silent connection, estimated."""
 CONNECTIONS_KEPT_S = 10.0

@@ -174,10 +174,8 @@ class Server:
         self.factory = factory
         self.context = copy_context()
         self.process = PROCESS.get()
-        self.sockets = [self]
-
-    def getsockname(self) -> tuple[str, int]:
-        return ("127.0.0.1", self.port)
+        self.sockets = ()
+        """The system has none."""
 
     def close(self) -> None:
         if self._network.listening.get(self.port) is self:

@@ -23,6 +23,7 @@ from jbodlab.server.request_handler import Buffers, Pending
 from jbodlab.server.session import Session
 from jbodlab.vocabulary.errors import CloseConnectionError, DecodeError
 from jbodlab.vocabulary.limits import (
+    ACCEPTED_MAX,
     HELD_BYTES_AT_LEAST,
     MAX_PIPELINED_REQUESTS,
     MAX_QUEUED_REQUESTS,
@@ -365,6 +366,35 @@ async def test_connection_above_the_limit_waits_until_another_one_has_ended() ->
             assert handler.started == ["!1", "!2"]
         assert await second.receive() == "!late"
         writer.close()
+
+
+async def test_all_that_connect_at_the_same_instant_are_served_however_few_may_wait() -> None:
+    async with serving(total=2, waiting=ACCEPTED_MAX) as (listener, _):
+
+        async def client(number: int) -> str:
+            async with connected(listener) as one:
+                one.send(request(OTHER, f"!{number}"))
+                return await one.receive()
+
+        answers = await asyncio.gather(*map(client, range(300)))
+
+        assert answers == [f"!{number}" for number in range(300)]
+        assert listener.counts.rejected == {}
+
+
+async def test_listener_that_is_closed_while_it_does_not_accept_begins_no_more() -> None:
+    async with serving(total=1) as (listener, _), connected(listener) as first:
+        first.send(request(OTHER, "!1"))
+        assert await first.receive() == "!1"
+        async with connected(listener) as second, connected(listener) as third:
+            async with asyncio.timeout(DEADLINE_S):
+                while not listener._acceptor.is_waiting:  # noqa: ASYNC110 - nothing tells of it
+                    await asyncio.sleep(0)
+            await listener.close()
+            assert await second.is_closed_by_the_broker()
+            assert await third.is_closed_by_the_broker()
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", listener.port)
 
 
 @pytest.mark.parametrize(

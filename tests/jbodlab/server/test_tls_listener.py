@@ -24,10 +24,12 @@ from jbodlab.server.authentication import SaslSettings
 from jbodlab.server.bounds import Bounds
 from jbodlab.server.helper_thread import HelperThread
 from jbodlab.server.listener import Listener
+from jbodlab.server.listener_counts import TOO_MANY_LOGINS
 from jbodlab.server.listener_tls import ListenerTls
+from jbodlab.server.open_connections import ConnectionLimits
 from jbodlab.server.session import Session
 from jbodlab.server.tls_watch import TlsWatch, certificate_metrics
-from jbodlab.vocabulary.limits import LOGINS_PER_ADDRESS_MAX
+from jbodlab.vocabulary.limits import ACCEPTED_MAX, LOGINS_MAX
 from tests.certificates import DAY, SERVER_ONLY, Authority, Issued, now
 from tests.waiting import runner_on
 
@@ -64,7 +66,13 @@ class EchoHandler:
 class Stage:
     """An authority, a listener, and clients of both kinds."""
 
-    def __init__(self, folder: Path, ca: Authority, **properties: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        ca: Authority,
+        limits: ConnectionLimits | None = None,
+        **properties: str,
+    ) -> None:
         self.folder = folder
         self.ca = ca
         self.handler = EchoHandler()
@@ -79,9 +87,8 @@ class Stage:
             **{key.replace("_", "."): value for key, value in properties.items()},
         }
         self.tls = ListenerTls("CLIENTS", self.settings(), now)
-        self.listener = Listener(
-            "CLIENTS", "127.0.0.1", 0, self.handler, Bounds(system_environment()), tls=self.tls
-        )
+        bounds = Bounds(system_environment(), limits)
+        self.listener = Listener("CLIENTS", "127.0.0.1", 0, self.handler, bounds, tls=self.tls)
         self.helper = HelperThread(MachineThreads(), "certificates")
 
     def settings(self) -> TlsSettings:
@@ -178,8 +185,7 @@ async def on_stage(folder: Path, ca: Authority, **properties: str) -> AsyncItera
                 break
             await asyncio.sleep(0.01)
         assert not made.listener._connections
-        assert made.listener._logins is not None
-        assert not made.listener._logins._deadlines
+        assert not made.listener.waiting_logins
     finally:
         made.helper.close()
         await made.listener.close()
@@ -243,6 +249,7 @@ def test_t03_a_half_handshake_is_closed_at_the_deadline_and_bytes_do_not_extend_
     stage: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("jbodlab.server.waiting_logins.LOGIN_S_MAX", 0.4)
+    monkeypatch.setattr("jbodlab.server.waiting_logins.LOGIN_LOOK_S", 0.1)
 
     async def body(stage: Stage) -> None:
         hello = client_hello(stage)
@@ -278,11 +285,13 @@ def client_hello(stage: Stage) -> bytes:
 
 
 def test_t04_a_good_client_is_served_within_a_flood_of_half_handshakes(
-    stage: Callable[..., None],
+    stage: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("jbodlab.server.waiting_logins.LOGINS_MAX", 200)
+
     async def body(stage: Stage) -> None:
         hello = client_hello(stage)
-        flood = [await stage.raw() for _ in range(500)]
+        flood = await asyncio.gather(*(stage.raw() for _ in range(500)))
         for _, writer in flood:
             writer.write(hello[:60])
         loop = asyncio.get_running_loop()
@@ -290,9 +299,9 @@ def test_t04_a_good_client_is_served_within_a_flood_of_half_handshakes(
         start_s = loop.time()
         assert await stage.principal(stage.context()) == ANONYMOUS
 
-        assert loop.time() - start_s < 1.0
-        assert stage.listener._logins is not None
-        assert len(stage.listener._logins._deadlines) <= LOGINS_PER_ADDRESS_MAX
+        assert loop.time() - start_s < 4.0
+        assert stage.listener.waiting_logins < 200 + ACCEPTED_MAX
+        assert stage.listener.counts.rejected[TOO_MANY_LOGINS]
         # The oldest half ones are closed.
         with suppress(ConnectionError):
             assert await flood[0][0].read() == b""
@@ -300,6 +309,54 @@ def test_t04_a_good_client_is_served_within_a_flood_of_half_handshakes(
             await closed(writer)
 
     stage(body)
+
+
+@pytest.mark.parametrize("room", [LOGINS_MAX, 20])
+def test_all_clients_that_connect_at_the_same_instant_are_served(
+    stage: Callable[..., None], monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    """Also where there is room for a few logins only: the others wait for it."""
+    monkeypatch.setattr("jbodlab.server.waiting_logins.LOGINS_MAX", room)
+
+    async def body(stage: Stage) -> None:
+        context = stage.context()
+
+        async def client(number: int) -> bytes:
+            reader, writer = await stage.connect(context)
+            answer = await exchange(reader, writer, b"client %d" % number)
+            await closed(writer)
+            return answer
+
+        answers = await asyncio.gather(*map(client, range(200)))
+
+        assert answers == [b"client %d" % number for number in range(200)]
+        assert stage.listener.counts.rejected == {}
+        assert stage.tls.failures == {}
+
+    stage(body)
+
+
+def test_a_client_that_waits_for_its_turn_is_not_silent(
+    runner: asyncio.Runner, tmp_path: Path, ca: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jbodlab.server.waiting_logins.LOGIN_S_MAX", 0.3)
+    monkeypatch.setattr("jbodlab.server.waiting_logins.LOGIN_LOOK_S", 0.05)
+
+    async def body() -> None:
+        stage = Stage(tmp_path, ca, limits=ConnectionLimits(total=1))
+        await stage.listener.start()
+        reader, writer = await stage.connect(stage.context())
+        assert await exchange(reader, writer, b"first ...") == b"first ..."
+        second = asyncio.create_task(stage.principal(stage.context()))
+        await asyncio.sleep(1.0)
+        assert not second.done()
+        await closed(writer)
+        assert await second == ANONYMOUS
+        assert stage.listener.counts.rejected == {}
+        stage.helper.close()
+        await stage.listener.close()
+
+    runner.run(body())
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1])

@@ -568,9 +568,10 @@ async def test_too_many_tokens_and_requests_for_versions(cluster: Cluster) -> No
 async def test_s16_slow_auth(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, sends: bool
 ) -> None:
-    """Bytes do not extend the deadline of a login, and a handshake does not either."""
+    """Bytes do not extend the deadline of a step of a login."""
     assert waiting_logins.LOGIN_S_MAX == 10.0
     monkeypatch.setattr(waiting_logins, "LOGIN_S_MAX", 0.3)
+    monkeypatch.setattr(waiting_logins, "LOGIN_LOOK_S", 0.05)
     async with staged(cluster) as stage:
         good = await stage.connect()
         await handshake(good)
@@ -594,9 +595,8 @@ async def test_s16_slow_auth(
         good.close()
 
 
-async def test_s18_login_storm(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_s18_login_storm(cluster: Cluster) -> None:
     """Wrong logins, all at once, keep the loop for a moment each."""
-    monkeypatch.setattr(waiting_logins, "LOGINS_PER_ADDRESS_MAX", 100)
     async with staged(cluster, find=lambda *_: None) as stage:
         sockets = [await stage.socket() for _ in range(50)]
         for reader, writer in sockets:
@@ -653,23 +653,64 @@ async def test_a_failed_login_is_told_once_a_minute_and_begins_no_line_of_its_ow
     assert line == "a login failed: wrong password of b\\nb, or there is no such user"
 
 
-async def test_where_too_many_have_not_logged_in_the_oldest_is_closed(
+async def test_where_too_many_have_not_logged_in_the_silent_ones_make_room(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jbodlab.server.waiting_logins.LOGINS_PER_ADDRESS_MAX", 3)
+    monkeypatch.setattr(waiting_logins, "LOGINS_MAX", 4)
     async with staged(cluster) as stage:
         good = await stage.connect()
         await handshake(good)
         await send_token(good, BOB)
-        waiting = [await stage.connect() for _ in range(3)]
-        for each in waiting:
-            await versions(each)
-        newest = await stage.connect()
-        await versions(newest)
-        assert [await is_closed(each) for each in waiting] == [True, False, False]
+        silent = [await stage.connect() for _ in range(3)]
+        slow = await stage.connect()
+
+        newest = asyncio.create_task(logged_in(stage))
+        for _ in range(4):
+            await asyncio.sleep(0.3)
+            await versions(slow)
+
+        assert (await metadata(await newest)).brokers
+        assert [await is_closed(each) for each in silent] == [True, True, True]
+        await handshake(slow)
+        assert (await send_token(slow, BOB)).error_code == NONE
         assert (await metadata(good)).brokers
-        for each in (good, newest, *waiting):
+        assert stage.listener.counts.rejected == {"too_many_logins": 3}
+        for each in (good, newest.result(), slow, *silent):
             each.close()
+
+
+async def logged_in(stage: Stage) -> KafkaConnection:
+    client = await stage.connect()
+    await handshake(client)
+    await send_token(client, BOB)
+    return client
+
+
+async def test_all_clients_that_log_in_at_the_same_instant_are_served(cluster: Cluster) -> None:
+    async with staged(cluster) as stage:
+        clients = await asyncio.gather(*(logged_in(stage) for _ in range(200)))
+
+        for each in clients:
+            assert (await metadata(each)).brokers
+            each.close()
+        assert stage.listener.counts.rejected == {}
+
+
+async def test_half_requests_of_unknown_clients_take_so_much_memory_only(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting_logins, "LOGIN_BYTES_MAX", 1 << 20)
+    monkeypatch.setattr(waiting_logins, "LOGIN_LOOK_S", 0.1)
+    async with staged(cluster) as stage:
+        begun = [await stage.socket() for _ in range(6)]
+        for _, writer in begun:
+            writer.write(struct.pack(">ihhi", 500_000, 18, 3, 1) + bytes(200_000))
+
+        assert [await until_end(reader) for reader, _ in begun] == [b""] * 6
+
+        assert stage.listener.counts.rejected == {"too_many_logins": 6}
+        for _, writer in begun:
+            writer.close()
 
 
 async def test_s22_user_deleted(cluster: Cluster) -> None:
