@@ -29,7 +29,7 @@ from broker.traffic import Traffic, traffic_metrics
 from broker.transaction_markers.marker_sender import MarkerSender
 from broker.transaction_markers.metrics import marker_metrics
 from jbodlab.peers.client_security import ClientSecurity, refusal_metrics
-from jbodlab.runtime.metrics import Metric
+from jbodlab.runtime.metrics import Metric, each_by_itself
 from jbodlab.security.tls_context import TlsContext
 from jbodlab.server.listener import Listener
 from jbodlab.server.listener_counts import listener_metrics
@@ -78,33 +78,35 @@ class BrokerMetrics(msgspec.Struct, frozen=True, kw_only=True):
     peers: ClientSecurity | None
 
     def __call__(self) -> Iterator[Metric]:
-        """Yield all metrics as they are now."""
+        """Return all metrics as they are now."""
         image, now_ms = self.feed.image, self.wall_ms()
-        yield from directory_metrics(self.log_dirs, self.conditions)
-        yield from replica_metrics(
-            self.registry, self.isr_changes, self.transaction_max_timeout_ms, now_ms
+        return each_by_itself(
+            lambda: directory_metrics(self.log_dirs, self.conditions),
+            lambda: replica_metrics(
+                self.registry, self.isr_changes, self.transaction_max_timeout_ms, now_ms
+            ),
+            lambda: move_metrics(self.moves),
+            lambda: cleaner_metrics(self.cleaner, self.log_dirs, now_ms),
+            lambda: life_metrics(self.assignments, self.life),
+            lambda: metadata_metrics(image, self.metadata_failures(), now_ms),
+            lambda: coordinator_metrics(
+                self.groups,
+                "group",
+                "the offsets topic",
+                "group requests that are waiting for other members or for replicas",
+            ),
+            lambda: coordinator_metrics(
+                self.transactions,
+                "transaction",
+                "the transaction topic",
+                "requests about transactions that are waiting for replicas",
+            ),
+            lambda: marker_metrics(self.markers),
+            lambda: traffic_metrics(self.traffic, image.topics.by_name),
+            lambda: telemetry_metrics(self.telemetry),
+            lambda: certificate_metrics(self.contexts),
+            lambda: handshake_metrics(self.encrypted),
+            lambda: listener_metrics(self.listeners),
+            lambda: rights_metrics(self.rights),
+            lambda: refusal_metrics(self.peers),
         )
-        yield from move_metrics(self.moves)
-        yield from cleaner_metrics(self.cleaner, self.log_dirs, now_ms)
-        yield from life_metrics(self.assignments, self.life)
-        yield from metadata_metrics(image, self.metadata_failures(), now_ms)
-        yield from coordinator_metrics(
-            self.groups,
-            "group",
-            "the offsets topic",
-            "group requests that are waiting for other members or for replicas",
-        )
-        yield from coordinator_metrics(
-            self.transactions,
-            "transaction",
-            "the transaction topic",
-            "requests about transactions that are waiting for replicas",
-        )
-        yield from marker_metrics(self.markers)
-        yield from traffic_metrics(self.traffic, image.topics.by_name)
-        yield from telemetry_metrics(self.telemetry)
-        yield from certificate_metrics(self.contexts)
-        yield from handshake_metrics(self.encrypted)
-        yield from listener_metrics(self.listeners)
-        yield from rights_metrics(self.rights)
-        yield from refusal_metrics(self.peers)

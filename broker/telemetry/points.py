@@ -60,8 +60,8 @@ def read(compression: int, data: bytes, bytes_max: int) -> Pushed:
         found = _metrics_data().FromString(plain)
     except ProtobufError as error:
         raise DecodeError(f"the pushed metrics are no OpenTelemetry message: {error}") from error
-    all_points = _points(found)
-    points = tuple(islice(filter(_is_short, all_points), TELEMETRY_POINTS_MAX))
+    newest = {(each.name, each.attributes): each for each in filter(_is_short, _points(found))}
+    points = tuple(islice(newest.values(), TELEMETRY_POINTS_MAX))
     return Pushed(points=points, dropped=_count(found) - len(points))
 
 

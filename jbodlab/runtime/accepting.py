@@ -25,14 +25,14 @@ class Acceptor:
 
     Args:
         new_protocol: Makes the protocol of a connection.
-        has_room: Returns whether a connection may be accepted now.
+        room: Returns how many connections may be accepted now.
     """
 
     def __init__(
-        self, new_protocol: Callable[[], asyncio.BaseProtocol], has_room: Callable[[], bool]
+        self, new_protocol: Callable[[], asyncio.BaseProtocol], room: Callable[[], int]
     ) -> None:
         self._new_protocol = new_protocol
-        self._has_room = has_room
+        self._room = room
         self._server: asyncio.Server | None = None
         """Is bound only."""
         self._sockets: list[socket.socket] = []
@@ -69,7 +69,7 @@ class Acceptor:
             own.setblocking(False)
             own.listen(BACKLOG)
             self._sockets.append(own)
-            port = own.getsockname()[1]
+            port = port or own.getsockname()[1]
         self._resume()
         return port
 
@@ -100,11 +100,12 @@ class Acceptor:
         if self._beginning:
             # Those count only when they have begun.
             return
+        room = self._room()
+        if room <= 0:
+            self._wait_for_room()
+            return
         loop = asyncio.get_running_loop()
-        for _ in range(ACCEPTED_MAX):
-            if not self._has_room():
-                self._wait_for_room()
-                return
+        for _ in range(min(room, ACCEPTED_MAX)):
             try:
                 accepted, _ = own.accept()
             except (BlockingIOError, ConnectionAbortedError):
@@ -133,7 +134,7 @@ class Acceptor:
 
     def _look_for_room(self) -> None:
         self._look_again = None
-        if self._has_room():
+        if self._room() > 0:
             self._resume()
         else:
             self._wait_for_room()

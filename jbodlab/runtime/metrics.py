@@ -14,14 +14,23 @@ histograms: all other values are read at each scrape.
 
 from __future__ import annotations
 
+import logging
+import math
+import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import TypeVar
 
 import msgspec
 
+logger = logging.getLogger(__name__)
+
 T = TypeVar("T")
 Labels = Mapping[str, str]
+
+WHOLE_MAX = 1e16
+"""Floats below it that are whole numbers are written as such."""
 
 NO_LABELS: Labels = {}
 
@@ -108,8 +117,28 @@ def rows(
         table: Name, meaning, and the function from an item to its value.
     """
     for name, meaning, value in table:
-        samples = [("", labels, value(item)) for labels, item in items]
-        yield Metric(name, _kind(name), meaning, samples)
+        yield Metric(name, _kind(name), meaning, list(_read(name, items, value)))
+
+
+def _read(
+    name: str, items: Sequence[tuple[Labels, T]], value: Callable[[T], float]
+) -> Iterator[tuple[str, Labels, float]]:
+    for labels, item in items:
+        try:
+            yield "", labels, value(item)
+        except Exception:
+            # The other values are as good as before.
+            logger.exception("cannot read a value of %s", name, extra={"labels": dict(labels)})
+
+
+def each_by_itself(*parts: Callable[[], Iterable[Metric]]) -> Iterator[Metric]:
+    """Yield the metrics of all parts; a part that fails costs only what it has not yielded."""
+    for part in parts:
+        try:
+            yield from part()
+        except Exception:
+            # A scrape shows what can be known where something is broken.
+            logger.exception("cannot collect some metrics")
 
 
 def _kind(name: str) -> str:
@@ -123,27 +152,62 @@ def histograms(name: str, meaning: str, items: Sequence[tuple[Labels, Histogram]
 
 
 def render(metrics: Iterable[Metric]) -> str:
-    """Return metrics as text."""
-    lines = []
+    """Return metrics as text; what cannot be written costs only its own line, and one of the log.
+
+    A series is written once, with its first value: a scraper may refuse a page that has two.
+    """
+    lines: dict[str, str] = {}
+    left_out: list[str] = []
     for metric in metrics:
-        lines.append(f"# HELP {metric.name} {_escaped(metric.meaning)}\n")
-        lines.append(f"# TYPE {metric.name} {metric.kind}\n")
+        lines.setdefault(f"# HELP {metric.name}", f" {_escaped(metric.meaning)}\n")
+        lines.setdefault(f"# TYPE {metric.name}", f" {metric.kind}\n")
         for suffix, labels, value in metric.samples:
-            lines.append(f"{metric.name}{suffix}{_labels(labels)} {_number(value)}\n")
-    return "".join(lines)
+            try:
+                series = f"{_checked(metric.name + suffix)}{_labels(labels)}"
+                lines.setdefault(series, f" {_number(value)}\n")
+            except (AttributeError, TypeError, ValueError) as error:
+                left_out.append(f"{metric.name}{suffix}: {error}")
+    if left_out:
+        logger.warning(
+            "left %d values out of the metrics; the first is %r", len(left_out), left_out[0]
+        )
+    return "".join(f"{start}{end}" for start, end in lines.items())
+
+
+@cache
+def _checked(name: str) -> str:
+    """Return the name of a metric or of a label; all of them stand in this program."""
+    if not re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]*", name):
+        raise ValueError(f"{name!r} is no name of Prometheus")
+    return name
 
 
 def _labels(labels: Labels) -> str:
     if not labels:
         return ""
-    quoted = (f'{name}="{_escaped(value, quotes=True)}"' for name, value in labels.items())
+    quoted = (
+        f'{_checked(name)}="{_escaped(value, quotes=True)}"' for name, value in labels.items()
+    )
     return "{" + ",".join(quoted) + "}"
 
 
 def _escaped(text: str, *, quotes: bool = False) -> str:
     text = text.replace("\\", "\\\\").replace("\n", "\\n")
-    return text.replace('"', '\\"') if quotes else text
+    if quotes:
+        text = text.replace('"', '\\"')
+    # Names of files may be no UTF-8.
+    return text.encode("utf-8", "replace").decode()
 
 
 def _number(value: float) -> str:
-    return str(int(value)) if value == int(value) else repr(float(value))
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.copysign(math.inf, value > 0 or -1)
+    if math.isnan(number):
+        return "NaN"
+    if math.isinf(number):
+        return "+Inf" if number > 0 else "-Inf"
+    if isinstance(value, int) or (number.is_integer() and abs(number) < WHOLE_MAX):
+        return str(int(value))
+    return repr(number)

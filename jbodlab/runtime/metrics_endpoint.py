@@ -1,8 +1,7 @@
 """`GET /metrics` over HTTP/1.1: one small request, one response, and the connection is closed.
 
 The endpoint is for a scraper inside of the lab, not a web server: it keeps no connection, reads no
-body, and serves no other path. It drops a request that is too large or too slow, or that exceeds
-the number of connections.
+body, and serves no other path. It drops a request that is too large or too slow.
 
 Names of topics stand in the metrics. So an address that others reach is not served without a token,
 which a scraper shows in the header `Authorization: Bearer TOKEN`.
@@ -23,7 +22,7 @@ from jbodlab.runtime.http_message import Request, answer, parse_head
 from jbodlab.runtime.metrics import Metric, render
 from jbodlab.security.secret import HIDDEN, Secret
 from jbodlab.vocabulary.errors import ConfigError
-from jbodlab.vocabulary.limits import HTTP_CONNECTIONS_MAX, HTTP_HEAD_BYTES_MAX, HTTP_REQUEST_S
+from jbodlab.vocabulary.limits import HTTP_CONNECTIONS_MAX, HTTP_REQUEST_S
 
 logger = logging.getLogger(__name__)
 
@@ -82,7 +81,6 @@ class MetricsEndpoint:
     def __init__(self, address: Address, collect: Callable[[], Iterable[Metric]]) -> None:
         self._host, self._port, self._token = address
         self._collect = collect
-        self._server: asyncio.Server | None = None
         self._connections = HttpConnections("metrics", HTTP_CONNECTIONS_MAX, self._serve)
 
     @property
@@ -97,19 +95,14 @@ class MetricsEndpoint:
             ConfigError: the address cannot be bound.
         """
         try:
-            self._server = await asyncio.start_server(
-                self._connections.connected, self._host, self._port, limit=HTTP_HEAD_BYTES_MAX
-            )
+            self._port = await self._connections.start(self._host, self._port)
         except OSError as error:
             where = f"{self._host}:{self._port}"
             raise ConfigError("jbodlab.metrics.port", where, f"cannot be bound: {error}") from error
-        self._port = self._server.sockets[0].getsockname()[1]
         logger.info("serving metrics", extra={"address": f"http://{self._host}:{self._port}"})
 
     async def close(self) -> None:
         """Stop to serve; requests on their way are dropped."""
-        if self._server is not None:
-            self._server.close()
         await self._connections.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -15,7 +15,7 @@ from jbodlab.server.listener_tls import ListenerTls
 from jbodlab.server.request_handler import RequestHandler
 from jbodlab.server.tls_connection import TlsConnection
 from jbodlab.server.waiting_logins import WaitingLogins
-from jbodlab.vocabulary.limits import LISTENER_CLOSE_S
+from jbodlab.vocabulary.limits import ACCEPTED_MAX, LISTENER_CLOSE_S
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class Listener:
         self._logins = (
             None if sasl is None and tls is None else WaitingLogins(self.counts, self._others_wait)
         )
-        self._acceptor = Acceptor(self._new_protocol, self._has_room)
+        self._acceptor = Acceptor(self._new_protocol, self._room)
         self._connections: dict[Connection, None] = {}
         """In the order in which they came."""
         self._held: set[Connection] = set()
@@ -103,12 +103,14 @@ class Listener:
         """Close the listening sockets; connections stay."""
         self._acceptor.close()
 
-    def _has_room(self) -> bool:
-        is_full = self._logins is not None and self._logins.is_full
-        return not is_full and not self._bounds.connections.has_waiting(self.name)
+    def _room(self) -> int:
+        """Return how many connections may be accepted; of those that wait, one after the other."""
+        if self._bounds.connections.has_waiting(self.name):
+            return 0
+        return ACCEPTED_MAX if self._logins is None else self._logins.room
 
     def _others_wait(self) -> bool:
-        return not self._has_room()
+        return self._room() <= 0
 
     def stop_serving(self) -> None:
         """Start no request any more; those in progress are answered as ever."""

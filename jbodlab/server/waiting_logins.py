@@ -57,9 +57,9 @@ class WaitingLogins:
         return len(self._seen)
 
     @property
-    def is_full(self) -> bool:
-        """Whether no further connection should be accepted."""
-        return len(self._seen) >= LOGINS_MAX
+    def room(self) -> int:
+        """How many further connections may be accepted."""
+        return LOGINS_MAX - len(self._seen)
 
     def add(self, connection: Connection) -> None:
         """Look after a new connection."""

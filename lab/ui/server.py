@@ -19,7 +19,6 @@ from jbodlab import pages
 from jbodlab.runtime.http_connections import HttpConnections, finish
 from jbodlab.runtime.http_message import Request, answer, head_of_answer, parse_head
 from jbodlab.vocabulary.ids import TopicPartition
-from jbodlab.vocabulary.limits import HTTP_HEAD_BYTES_MAX
 from lab.errors import LabError
 from lab.ui import guards, model
 from lab.ui.losses import LossesError, LossesPage
@@ -118,17 +117,13 @@ class Server:
             LabError: the port cannot be bound.
         """
         try:
-            server = await asyncio.start_server(
-                self._connections.connected, HOST, port, limit=HTTP_HEAD_BYTES_MAX
-            )
+            self.port = await self._connections.start(HOST, port)
         except OSError as error:
             raise LabError(f"cannot listen at {HOST}:{port}: {error.strerror}") from error
-        self.port = server.sockets[0].getsockname()[1]
         serving.set_result(self.port)
         try:
             await self._watching.run()
         finally:
-            server.close()
             await self._connections.close()
 
     def _tell(self) -> None:

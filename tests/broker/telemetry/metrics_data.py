@@ -6,10 +6,11 @@ import struct
 
 
 def _field(number: int, data: bytes) -> bytes:
-    assert len(data) < 1 << 14
-    size = len(data)
-    length = bytes([size]) if size < 128 else bytes([size & 127 | 128, size >> 7])
-    return bytes([number << 3 | 2]) + length + data
+    size, length = len(data), b""
+    while size >= 128:
+        length += bytes([size & 127 | 128])
+        size >>= 7
+    return bytes([number << 3 | 2]) + length + bytes([size]) + data
 
 
 def point(value: float | int, **attributes: str) -> bytes:

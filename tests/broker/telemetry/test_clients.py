@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from uuid import UUID
 
@@ -12,9 +13,10 @@ from broker.telemetry.subscriptions import Subscriptions
 from jbodlab.config.client_metrics import Subscription, subscription
 from jbodlab.metadata.image.settings_image import ConfigsImage
 from jbodlab.metadata.records.config_records import CLIENT_METRICS_RESOURCE
+from jbodlab.runtime.metrics import render
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
-from tests.broker.telemetry.metrics_data import gauge
+from tests.broker.telemetry.metrics_data import gauge, metric, metrics_data, point
 
 ID = UUID(int=77)
 ATTRIBUTES = {"client_id": "app-1", "client_software_name": "apache-kafka-java"}
@@ -156,6 +158,25 @@ def test_last_push_is_shown_until_the_client_is_silent_for_three_intervals() -> 
     assert scene.shown()
     scene.ms += 1
     assert not scene.shown()
+
+
+def test_what_is_no_number_is_shown_as_prometheus_writes_it() -> None:
+    """Java's rates are NaN before the first request."""
+    scene = Scene()
+    names = {"rate": math.nan, "most": math.inf, "least": -math.inf, 'b\n"': 1e300, "count": 7}
+    points = (metric(name, 5, point(value)) for name, value in names.items())
+    assert scene.push(scene.get(), metrics_data(*points)) is ErrorCode.NONE
+
+    lines = render(telemetry_metrics(scene.clients)).splitlines()
+
+    shown = [line.rsplit('metric="', 1)[1] for line in lines if 'metric="' in line]
+    assert shown == [
+        'rate",attributes=""} NaN',
+        'most",attributes=""} +Inf',
+        'least",attributes=""} -Inf',
+        'b\\n\\"",attributes=""} 1e+300',
+        'count",attributes=""} 7',
+    ]
 
 
 def test_only_so_many_clients_are_remembered() -> None:

@@ -29,12 +29,18 @@ def test_gauges_and_sums_are_read_with_the_attributes_of_their_points() -> None:
 
 
 def test_points_with_long_names_and_those_beyond_a_number_are_dropped_and_counted() -> None:
-    points = [point(1)] * 400
+    points = [point(1, n=str(number)) for number in range(400)]
     data = metrics_data(*(metric(name, GAUGE, *points) for name in "abc"))
     found = read(NONE, data, 1 << 20)
     assert (len(found.points), found.dropped) == (TELEMETRY_POINTS_MAX, 200)
 
     assert read(NONE, gauge("x" * (TELEMETRY_TEXT_MAX + 1), 1), 1 << 20).dropped == 1
+
+
+def test_of_two_points_with_the_same_attributes_the_last_is_kept() -> None:
+    found = read(NONE, metrics_data(metric("a", GAUGE, point(1), point(2.5))), 10_000)
+    assert found.points == (Point("a", "", 2.5),)
+    assert found.dropped == 1
 
 
 def test_body_that_grows_too_large_is_refused() -> None:

@@ -1,9 +1,16 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
 from jbodlab.runtime.metrics import (
     LATENCY_BOUNDS_S,
     Histogram,
+    Metric,
     by_label,
+    each_by_itself,
     histograms,
     render,
     rows,
@@ -67,3 +74,103 @@ def test_buckets_are_cumulative_and_ascending() -> None:
     assert buckets == list(range(1, len(LATENCY_BOUNDS_S) + 2))
     assert list(LATENCY_BOUNDS_S) == sorted(LATENCY_BOUNDS_S)
     assert histogram.count == len(LATENCY_BOUNDS_S) + 1
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (float("nan"), "NaN"),
+        (float("inf"), "+Inf"),
+        (float("-inf"), "-Inf"),
+        (-0.0, "0"),
+        (5e-324, "5e-324"),
+        (1e15, "1000000000000000"),
+        (1.5e300, "1.5e+300"),
+        (2**63, "9223372036854775808"),
+        (10**400, "+Inf"),
+        (-(10**400), "-Inf"),
+        (True, "1"),
+    ],
+)
+def test_each_number_is_written_as_prometheus_reads_it(value: float, text: str) -> None:
+    assert render(values(("g", "a gauge", value))).splitlines()[-1] == f"g {text}"
+
+
+@pytest.mark.parametrize(
+    ("name", "labels", "value"),
+    [
+        ("", {"a": "b"}, None),
+        ("", {"a": "b"}, "text"),
+        ("", {"a": None}, 1),
+        ("", {"not a label": "b"}, 1),
+        ("", {"": "b"}, 1),
+        (" x", {}, 1),
+        ("\n", {}, 1),
+    ],
+)
+def test_a_sample_that_cannot_be_written_costs_only_its_own_line(
+    name: str, labels: Any, value: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    samples = [("", {"a": "1"}, 1), (name, labels, value), ("", {"a": "2"}, 2)]
+
+    lines = render([Metric("g", "gauge", "a gauge", samples)]).splitlines()
+
+    assert lines == ["# HELP g a gauge", "# TYPE g gauge", 'g{a="1"} 1', 'g{a="2"} 2']
+    assert [each.levelname for each in caplog.records] == ["WARNING"]
+
+
+def test_names_that_are_not_utf_8_are_written_with_a_mark() -> None:
+    items = by_label("dir", {"/d\udcff1": 1, "/d\ud8002": 2, "/\r\x85\u2028": 3})
+
+    text = render(rows(items, ("g", "a \udc80gauge", float)))
+
+    assert text.encode().decode().split("\n") == [
+        "# HELP g a ?gauge",
+        "# TYPE g gauge",
+        'g{dir="/d?1"} 1',
+        'g{dir="/d?2"} 2',
+        'g{dir="/\r\x85\u2028"} 3',
+        "",
+    ]
+
+
+def test_a_series_is_written_once() -> None:
+    """A scraper refuses the page, or one of both values."""
+    samples = [("", {"a": "1"}, 1), ("", {"a": "1"}, 2), ("", {"a": "2"}, 3)]
+
+    text = render([Metric("g", "gauge", "a gauge", samples)])
+
+    assert text == '# HELP g a gauge\n# TYPE g gauge\ng{a="1"} 1\ng{a="2"} 3\n'
+
+
+def test_a_part_that_cannot_be_collected_costs_only_itself(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def bad() -> Iterator[Metric]:
+        yield from values(("b1", "b", 1))
+        raise ZeroDivisionError
+
+    def good(name: str) -> Iterator[Metric]:
+        yield from values((name, name, 1))
+
+    found = each_by_itself(lambda: good("a"), bad, lambda: good("c"))
+
+    assert [metric.name for metric in found] == ["a", "b1", "c"]
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_an_item_that_cannot_be_read_costs_only_its_own_line(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    items = by_label("dir", {"/d1": 1, "/d2": 0, "/d3": 2})
+
+    text = render(rows(items, ("g", "a gauge", lambda value: 2 / value), ("h", "another", float)))
+
+    assert [line for line in text.splitlines() if line[0] != "#"] == [
+        'g{dir="/d1"} 2',
+        'g{dir="/d3"} 1',
+        'h{dir="/d1"} 1',
+        'h{dir="/d2"} 0',
+        'h{dir="/d3"} 2',
+    ]
+    assert "ZeroDivisionError" in caplog.text
