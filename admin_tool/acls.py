@@ -5,13 +5,12 @@ from __future__ import annotations
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Iterable
 from enum import IntEnum
-from typing import Any
 
-from admin_tool.errors import RequestError
-from admin_tool.kafka_calls.connection import Connection, connected
+from admin_tool.connecting import connected
 from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output, rows_text
 from jbodlab.cli.parser import Parser, UsageError
+from jbodlab.kafka_admin.acls import create_acls, delete_acls, describe_acls
 from jbodlab.security import acl
 
 KINDS = {
@@ -54,16 +53,14 @@ def _add_arguments(parser: Parser) -> None:
     parser.add_argument("--host", metavar="ADDRESS", default=acl.WILDCARD, help=text)
 
 
-def _list(options: Namespace, output: Output) -> int:
-    with connected(options) as connection:
-        found = _described(connection, _wanted(options, acl.MATCH))
+async def _list(options: Namespace, output: Output) -> int:
+    async with connected(options) as client:
+        found = await describe_acls(client, _wanted(options, acl.MATCH))
     output.rows(_rows(found), "no access control entries")
     return 0
 
 
-def _add(options: Namespace, output: Output) -> int:
-    from kafka.protocol.admin import CreateAclsRequest  # type: ignore[import-untyped]
-
+async def _add(options: Namespace, output: Output) -> int:
     named = _named(options)
     if named is None:
         raise UsageError("missing --topic, --group, --transactional-id or --cluster-itself")
@@ -74,49 +71,24 @@ def _add(options: Namespace, output: Output) -> int:
         acl.AccessControlEntry(*named, pattern, *who, operation, permission)
         for operation in dict.fromkeys(options.operations)
     ]
-    with connected(options) as connection:
-        for result in connection.call(CreateAclsRequest(creations=[*map(tuple, entries)])).results:
-            check(result)
+    async with connected(options) as client:
+        await create_acls(client, entries)
     output.line(rows_text(_rows(entries)))
     return 0
 
 
-def _remove(options: Namespace, output: Output) -> int:
-    from kafka.protocol.admin import DeleteAclsRequest
-
+async def _remove(options: Namespace, output: Output) -> int:
     wanted = _wanted(options, acl.ANY)
     if wanted.resource_name is None and wanted.principal is None:
         raise UsageError("missing a resource or --principal")
-    with connected(options) as connection:
-        found = _described(connection, wanted)
+    async with connected(options) as client:
+        found = await describe_acls(client, wanted)
         output.line(rows_text(_rows(found)) or "no access control entries")
         if found:
             output.confirm("remove these entries?", yes=options.yes)
-        for result in connection.call(DeleteAclsRequest(filters=[tuple(wanted)])).filter_results:
-            check(result)
+        await delete_acls(client, wanted)
     output.line(f"removed {len(found)}")
     return 0
-
-
-def check(result: Any) -> None:
-    """Raise RequestError where a broker answers with an error."""
-    if result.error_code:
-        raise RequestError(result.error_code, result.error_message)
-
-
-def _described(connection: Connection, wanted: acl.AclFilter) -> list[acl.AccessControlEntry]:
-    from kafka.protocol.admin import DescribeAclsRequest
-
-    response = connection.call(DescribeAclsRequest(*wanted))
-    check(response)
-    names = acl.AccessControlEntry._fields
-    return sorted(
-        acl.AccessControlEntry(
-            *(getattr(one if name in names[:3] else entry, name) for name in names)
-        )
-        for one in response.resources
-        for entry in one.acls
-    )
 
 
 def _named(options: Namespace) -> tuple[acl.ResourceType, str] | None:

@@ -5,25 +5,19 @@ The client's properties are handed on as they are.
 
 from __future__ import annotations
 
+import time
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from admin_tool.errors import AdminError, NoAnswerError, unknown
-from admin_tool.kafka_calls.connection import (
-    be_served,
-    bootstrap_servers,
-    first_of,
-    reach_as,
-)
-from admin_tool.waiting import wait_until_empty
+from admin_tool.errors import unknown
 from jbodlab.cli.command_line import read_properties
 from jbodlab.cli.output import counted
-from jbodlab.peers.client_properties import ClientProperties, client_properties
+from jbodlab.kafka_admin.errors import AdminError, NoAnswerError
+from jbodlab.peers.client_properties import KERBEROS, ClientProperties, client_properties
 
 METADATA_TIMEOUTS_S = (1.0, 2.0, 4.0)
 """Of the first question, which Ctrl-C has to wait for."""
@@ -85,7 +79,7 @@ def connected(
         "log_level": 0,
         "error_cb": failed,
     }
-    first_of(bootstrap_servers(options.bootstrap_server), partial(reach_as, client))
+    _reach(options.bootstrap_server, client, asks=client.protocol != "PLAINTEXT")
     import confluent_kafka
     from confluent_kafka import admin
 
@@ -99,6 +93,27 @@ def connected(
                 made.close()
     except confluent_kafka.KafkaException as error:
         raise AdminError(reason(error)) from error
+
+
+def _reach(servers: str, client: ClientProperties, *, asks: bool) -> None:
+    """Insist that a broker is there: librdkafka tries again and again, without a reason.
+
+    Args:
+        servers: Its address, or several.
+        client: How it is reached; where the own client cannot log in, librdkafka finds out.
+        asks: Whether it has to answer, too.
+
+    Raises:
+        AdminError: none does, with the reason of each.
+    """
+    from jbodlab.kafka_admin.client import be_served, be_there, bootstrap_servers
+    from jbodlab.runtime import event_loop
+
+    addresses = bootstrap_servers(servers)
+    if asks and client.mechanism != KERBEROS:
+        event_loop.run(be_served(addresses, client.security))
+    else:
+        event_loop.run(be_there(addresses))
 
 
 def reason(error: Any) -> str:
@@ -119,16 +134,18 @@ def answers(ask: Callable[[list[T]], Mapping[T, Any]], keys: Iterable[T]) -> dic
     found: dict[T, Any] = {}
     left = list(keys)
 
-    def look() -> list[T]:
-        for key, future in (ask(left) if left else {}).items():
+    end_s = time.monotonic() + ANSWER_TIMEOUT_S
+    while left:
+        for key, future in ask(left).items():
             try:
                 found[key] = future.result()
             except KafkaException as error:
                 found[key] = error
-        left[:] = [key for key in left if _passes(found[key])]
-        return left
-
-    wait_until_empty(look, ANSWER_TIMEOUT_S, RETRY_PAUSE_S)
+        left = [key for key in left if _passes(found[key])]
+        if time.monotonic() > end_s:
+            break
+        if left:
+            time.sleep(RETRY_PAUSE_S)
     return found
 
 
@@ -186,9 +203,8 @@ def _topics(made: Any, client: ClientProperties, servers: str, problems: list[st
             made.poll(0)
         else:
             return {name: sorted(one.partitions) for name, one in sorted(found.items())}
-    for host, port in bootstrap_servers(servers):
-        with suppress(NoAnswerError):
-            be_served(client, host, port)
+    with suppress(NoAnswerError):
+        _reach(servers, client, asks=True)
     within = f"within {sum(METADATA_TIMEOUTS_S):g} s"
     why = "".join(f": {problem}" for problem in problems[-1:])
     raise AdminError(f"no Kafka broker answers at {servers} {within}{why}")

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from typing import TYPE_CHECKING
 
 from admin_tool.arguments import add_repeated, key_value
-from admin_tool.errors import RequestError, unknown
-from admin_tool.kafka_calls import topics
-from admin_tool.kafka_calls.configs import ResourceType, Source, alter_config, describe_config
-from admin_tool.kafka_calls.connection import Connection, connected
+from admin_tool.connecting import connected
+from admin_tool.errors import unknown
 from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser, UsageError
+from jbodlab.kafka_admin import topics
+from jbodlab.kafka_admin.configs import ResourceType, Source, alter_config, describe_config
+from jbodlab.kafka_admin.errors import RequestError
+
+if TYPE_CHECKING:
+    from jbodlab.kafka_admin.client import AdminClient
 
 KINDS = ("topic", "broker", "cluster", "group")
 
@@ -33,12 +38,12 @@ def _alter_arguments(parser: Parser) -> None:
     add_repeated(parser, "--delete", "KEY", "remove a config, so that its default applies")
 
 
-def describe(options: Namespace, output: Output) -> int:
+async def describe(options: Namespace, output: Output) -> int:
     """Show configs; returns the exit code."""
     kind = _checked(options)
-    with connected(options) as connection:
-        _check_known(connection, options)
-        entries = describe_config(connection, kind, options.name)
+    async with connected(options) as client:
+        await _check_known(client, options)
+        entries = await describe_config(client, kind, options.name)
     rows = [
         {
             "name": one.name,
@@ -52,20 +57,20 @@ def describe(options: Namespace, output: Output) -> int:
     return 0
 
 
-def alter(options: Namespace, output: Output) -> int:
+async def alter(options: Namespace, output: Output) -> int:
     """Change configs, all of them or none; returns the exit code."""
     kind = _checked(options)
     changes: dict[str, str | None] = {**dict(options.set), **dict.fromkeys(options.delete)}
     if not changes:
         raise UsageError("missing --set or --delete")
-    with connected(options) as connection:
-        _check_known(connection, options)
+    async with connected(options) as client:
+        await _check_known(client, options)
         try:
-            alter_config(connection, kind, options.name, changes)
+            await alter_config(client, kind, options.name, changes)
         except RequestError as error:
             # The cluster has only what somebody has set: a broker knows all keys.
-            name = options.name or str(connection.brokers()[0].id)
-            known = [one.name for one in describe_config(connection, kind, name)]
+            name = options.name or str((await client.brokers())[0].id)
+            known = [one.name for one in await describe_config(client, kind, name)]
             for key in changes:
                 if key not in known:
                     raise unknown("key", key, known) from error
@@ -86,9 +91,9 @@ def _checked(options: Namespace) -> ResourceType:
     return ResourceType["BROKER" if is_cluster else options.kind.upper()]
 
 
-def _check_known(connection: Connection, options: Namespace) -> None:
+async def _check_known(client: AdminClient, options: Namespace) -> None:
     if options.kind == "topic":
-        known = [one.name for one in topics.list_topics(connection)]
+        known = [one.name for one in await topics.list_topics(client)]
         if options.name not in known:
             raise unknown("topic", options.name, known)
 

@@ -23,11 +23,12 @@ from admin_tool.client import (
     partitions_of,
     reason,
 )
-from admin_tool.errors import AdminError, unknown
+from admin_tool.errors import unknown
 from admin_tool.offsets import A_TIME, list_offsets, read_time
 from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output, counted, rows_text, table
 from jbodlab.cli.parser import Parser, UsageError
+from jbodlab.kafka_admin.errors import AdminError
 from jbodlab.vocabulary.ids import TopicPartition
 
 _COLUMNS = ("TOPIC", "PARTITION", "OFFSET", "END", "LAG", "MEMBER", "HOST")

@@ -10,11 +10,11 @@ from uuid import UUID
 
 from admin_tool.arguments import add_partition
 from admin_tool.client import TIMEOUT, answers, connected, partitions_of, reason
-from admin_tool.kafka_calls.topics import TopicListing
 from admin_tool.topic_actions.selection import add_topics, check, select
 from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser, UsageError
+from jbodlab.kafka_admin.topics import TopicListing
 from jbodlab.vocabulary.ids import TopicPartition
 
 UNKNOWN_ID = UUID(int=0)

@@ -17,10 +17,10 @@ from typing import Any
 
 from admin_tool.arguments import add_partition, add_repeated, key_value, positive, seconds
 from admin_tool.client import connected, partitions_of, reason
-from admin_tool.errors import AdminError
 from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output, counted
 from jbodlab.cli.parser import Parser, UsageError
+from jbodlab.kafka_admin.errors import AdminError
 
 POLL_S = 0.2
 """How long Ctrl-C may wait."""

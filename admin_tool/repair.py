@@ -12,10 +12,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from admin_tool.errors import AdminError
 from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser
+from jbodlab.kafka_admin.errors import AdminError
 from jbodlab.storage.directory.directory_lock import DirectoryLock
 from jbodlab.vocabulary.errors import FormatError
 
@@ -37,7 +37,7 @@ def _add_arguments(parser: Parser) -> None:
     )
 
 
-def _run(options: Namespace, output: Output) -> int:
+async def _run(options: Namespace, output: Output) -> int:
     from admin_tool.log_dir_actions.findings import read
     from admin_tool.log_dir_actions.repair_offline import connected_to_cluster_of, repair_offline
     from admin_tool.log_dir_actions.repair_online import repair_online
@@ -47,7 +47,7 @@ def _run(options: Namespace, output: Output) -> int:
     fs = PosixFileSystem()
     found = read(fs, _content(name))
     # Before the question, and again by whoever repairs.
-    with connected_to_cluster_of(fs, options, [path for path, _ in found]):
+    async with connected_to_cluster_of(fs, options, [path for path, _ in found]):
         pass
     if found:
         output.confirm(_question(found), yes=options.yes)
@@ -56,8 +56,8 @@ def _run(options: Namespace, output: Output) -> int:
         running: Found = []
         for path, replicas in found:
             (stopped if _lock(fs, locks, path) else running).append((path, replicas))
-        results = repair_offline(fs, options, stopped) if stopped else []
-        results += repair_online(fs, options, running) if running else []
+        results = await repair_offline(fs, options, stopped) if stopped else []
+        results += await repair_online(fs, options, running) if running else []
     output.result(
         [
             {"folder": str(one.folder), "repaired": one.refusal is None, "refusal": one.refusal}

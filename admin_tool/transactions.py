@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import time
 from argparse import Namespace
+from collections.abc import Collection
 from functools import partial
+from typing import TYPE_CHECKING
 
 from admin_tool.arguments import add_repeated, seconds
-from admin_tool.errors import AdminError, RequestError
-from admin_tool.kafka_calls import transactions
-from admin_tool.kafka_calls.connection import Connection, connected
-from admin_tool.kafka_calls.topics import leaders
+from admin_tool.connecting import connected
+from admin_tool.errors import unknown
 from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser
+from jbodlab.kafka_admin import transactions
+from jbodlab.kafka_admin.errors import AdminError, RequestError
+from jbodlab.kafka_admin.topics import describe_topics, list_topics
 from jbodlab.vocabulary.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from jbodlab.kafka_admin.client import AdminClient
 
 
 def _list_arguments(parser: Parser) -> None:
@@ -46,26 +52,26 @@ def _hanging_arguments(parser: Parser) -> None:
     parser.add_argument("--longer-than", metavar="TIME", type=seconds, default=900.0, help=text)
 
 
-def _list(options: Namespace, output: Output) -> int:
+async def _list(options: Namespace, output: Output) -> int:
     filters = {
         "state_filters": options.state,
         "producer_id_filters": options.producer_id,
-        "duration_filter": -1 if options.longer_than is None else round(options.longer_than * 1e3),
+        "duration_filter": None
+        if options.longer_than is None
+        else round(options.longer_than * 1e3),
         "transactional_id_pattern": options.pattern,
-        # A version that has the filters: an older one would leave them out.
-        "min_version": 2 if options.pattern else int(options.longer_than is not None),
     }
-    with connected(options) as connection:
-        output.rows(transactions.list_transactions(connection, **filters), "no transactions")
+    async with connected(options) as client:
+        output.rows(await transactions.list_transactions(client, **filters), "no transactions")
     return 0
 
 
-def _describe(options: Namespace, output: Output) -> int:
+async def _describe(options: Namespace, output: Output) -> int:
     code, shown = 0, list[transactions.Row]()
-    with connected(options) as connection:
+    async with connected(options) as client:
         for name in dict.fromkeys(options.ids):
             try:
-                shown.append(transactions.describe_transaction(connection, name))
+                shown.append(await transactions.describe_transaction(client, name))
             except RequestError as error:
                 code = 1
                 output.note(str(error))
@@ -73,46 +79,51 @@ def _describe(options: Namespace, output: Output) -> int:
     return code
 
 
-def _producers(options: Namespace, output: Output) -> int:
-    with connected(options) as connection:
-        place, leader = _place(connection, options)
-        broker = leader if options.broker is None else connection.broker(options.broker).id
-        output.rows(transactions.describe_producers(connection, {place: broker}), "no producers")
+async def _producers(options: Namespace, output: Output) -> int:
+    async with connected(options) as client:
+        place, leader = await _place(client, options)
+        broker = leader if options.broker is None else (await client.broker(options.broker)).id
+        output.rows(await transactions.describe_producers(client, {place: broker}), "no producers")
     return 0
 
 
-def _abort(options: Namespace, output: Output) -> int:
+async def _abort(options: Namespace, output: Output) -> int:
     offset = options.start_offset
-    with connected(options) as connection:
-        place, leader = _place(connection, options)
-        for producer in transactions.describe_producers(connection, {place: leader}):
+    async with connected(options) as client:
+        place, leader = await _place(client, options)
+        for producer in await transactions.describe_producers(client, {place: leader}):
             if producer["current_txn_start_offset"] == offset >= 0:
                 what = f"the transaction of producer {producer['producer_id']} in {place}"
                 output.confirm(f"abort {what}?", yes=options.yes)
-                transactions.abort_transaction(connection, leader, producer)
+                await transactions.abort_transaction(client, leader, producer)
                 output.line(f"aborted {what}")
                 return 0
     raise AdminError(f"{place} has no open transaction at offset {offset}")
 
 
-def _find_hanging(options: Namespace, output: Output) -> int:
+async def _find_hanging(options: Namespace, output: Output) -> int:
     before_ms = (time.time() - options.longer_than) * 1000
-    with connected(options) as connection:
-        by = None if options.broker is None else connection.broker(options.broker).id
-        places = leaders(connection, options.topic)
+    async with connected(options) as client:
+        by = None if options.broker is None else (await client.broker(options.broker)).id
+        places = await _leaders(client, options.topic)
         places = {one: leader for one, leader in places.items() if by in (None, leader)}
         late = [
             row
-            for row in transactions.describe_producers(connection, places)
+            for row in await transactions.describe_producers(client, places)
             if row["current_txn_start_offset"] >= 0 and row["last_timestamp"] < before_ms
         ]
         ids = sorted({row["producer_id"] for row in late})
-        known = transactions.list_transactions(connection, producer_id_filters=ids) if ids else []
-        names = [one["transactional_id"] for one in known]
+        listed = (
+            await transactions.list_transactions(client, producer_id_filters=ids) if ids else []
+        )
+        known = [
+            await transactions.describe_transaction(client, one["transactional_id"])
+            for one in listed
+        ]
         # What coordinators know of they end.
         ended = [
             {"producer_id": one["producer_id"], **each}.items()
-            for one in map(partial(transactions.describe_transaction, connection), names)
+            for one in known
             for each in one["partitions"]
         ]
     hanging = [row for row in late if not any(each <= row.items() for each in ended)]
@@ -120,12 +131,30 @@ def _find_hanging(options: Namespace, output: Output) -> int:
     return 0
 
 
-def _place(connection: Connection, options: Namespace) -> tuple[TopicPartition, int]:
+async def _place(client: AdminClient, options: Namespace) -> tuple[TopicPartition, int]:
     """Return the partition of a command line, and its leader."""
     place = TopicPartition(options.topic, options.partition)
-    if (leader := leaders(connection, [place.topic]).get(place)) is None:
+    if (leader := (await _leaders(client, [place.topic])).get(place)) is None:
         raise AdminError(f"{place} does not exist, or has no leader")
     return place, leader
+
+
+async def _leaders(client: AdminClient, topics: Collection[str]) -> dict[TopicPartition, int]:
+    """Return the partitions of topics, all where none is named, that have a leader, and that.
+
+    Raises:
+        AdminError: the topic does not exist.
+    """
+    known = [one.name for one in await list_topics(client)]
+    for name in topics:
+        if name not in known:
+            raise unknown("topic", name, known)
+    return {
+        TopicPartition(topic.name, one.index): one.leader
+        for topic in (await describe_topics(client, topics or known)).values()
+        for one in topic.partitions
+        if one.leader is not None
+    }
 
 
 def _text(one: transactions.Row) -> str:

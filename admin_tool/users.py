@@ -6,15 +6,14 @@ import getpass
 import os
 import sys
 from argparse import Namespace
-from typing import Any
 
-from admin_tool.acls import check
 from admin_tool.arguments import positive
-from admin_tool.errors import AdminError
-from admin_tool.kafka_calls.connection import Connection, connected
+from admin_tool.connecting import connected
 from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser
+from jbodlab.kafka_admin.errors import AdminError
+from jbodlab.kafka_admin.users import Credential, describe_users, remove_password, set_password
 from jbodlab.security import scram
 
 SALT_BYTES = 24
@@ -37,61 +36,43 @@ def _remove_arguments(parser: Parser) -> None:
     parser.add_argument("--mechanism", choices=tuple(scram.MECHANISMS), help=text)
 
 
-def _list(options: Namespace, output: Output) -> int:
-    with connected(options) as connection:
-        output.rows(_described(connection), "no users")
+async def _list(options: Namespace, output: Output) -> int:
+    async with connected(options) as client:
+        found = await describe_users(client)
+    rows = [
+        {"user": one.user, "mechanism": one.mechanism.text, "iterations": one.iterations}
+        for one in found
+    ]
+    output.rows(rows, "no users")
     return 0
 
 
-def _add(options: Namespace, output: Output) -> int:
+async def _add(options: Namespace, output: Output) -> int:
     mechanism, salt = scram.MECHANISMS[options.mechanism], os.urandom(SALT_BYTES)
     password = _password(options.user)
     salted = scram.salted_password(mechanism, password, salt, options.iterations)
-    with connected(options) as connection:
-        _alter(connection, [], [(options.user, mechanism, options.iterations, salt, salted)])
+    async with connected(options) as client:
+        credential = Credential(options.user, mechanism, options.iterations)
+        await set_password(client, credential, salt, salted)
     output.line(f"{options.user} may log in by {options.mechanism}")
     return 0
 
 
-def _remove(options: Namespace, output: Output) -> int:
-    with connected(options) as connection:
+async def _remove(options: Namespace, output: Output) -> int:
+    async with connected(options) as client:
         found = [
-            scram.MECHANISMS[each["mechanism"]]
-            for each in _described(connection)
-            if each["user"] == options.user and options.mechanism in (None, each["mechanism"])
+            each.mechanism
+            for each in await describe_users(client)
+            if each.user == options.user and options.mechanism in (None, each.mechanism.text)
         ]
         if not found:
             raise AdminError(f"unknown user {options.user!r}")
         output.confirm(f"remove user {options.user}?", yes=options.yes)
         for mechanism in found:
             # One request may name a user once.
-            _alter(connection, [(options.user, mechanism)], [])
+            await remove_password(client, options.user, mechanism)
     output.line(f"removed {options.user}")
     return 0
-
-
-def _described(connection: Connection) -> list[dict[str, Any]]:
-    from kafka.protocol import admin  # type: ignore[import-untyped]
-
-    response = connection.call(admin.DescribeUserScramCredentialsRequest(users=None))
-    check(response)
-    return [
-        {
-            "user": user.user,
-            "mechanism": scram.ScramMechanism(info.mechanism).text,
-            "iterations": info.iterations,
-        }
-        for user in sorted(response.results, key=lambda each: str(each.user))
-        for info in user.credential_infos
-    ]
-
-
-def _alter(connection: Connection, deletions: list[Any], upsertions: list[Any]) -> None:
-    from kafka.protocol import admin
-
-    request = admin.AlterUserScramCredentialsRequest(deletions=deletions, upsertions=upsertions)
-    for result in connection.call(request).results:
-        check(result)
 
 
 def _password(user: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sized
+from collections.abc import Awaitable, Callable, Iterator, Sized
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -14,12 +14,21 @@ from jbodlab.cli.output import PROGRESS_AFTER_S
 Rest = TypeVar("Rest", bound=Sized)
 
 
-def wait_until_empty(look: Callable[[], Rest], timeout_s: float, pause_s: float) -> Rest:
+async def wait_until_empty(
+    look: Callable[[], Awaitable[Rest]], timeout_s: float, pause_s: float
+) -> Rest:
     """Call `look` every `pause_s` until its result is empty; return the last result."""
     end_s = time.monotonic() + timeout_s
-    while (rest := look()) and time.monotonic() < end_s:
-        time.sleep(pause_s)
+    while (rest := await look()) and time.monotonic() < end_s:
+        await pause(pause_s)
     return rest
+
+
+async def pause(pause_s: float) -> None:
+    """Wait; asyncio is imported only where a command waits."""
+    import asyncio
+
+    await asyncio.sleep(pause_s)
 
 
 @contextmanager

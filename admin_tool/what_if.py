@@ -20,26 +20,31 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
-from admin_tool.errors import AdminError, NoAnswerError, RequestError, name_of
-from admin_tool.kafka_calls.configs import broker_settings, topic_settings
-from admin_tool.kafka_calls.connection import Broker, Connection, connected
-from admin_tool.kafka_calls.dir_details import DirDetail, dir_details
-from admin_tool.kafka_calls.features import Features, describe_features
-from admin_tool.kafka_calls.log_dirs import LogDir, describe_log_dirs
-from admin_tool.kafka_calls.topics import (
+from admin_tool.connecting import connected
+from jbodlab.cli.output import Output, counted
+from jbodlab.kafka_admin.configs import broker_settings, topic_settings
+from jbodlab.kafka_admin.dir_details import DirDetail, dir_details
+from jbodlab.kafka_admin.errors import AdminError, NoAnswerError, RequestError, name_of
+from jbodlab.kafka_admin.features import Features, describe_features
+from jbodlab.kafka_admin.log_dirs import LogDir, describe_log_dirs
+from jbodlab.kafka_admin.topics import (
     PartitionDescription,
     TopicDescription,
     describe_topics,
     list_topics,
 )
-from jbodlab.cli.output import Output, counted
 from jbodlab.metadata.records.features import ELR_VERSION
+from jbodlab.runtime import event_loop
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import NO_LEADER, TopicPartition
 from jbodlab.what_if import cluster as model
 from jbodlab.what_if.cluster import ANYWHERE, SERVING
 from jbodlab.what_if.loss import UNCLEAN_ELECTION
+
+if TYPE_CHECKING:
+    from jbodlab.kafka_admin.client import AdminClient, Broker
 
 MIN_ISR = "min.insync.replicas"
 METADATA_DIR, LOG_DIRS, LOG_DIR = "metadata.log.dir", "log.dirs", "log.dir"
@@ -88,6 +93,11 @@ class _ChangedError(AdminError):
 
 
 def read(options: Namespace, output: Output) -> model.Cluster:
+    """Return the cluster of a command line, as its brokers tell it now; see `_read`."""
+    return event_loop.run(_read(options, output))
+
+
+async def _read(options: Namespace, output: Output) -> model.Cluster:
     """Return the cluster of a command line, as its brokers tell it now.
 
     Args:
@@ -97,16 +107,17 @@ def read(options: Namespace, output: Output) -> model.Cluster:
     Raises:
         AdminError: no broker answers, or one refuses to.
     """
-    with connected(options) as connection, _without_collections():
-        for _ in range(ATTEMPTS - 1):
-            try:
-                return _read(connection, options.bootstrap_server, output)
-            except _ChangedError:
-                continue
-            except RequestError as error:
-                if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                    raise
-        return _read(connection, options.bootstrap_server, output)
+    with _without_collections():
+        async with connected(options) as client:
+            for _ in range(ATTEMPTS - 1):
+                try:
+                    return await _read_once(client, options.bootstrap_server, output)
+                except _ChangedError:
+                    continue
+                except RequestError as error:
+                    if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                        raise
+            return await _read_once(client, options.bootstrap_server, output)
 
 
 @contextmanager
@@ -119,20 +130,20 @@ def _without_collections() -> Iterator[None]:
         gc.enable()
 
 
-def _read(connection: Connection, bootstrap: str, output: Output) -> model.Cluster:
+async def _read_once(client: AdminClient, bootstrap: str, output: Output) -> model.Cluster:
     now = datetime.now(UTC)
-    features = describe_features(connection)
+    features = await describe_features(client)
     with needing("DESCRIBE on topics"):
-        topics = describe_topics(connection, [one.name for one in list_topics(connection)])
+        topics = await describe_topics(client, [one.name for one in await list_topics(client)])
     output.progress(f"read {counted(len(topics), 'topic')}")
     with needing("DESCRIBE_CONFIGS on all topics"):
-        settings = topic_settings(connection, topics, (MIN_ISR, UNCLEAN_ELECTION))
+        settings = await topic_settings(client, topics, (MIN_ISR, UNCLEAN_ELECTION))
     brokers = []
-    for broker in connection.brokers():
+    for broker in await client.brokers():
         try:
-            brokers.append(_seen(connection, broker))
+            brokers.append(await _seen(client, broker))
         except NoAnswerError as error:
-            if broker.id not in (one.id for one in connection.brokers()):
+            if broker.id not in [one.id for one in await client.brokers()]:
                 raise _ChangedError(f"broker {broker.id} has stopped: {error}") from error
             # It has stopped or hangs, and the controller has not fenced it yet.
             brokers.append(BrokerSeen(broker=broker, silence=str(error)))
@@ -148,20 +159,20 @@ def _read(connection: Connection, bootstrap: str, output: Output) -> model.Clust
     )
 
 
-def _seen(connection: Connection, broker: Broker) -> BrokerSeen:
+async def _seen(client: AdminClient, broker: Broker) -> BrokerSeen:
     with needing("DESCRIBE on the cluster"):
-        log_dirs = describe_log_dirs(connection, broker.id)
+        log_dirs = await describe_log_dirs(client, broker.id)
         for one in log_dirs:
             if one.error_code not in (0, ErrorCode.KAFKA_STORAGE_ERROR):
                 raise RequestError(one.error_code, f"{one.path}: {name_of(one.error_code)}")
     with needing("DESCRIBE_CONFIGS on the cluster"):
         keys = (METADATA_DIR, LOG_DIRS, LOG_DIR, OURS)
-        settings = broker_settings(connection, broker.id, keys)
+        settings = await broker_settings(client, broker.id, keys)
     return BrokerSeen(
         broker=broker,
         log_dirs=log_dirs,
         metadata_dir=metadata_dir(settings),
-        details=dir_details(connection, broker) if OURS in settings else {},
+        details=await dir_details(client, broker) if OURS in settings else {},
     )
 
 

@@ -8,11 +8,10 @@ are left as they are, and full ones only give.
 from __future__ import annotations
 
 from argparse import Namespace
+from typing import TYPE_CHECKING
 
 from admin_tool.arguments import add_brokers
-from admin_tool.errors import AdminError
-from admin_tool.kafka_calls.connection import Connection, connected
-from admin_tool.kafka_calls.log_dirs import Replica
+from admin_tool.connecting import connected
 from admin_tool.log_dir_actions.move_plan import balance
 from admin_tool.log_dir_actions.planning import (
     Plan,
@@ -29,6 +28,11 @@ from admin_tool.reassignment.moves import DEFAULT_TIMEOUT_S, start_moves, why_re
 from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output, counted
 from jbodlab.cli.parser import Parser, UsageError
+from jbodlab.kafka_admin.errors import AdminError
+from jbodlab.kafka_admin.log_dirs import Replica
+
+if TYPE_CHECKING:
+    from jbodlab.kafka_admin.client import AdminClient
 
 
 def _arguments(parser: Parser) -> None:
@@ -39,18 +43,18 @@ def _arguments(parser: Parser) -> None:
     add_moving(parser)
 
 
-def _run(options: Namespace, output: Output) -> int:
+async def _run(options: Namespace, output: Output) -> int:
     check_moving(options)
     if options.cancel and (options.dry_run or options.wait):
         raise UsageError("--cancel excludes --dry-run and --wait")
-    with connected(options) as connection:
-        found = broker_dirs(connection, *options.brokers)
+    async with connected(options) as client:
+        found = await broker_dirs(client, *options.brokers)
         if options.cancel:
-            return _cancel(connection, found, options, output)
+            return await _cancel(client, found, options, output)
         plans = list(map(_plan, movable(found, output)))
         count = sum(len(plan.moves) for plan in plans)
         question = f"start {counted(count, 'move')}?"
-        code = execute(connection, plans, options, output, question)
+        code = await execute(client, plans, options, output, question)
         if not count:
             output.line("already balanced")
     return code
@@ -77,8 +81,8 @@ def _plan(one: BrokerDirs) -> Plan:
     return Plan(one, dirs, balance(dirs))
 
 
-def _cancel(
-    connection: Connection, found: list[BrokerDirs], options: Namespace, output: Output
+async def _cancel(
+    client: AdminClient, found: list[BrokerDirs], options: Namespace, output: Output
 ) -> int:
     # A move ends by being sent where the replica is already.
     targets = {
@@ -90,7 +94,7 @@ def _cancel(
     refused: dict[Replica, str] = {}
     if targets:
         output.confirm(f"cancel {counted(len(targets), 'move')}?", yes=options.yes)
-        codes = start_moves(connection, targets, DEFAULT_TIMEOUT_S)
+        codes = await start_moves(client, targets, DEFAULT_TIMEOUT_S)
         refused = {one: why_refused(one, targets[one], code) for one, code in codes.items()}
         text = f"cancelled {counted(len(targets) - len(codes), 'move')}"
     cancelled = [one._asdict() for one in targets if one not in refused]

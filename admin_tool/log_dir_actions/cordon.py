@@ -9,22 +9,26 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from admin_tool.arguments import listed
-from admin_tool.errors import UnsupportedRequestError
-from admin_tool.kafka_calls.configs import (
-    ConfigEntry,
-    Source,
-    alter_broker_config,
-    describe_broker_config,
-)
-from admin_tool.kafka_calls.connection import Connection, connected
-from admin_tool.kafka_calls.log_dirs import describe_log_dirs
+from admin_tool.connecting import connected
 from admin_tool.log_dir_actions.dir_names import resolve
 from jbodlab.cli.command import servers_command
 from jbodlab.cli.dir_names import DirName, dir_or_broker
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser
+from jbodlab.kafka_admin.configs import (
+    ConfigEntry,
+    Source,
+    alter_broker_config,
+    describe_broker_config,
+)
+from jbodlab.kafka_admin.errors import UnsupportedRequestError
+from jbodlab.kafka_admin.log_dirs import describe_log_dirs
+
+if TYPE_CHECKING:
+    from jbodlab.kafka_admin.client import AdminClient
 
 KEY = "cordoned.log.dirs"
 ALL = "*"
@@ -40,31 +44,31 @@ def _arguments(parser: Parser) -> None:
     )
 
 
-def _run(options: Namespace, output: Output, *, is_cordon: bool) -> int:
+async def _run(options: Namespace, output: Output, *, is_cordon: bool) -> int:
     by_broker: dict[int, list[DirName]] = {}
     for name in options.dirs:
         by_broker.setdefault(name.broker, []).append(name)
-    with connected(options) as connection:
+    async with connected(options) as client:
         for broker in by_broker:
-            connection.broker(broker)
+            await client.broker(broker)
         for broker, names in sorted(by_broker.items()):
-            after = _change(connection, broker, names, is_cordon=is_cordon)
+            after = await _change(client, broker, names, is_cordon=is_cordon)
             output.line(f"cordoned directories of broker {broker}: {listed(after) or 'none'}")
     return 0
 
 
-def _change(
-    connection: Connection, broker: int, names: Sequence[DirName], *, is_cordon: bool
+async def _change(
+    client: AdminClient, broker: int, names: Sequence[DirName], *, is_cordon: bool
 ) -> list[str]:
-    log_dirs = describe_log_dirs(connection, broker)
+    log_dirs = await describe_log_dirs(client, broker)
     wanted = [ALL if name.is_broker else resolve(name, log_dirs).path for name in names]
-    entry = describe_broker_config(connection, broker, KEY)
+    entry = await describe_broker_config(client, broker, KEY)
     if entry is None:
         raise UnsupportedRequestError(f"broker {broker} does not know the config {KEY}")
     before = [part for part in (entry.value or "").split(",") if part]
     after = cordoned(before, wanted, [one.path for one in log_dirs], is_cordon=is_cordon)
     if after != before:
-        alter_broker_config(connection, broker, {KEY: new_value(entry, after)})
+        await alter_broker_config(client, broker, {KEY: new_value(entry, after)})
     return after
 
 

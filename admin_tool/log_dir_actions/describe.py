@@ -6,18 +6,23 @@ import sys
 import time
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from admin_tool.arguments import add_brokers, names
-from admin_tool.errors import AdminError
-from admin_tool.kafka_calls.configs import compacted_topics
-from admin_tool.kafka_calls.connection import Broker, Connection, connected
-from admin_tool.kafka_calls.log_dirs import describe_log_dirs
+from admin_tool.connecting import connected
 from admin_tool.log_dir_actions import render_replicas
 from admin_tool.log_dir_actions.planning import dirs_of
 from admin_tool.log_dir_actions.table import BrokerDirs, as_value, moves, render
+from admin_tool.waiting import pause
 from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser, UsageError
+from jbodlab.kafka_admin.configs import compacted_topics
+from jbodlab.kafka_admin.errors import AdminError
+from jbodlab.kafka_admin.log_dirs import describe_log_dirs
+
+if TYPE_CHECKING:
+    from jbodlab.kafka_admin.client import AdminClient, Broker
 
 DEFAULT_INTERVAL_S = 1.0
 INTERVAL_MIN_S = 0.1
@@ -52,15 +57,15 @@ def _list_arguments(parser: Parser) -> None:
     )
 
 
-def _list(options: Namespace, output: Output) -> int:
+async def _list(options: Namespace, output: Output) -> int:
     if options.interval is not None and not options.watch:
         raise UsageError("--interval needs --watch")
-    with connected(options) as connection:
-        brokers = connection.selected(options.brokers)
+    async with connected(options) as client:
+        brokers = await client.selected(options.brokers)
         if options.watch:
-            _watch(connection, brokers, options.interval or DEFAULT_INTERVAL_S, output)
-        found, problems = _ask(connection, brokers)
-        compacted = _compacted(connection, found)
+            await _watch(client, brokers, options.interval or DEFAULT_INTERVAL_S, output)
+        found, problems = await _ask(client, brokers)
+        compacted = await _compacted(client, found)
     output.result(as_value(found, compacted), render(found, compacted=compacted))
     if problems:
         raise AdminError("; ".join(problems))
@@ -78,10 +83,10 @@ def _describe_arguments(parser: Parser) -> None:
     )
 
 
-def _describe(options: Namespace, output: Output) -> int:
-    with connected(options) as connection:
-        brokers = connection.selected(options.brokers)
-        found = {one.id: describe_log_dirs(connection, one.id) for one in brokers}
+async def _describe(options: Namespace, output: Output) -> int:
+    async with connected(options) as client:
+        brokers = await client.selected(options.brokers)
+        found = {one.id: await describe_log_dirs(client, one.id) for one in brokers}
     output.result(
         render_replicas.as_value(found, options.topics),
         render_replicas.as_text(found, options.topics),
@@ -89,29 +94,31 @@ def _describe(options: Namespace, output: Output) -> int:
     return 0
 
 
-def _ask(connection: Connection, brokers: Sequence[Broker]) -> tuple[list[BrokerDirs], list[str]]:
+async def _ask(
+    client: AdminClient, brokers: Sequence[Broker]
+) -> tuple[list[BrokerDirs], list[str]]:
     """Ask every broker; returns what brokers answer, and why some do not."""
     found, problems = [], []
     for broker in brokers:
         try:
-            found.append(dirs_of(connection, broker))
+            found.append(await dirs_of(client, broker))
         except AdminError as error:
             problems.append(str(error))
     return found, problems
 
 
-def _compacted(connection: Connection, found: Sequence[BrokerDirs]) -> frozenset[str]:
-    return compacted_topics(connection, (move.topic for move in moves(found)))
+async def _compacted(client: AdminClient, found: Sequence[BrokerDirs]) -> frozenset[str]:
+    return await compacted_topics(client, (move.topic for move in moves(found)))
 
 
-def _watch(
-    connection: Connection, brokers: Sequence[Broker], interval_s: float, output: Output
+async def _watch(
+    client: AdminClient, brokers: Sequence[Broker], interval_s: float, output: Output
 ) -> None:
     """Print the tables again and again, until somebody stops it."""
     before: dict[tuple[int, str, str], int] = {}
     asked_s = time.monotonic()
     while True:
-        found, problems = _ask(connection, brokers)
+        found, problems = await _ask(client, brokers)
         now_s = time.monotonic()
         copied = {(move.broker, move.name, move.target): move.copied_bytes for move in moves(found)}
         rates = {
@@ -120,12 +127,12 @@ def _watch(
             if key in before
         }
         before, asked_s = copied, now_s
-        compacted = _compacted(connection, found)
+        compacted = await _compacted(client, found)
         text = "\n".join([render(found, rates, compacted), *problems])
         clear = CLEAR_SCREEN if output.out.isatty() else ""
         output.result(as_value(found, compacted), f"{clear}{text}\n")
         sys.stdout.flush()
-        time.sleep(interval_s)
+        await pause(interval_s)
 
 
 LIST = servers_command(

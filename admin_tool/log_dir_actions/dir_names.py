@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from admin_tool.errors import AdminError
-from admin_tool.kafka_calls.log_dirs import LogDir
 from jbodlab.cli.dir_names import DirName, dir_name
 from jbodlab.cli.parser import Parser
+from jbodlab.kafka_admin.errors import AdminError
+from jbodlab.kafka_admin.log_dirs import LogDir
 
 
 def add_dir(parser: Parser) -> None:

@@ -9,9 +9,7 @@ from __future__ import annotations
 from argparse import Namespace
 
 from admin_tool.arguments import listed
-from admin_tool.errors import AdminError
-from admin_tool.kafka_calls.connection import connected
-from admin_tool.kafka_calls.log_dirs import LogDir
+from admin_tool.connecting import connected
 from admin_tool.log_dir_actions.dir_names import add_dir, resolve
 from admin_tool.log_dir_actions.move_plan import Move, drain
 from admin_tool.log_dir_actions.planning import (
@@ -28,6 +26,8 @@ from admin_tool.log_dir_actions.table import BrokerDirs, moves, state_of
 from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output, counted
 from jbodlab.cli.parser import Parser
+from jbodlab.kafka_admin.errors import AdminError
+from jbodlab.kafka_admin.log_dirs import LogDir
 from jbodlab.vocabulary.ids import TopicPartition
 
 
@@ -36,11 +36,11 @@ def _arguments(parser: Parser) -> None:
     add_moving(parser)
 
 
-def _run(options: Namespace, output: Output) -> int:
+async def _run(options: Namespace, output: Output) -> int:
     check_moving(options)
-    with connected(options) as connection:
+    async with connected(options) as client:
         broker = options.dir.broker
-        (one,) = broker_dirs(connection, broker)
+        (one,) = await broker_dirs(client, broker)
         log_dir = resolve(options.dir, one.log_dirs)
         check_source(one, log_dir)
         dirs = dir_states(one)
@@ -49,7 +49,7 @@ def _run(options: Namespace, output: Output) -> int:
         what = f"{counted(len(moving), 'replica')} out of {log_dir.path} of broker {broker}"
         staying = immovable(one, log_dir.path)
         plans = [Plan(one, dirs, moving)]
-        return execute(connection, plans, options, output, f"move {what}?", staying)
+        return await execute(client, plans, options, output, f"move {what}?", staying)
 
 
 def check_source(one: BrokerDirs, log_dir: LogDir) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from admin_tool.errors import AdminError
 from admin_tool.log_dir_actions.repair_offline import Damage, DamagedReplica, meta_of
+from jbodlab.kafka_admin.errors import AdminError
 from jbodlab.storage.directory import names
 from jbodlab.storage.directory.filesystem import FileSystem
 from jbodlab.storage.directory.names import DirKind

@@ -5,9 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 
 from admin_tool.arguments import listed, topic_partition
-from admin_tool.errors import AdminError
-from admin_tool.kafka_calls.connection import connected
-from admin_tool.kafka_calls.log_dirs import Replica, describe_log_dirs
+from admin_tool.connecting import connected
 from admin_tool.log_dir_actions.dir_names import resolve
 from admin_tool.log_dir_actions.planning import add_wait, carry_out, check_moving, report
 from admin_tool.reassignment.target_dirs import problem_of
@@ -15,6 +13,8 @@ from jbodlab.cli.command import servers_command
 from jbodlab.cli.dir_names import dir_name
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser
+from jbodlab.kafka_admin.errors import AdminError
+from jbodlab.kafka_admin.log_dirs import Replica, describe_log_dirs
 
 
 def _arguments(parser: Parser) -> None:
@@ -35,12 +35,12 @@ def _arguments(parser: Parser) -> None:
     add_wait(parser)
 
 
-def _run(options: Namespace, output: Output) -> int:
+async def _run(options: Namespace, output: Output) -> int:
     check_moving(options)
     broker = options.to.broker
-    with connected(options) as connection:
-        connection.broker(broker)
-        log_dirs = describe_log_dirs(connection, broker)
+    async with connected(options) as client:
+        await client.broker(broker)
+        log_dirs = await describe_log_dirs(client, broker)
         path = resolve(options.to, log_dirs).path
         held = {one for each in log_dirs for one in (*each.current, *each.future)}
         missing = [one for one in options.partitions if one not in held]
@@ -55,7 +55,7 @@ def _run(options: Namespace, output: Output) -> int:
             raise AdminError(f"cannot move {problem[0]}: {problem[1]}")
         what = listed(options.partitions)
         output.confirm(f"move {what} of broker {broker} to {path}?", yes=options.yes)
-        refused = carry_out(connection, targets, options, output)
+        refused = await carry_out(client, targets, options, output)
     return report(output, refused)
 
 

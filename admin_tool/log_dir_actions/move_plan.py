@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from admin_tool.errors import AdminError
+from jbodlab.kafka_admin.errors import AdminError
 from jbodlab.vocabulary.ids import TopicPartition
 
 HEADROOM_DIVISOR = 50

@@ -6,20 +6,9 @@ import time
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from admin_tool.arguments import positive
-from admin_tool.errors import AdminError
-from admin_tool.kafka_calls.connection import Broker, Connection
-from admin_tool.kafka_calls.dir_details import dir_details
-from admin_tool.kafka_calls.log_dirs import (
-    LogDir,
-    Replica,
-    ReplicaDirs,
-    by_broker,
-    describe_log_dirs,
-    replica_dirs,
-)
 from admin_tool.log_dir_actions.move_plan import (
     DirState,
     Move,
@@ -34,10 +23,24 @@ from admin_tool.reassignment.moves import (
     why_immovable,
     why_refused,
 )
+from admin_tool.waiting import pause
 from jbodlab.cli.output import PROGRESS_AFTER_S, Output, counted, table
 from jbodlab.cli.parser import Parser, UsageError
+from jbodlab.kafka_admin.dir_details import dir_details
+from jbodlab.kafka_admin.errors import AdminError
+from jbodlab.kafka_admin.log_dirs import (
+    LogDir,
+    Replica,
+    ReplicaDirs,
+    by_broker,
+    describe_log_dirs,
+    replica_dirs,
+)
 from jbodlab.vocabulary.ids import TopicPartition
 from jbodlab.vocabulary.sizes import size_text
+
+if TYPE_CHECKING:
+    from jbodlab.kafka_admin.client import AdminClient, Broker
 
 HARMLESS = "SLOW"
 """The one condition of a directory in which it still takes replicas."""
@@ -77,19 +80,21 @@ def check_moving(options: Namespace) -> None:
     options.timeout = options.timeout or DEFAULT_WAIT_S
 
 
-def broker_dirs(connection: Connection, *brokers: int) -> list[BrokerDirs]:
+async def broker_dirs(client: AdminClient, *brokers: int) -> list[BrokerDirs]:
     """Ask brokers for their directories; without brokers all of the cluster.
 
     Raises:
         AdminError: there is no such broker, or one does not answer.
     """
-    return [dirs_of(connection, one) for one in connection.selected(brokers)]
+    return [await dirs_of(client, one) for one in await client.selected(brokers)]
 
 
-def dirs_of(connection: Connection, broker: Broker) -> BrokerDirs:
+async def dirs_of(client: AdminClient, broker: Broker) -> BrokerDirs:
     """Ask a live broker for its directories."""
-    log_dirs = describe_log_dirs(connection, broker.id)
-    return BrokerDirs(broker=broker.id, log_dirs=log_dirs, details=dir_details(connection, broker))
+    log_dirs = await describe_log_dirs(client, broker.id)
+    return BrokerDirs(
+        broker=broker.id, log_dirs=log_dirs, details=await dir_details(client, broker)
+    )
 
 
 def dir_states(one: BrokerDirs) -> list[DirState]:
@@ -242,8 +247,8 @@ def _effect_text(dirs: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def execute(
-    connection: Connection,
+async def execute(
+    client: AdminClient,
     plans: Sequence[Plan],
     options: Namespace,
     output: Output,
@@ -253,7 +258,7 @@ def execute(
     """Show plans, carry them out unless `--dry-run` is given, and report; returns the exit code.
 
     Args:
-        connection: The cluster.
+        client: The cluster.
         plans: One for each broker.
         options: With those of `add_moving`.
         output: Where the plans are shown; as JSON once all is done.
@@ -273,11 +278,11 @@ def execute(
     if targets and not options.dry_run:
         output.line(text)
         output.confirm(question, yes=options.yes)
-        refused |= carry_out(connection, targets, options, output)
+        refused |= await carry_out(client, targets, options, output)
         text = ""
         if options.wait:
             done = [plan.before for plan in plans if plan.moves]
-            now = broker_dirs(connection, *(one.broker for one in done))
+            now = await broker_dirs(client, *(one.broker for one in done))
             text = "\n".join(map(shown_effect, sorted(done, key=lambda one: one.broker), now))
     value = {
         "plans": [plan.as_value() for plan in plans],
@@ -292,8 +297,8 @@ def reasons_value(refused: Mapping[Replica, str]) -> list[dict[str, Any]]:
     return [{**replica._asdict(), "reason": reason} for replica, reason in sorted(refused.items())]
 
 
-def carry_out(
-    connection: Connection, targets: Mapping[Replica, str], options: Namespace, output: Output
+async def carry_out(
+    client: AdminClient, targets: Mapping[Replica, str], options: Namespace, output: Output
 ) -> dict[Replica, str]:
     """Start moves, the first of them first, and wait for them where `--wait` is given.
 
@@ -303,7 +308,7 @@ def carry_out(
     refused: dict[Replica, str] = {}
     for here in by_broker(targets).values():
         try:
-            codes = start_moves(connection, here, DEFAULT_TIMEOUT_S)
+            codes = await start_moves(client, here, DEFAULT_TIMEOUT_S)
         except AdminError as error:
             refused |= dict.fromkeys(here, f"it is unknown whether its move has begun: {error}")
         else:
@@ -314,7 +319,7 @@ def carry_out(
     begun = {replica: path for replica, path in targets.items() if replica not in refused}
     output.line(f"started {counted(len(begun), 'move')}")
     if options.wait:
-        refused |= wait_until_moved(connection, begun, options.timeout, output)
+        refused |= await wait_until_moved(client, begun, options.timeout, output)
     return refused
 
 
@@ -376,8 +381,8 @@ def _why_lost(replica: Replica, where: ReplicaDirs, target: str) -> str:
     )
 
 
-def wait_until_moved(
-    connection: Connection, targets: Mapping[Replica, str], timeout_s: float, output: Output
+async def wait_until_moved(
+    client: AdminClient, targets: Mapping[Replica, str], timeout_s: float, output: Output
 ) -> dict[Replica, str]:
     """Wait until every replica is where it goes, for `timeout_s` seconds at most.
 
@@ -391,7 +396,7 @@ def wait_until_moved(
         for asked in by_broker(awaited.pending).values():
             found, problem = dict.fromkeys(asked, ReplicaDirs(None, None)), ""
             try:
-                found = replica_dirs(connection, asked)
+                found = await replica_dirs(client, asked)
             except AdminError as error:
                 problem = f"it is unknown whether its move goes on: {error}"
             for replica, where in found.items():
@@ -404,5 +409,5 @@ def wait_until_moved(
             if waited_s > PROGRESS_AFTER_S and len(awaited.pending) != shown:
                 shown = len(awaited.pending)
                 output.progress(f"waiting for {counted(shown, 'move')}")
-            time.sleep(POLL_S)
+            await pause(POLL_S)
     return awaited.lost

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from admin_tool.errors import name_of
-from admin_tool.kafka_calls.log_dirs import LogDir
 from jbodlab.cli.output import table
+from jbodlab.kafka_admin.errors import name_of
+from jbodlab.kafka_admin.log_dirs import LogDir
 from jbodlab.vocabulary.sizes import size_text
 
 VERSION = 1

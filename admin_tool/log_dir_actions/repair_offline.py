@@ -9,17 +9,18 @@ has left the ISR where others were in it, and does not rejoin it before it has c
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 import msgspec
 
-from admin_tool.errors import AdminError
-from admin_tool.kafka_calls.connection import Connection, connected
-from admin_tool.kafka_calls.topics import PartitionDescription, TopicDescription, describe_topics
+from admin_tool.connecting import connected
+from jbodlab.kafka_admin.errors import AdminError
+from jbodlab.kafka_admin.topics import PartitionDescription, TopicDescription, describe_topics
 from jbodlab.storage.directory import meta_properties, names
 from jbodlab.storage.directory.filesystem import FileSystem
 from jbodlab.storage.directory.meta_properties import MetaProperties
@@ -28,6 +29,9 @@ from jbodlab.storage.log import damage
 from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.errors import CorruptRecordError, FormatError
 from jbodlab.vocabulary.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from jbodlab.kafka_admin.client import AdminClient
 
 
 class Damage(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,10 +76,10 @@ def not_repaired(folder: Path, refusal: str) -> Repaired:
     return Repaired(folder=folder, refusal=refusal, text=f"{folder} was not repaired: {refusal}")
 
 
-@contextmanager
-def connected_to_cluster_of(
+@asynccontextmanager
+async def connected_to_cluster_of(
     fs: FileSystem, options: Namespace, paths: Iterable[Path]
-) -> Iterator[Connection]:
+) -> AsyncIterator[AdminClient]:
     """Connect to the cluster that log directories belong to.
 
     Partitions of two clusters have the same names: what one says of a partition is nothing to the
@@ -89,8 +93,8 @@ def connected_to_cluster_of(
     Raises:
         AdminError: there is another cluster at the address, or a directory cannot be read.
     """
-    with connected(options) as connection:
-        found = connection.cluster_id()
+    async with connected(options) as client:
+        found = await client.cluster_id()
         for path in paths:
             wanted = meta_of(fs, path).cluster_id
             if wanted is None or wanted != found:
@@ -99,7 +103,7 @@ def connected_to_cluster_of(
                     f"{options.bootstrap_server} is cluster {found}: nothing was "
                     f"changed; give the address of cluster {wanted} by --bootstrap-server"
                 )
-        yield connection
+        yield client
 
 
 def meta_of(fs: FileSystem, path: Path) -> MetaProperties:
@@ -116,7 +120,7 @@ def meta_of(fs: FileSystem, path: Path) -> MetaProperties:
         raise AdminError(f"{error.filename or path} cannot be read: {error.strerror}") from error
 
 
-def repair_offline(
+async def repair_offline(
     fs: FileSystem, options: Namespace, damaged: Sequence[tuple[Path, Sequence[DamagedReplica]]]
 ) -> list[Repaired]:
     """Repair replicas where that loses no record.
@@ -130,8 +134,8 @@ def repair_offline(
         AdminError: the cluster cannot be asked, or is another one, or a file cannot be renamed.
     """
     topics = {replica.topic_partition.topic for _, found in damaged for replica in found}
-    with connected_to_cluster_of(fs, options, (path for path, _ in damaged)) as connection:
-        described = describe_topics(connection, topics)
+    async with connected_to_cluster_of(fs, options, (path for path, _ in damaged)) as client:
+        described = await describe_topics(client, topics)
     results = []
     for path, replicas in damaged:
         broker = meta_of(fs, path).node_id

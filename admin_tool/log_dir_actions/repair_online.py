@@ -13,18 +13,13 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from admin_tool.arguments import listed
-from admin_tool.errors import AdminError, name_of
-from admin_tool.kafka_calls.configs import min_insync_replicas
-from admin_tool.kafka_calls.connection import Connection
-from admin_tool.kafka_calls.log_dirs import LogDir, Replica, alter_replica_log_dirs, replica_dirs
-from admin_tool.kafka_calls.reassignments import alter_reassignments, list_reassignments
-from admin_tool.kafka_calls.topics import PartitionDescription, TopicDescription, describe_topics
 from admin_tool.log_dir_actions.planning import broker_dirs, takes_replicas
 from admin_tool.log_dir_actions.repair_offline import (
     DamagedReplica,
@@ -38,11 +33,19 @@ from admin_tool.log_dir_actions.repair_offline import (
 )
 from admin_tool.log_dir_actions.table import BrokerDirs
 from admin_tool.waiting import wait_until_empty
+from jbodlab.kafka_admin.configs import min_insync_replicas
+from jbodlab.kafka_admin.errors import AdminError, name_of
+from jbodlab.kafka_admin.log_dirs import LogDir, Replica, alter_replica_log_dirs, replica_dirs
+from jbodlab.kafka_admin.reassignments import alter_reassignments, list_reassignments
+from jbodlab.kafka_admin.topics import PartitionDescription, TopicDescription, describe_topics
 from jbodlab.storage.directory.filesystem import FileSystem
 from jbodlab.storage.directory.meta_properties import MetaProperties
 from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from jbodlab.kafka_admin.client import AdminClient
 
 COPY_PATIENCE_S = 4 * 3600.0
 """How long the copies may take; they go on when the tool has given up."""
@@ -104,7 +107,7 @@ class Damaged:
     leader: int
 
 
-def repair_online(
+async def repair_online(
     fs: FileSystem, options: Namespace, damaged: Sequence[tuple[Path, Sequence[DamagedReplica]]]
 ) -> list[Repaired]:
     """Have replicas copied again from their leaders.
@@ -120,15 +123,15 @@ def repair_online(
     """
     results: list[Repaired] = []
     wanted: dict[TopicPartition, Damaged] = {}
-    with connected_to_cluster_of(fs, options, (path for path, _ in damaged)) as connection:
+    async with connected_to_cluster_of(fs, options, (path for path, _ in damaged)) as client:
         named = {each.topic_partition for _, replicas in damaged for each in replicas}
-        topics = describe_topics(connection, {each.topic for each in named})
-        min_isrs = min_insync_replicas(connection, topics)
+        topics = await describe_topics(client, {each.topic for each in named})
+        min_isrs = await min_insync_replicas(client, topics)
         known = [each for each in named if each.topic in topics]
-        ongoing = list_reassignments(connection, known) if known else {}
+        ongoing = await list_reassignments(client, known) if known else {}
         for path, replicas in damaged:
             meta = meta_of(fs, path)
-            (dirs,) = broker_dirs(connection, -1 if meta.node_id is None else meta.node_id)
+            (dirs,) = await broker_dirs(client, -1 if meta.node_id is None else meta.node_id)
             log_dir = log_dir_of(dirs, meta, path)
             for replica in replicas:
                 topic_partition = replica.topic_partition
@@ -156,7 +159,7 @@ def repair_online(
                     replicas=facts.partition.replicas,
                     leader=facts.partition.leader,
                 )
-        refused = recreate(connection, wanted) if wanted else {}
+        refused = await recreate(client, wanted) if wanted else {}
     for topic_partition, one in wanted.items():
         if topic_partition in refused:
             results.append(not_repaired(one.folder, refused[topic_partition]))
@@ -222,8 +225,8 @@ def _isr_refusal(facts: Facts) -> str | None:
     )
 
 
-def recreate(
-    connection: Connection, wanted: Mapping[TopicPartition, Damaged]
+async def recreate(
+    client: AdminClient, wanted: Mapping[TopicPartition, Damaged]
 ) -> dict[TopicPartition, str]:
     """Take replicas from their brokers, and give them back.
 
@@ -242,25 +245,25 @@ def recreate(
         for topic_partition, one in wanted.items()
     }
     try:
-        refused = dict(alter_reassignments(connection, without))
+        refused = dict(await alter_reassignments(client, without))
         taken = {tp: one for tp, one in wanted.items() if tp not in refused}
-        refused |= _removed(connection, taken)
-        elsewhere = _wish(connection, {tp: taken[tp] for tp in taken if tp not in refused})
+        refused |= await _removed(client, taken)
+        elsewhere = await _wish(client, {tp: taken[tp] for tp in taken if tp not in refused})
     except BaseException as error:
         # Without an answer nobody knows what was taken; to give back the others changes nothing.
-        _give_back(connection, wanted)
+        await _give_back(client, wanted)
         _say("the replicas were given back")
         if isinstance(error, OSError):
             raise AdminError(f"{error.filename} cannot be looked at: {error.strerror}") from error
         raise
-    _give_back(connection, taken)
+    await _give_back(client, taken)
     copied = {tp: one for tp, one in taken.items() if tp not in refused}
-    refused |= _in_sync(connection, copied)
+    refused |= await _in_sync(client, copied)
     for topic_partition, reason in elsewhere.items():
         if topic_partition not in refused:
             one = copied[topic_partition]
             replica = Replica(one.broker, *topic_partition)
-            where = replica_dirs(connection, [replica])[replica].current
+            where = (await replica_dirs(client, [replica]))[replica].current
             if where != one.path:
                 refused[topic_partition] = (
                     f"broker {one.broker} refused to create it in {one.path} ({reason}), and has "
@@ -269,31 +272,31 @@ def recreate(
     return refused
 
 
-def _removed(
-    connection: Connection, taken: Mapping[TopicPartition, Damaged]
+async def _removed(
+    client: AdminClient, taken: Mapping[TopicPartition, Damaged]
 ) -> dict[TopicPartition, str]:
     """Wait until brokers have removed the logs of replicas; returns which they have not."""
     folders = ", ".join(str(one.folder) for one in taken.values())
 
-    def rest() -> set[TopicPartition]:
-        ongoing = list_reassignments(connection, taken) if taken else {}
+    async def rest() -> set[TopicPartition]:
+        ongoing = await list_reassignments(client, taken) if taken else {}
         return {tp for tp, one in taken.items() if tp in ongoing or one.folder.exists()}
 
     return {
         tp: f"broker {taken[tp].broker} has not removed it within {REMOVAL_PATIENCE_S:g} s; it was "
         "given back as it is"
-        for tp in _wait(f"the brokers have removed {folders}", rest, REMOVAL_PATIENCE_S)
+        for tp in await _wait(f"the brokers have removed {folders}", rest, REMOVAL_PATIENCE_S)
     }
 
 
-def _wish(
-    connection: Connection, taken: Mapping[TopicPartition, Damaged]
+async def _wish(
+    client: AdminClient, taken: Mapping[TopicPartition, Damaged]
 ) -> dict[TopicPartition, str]:
     """Tell brokers in which directories to make replicas; returns why they refuse to."""
     refused = {}
     for broker in sorted({one.broker for one in taken.values()}):
         places = {tp: one.path for tp, one in taken.items() if one.broker == broker}
-        codes = alter_replica_log_dirs(connection, broker, places)
+        codes = await alter_replica_log_dirs(client, broker, places)
         for topic_partition in places:
             code = codes.get(topic_partition, ErrorCode.UNKNOWN_SERVER_ERROR)
             if code not in _WISHED:
@@ -301,7 +304,7 @@ def _wish(
     return refused
 
 
-def _give_back(connection: Connection, taken: Mapping[TopicPartition, Damaged]) -> None:
+async def _give_back(client: AdminClient, taken: Mapping[TopicPartition, Damaged]) -> None:
     """Make the replicas of partitions what they were.
 
     Raises:
@@ -309,17 +312,17 @@ def _give_back(connection: Connection, taken: Mapping[TopicPartition, Damaged]) 
     """
     refused = dict.fromkeys(taken, "")
 
-    def give_back() -> Mapping[TopicPartition, str]:
+    async def give_back() -> Mapping[TopicPartition, str]:
         targets = {tp: taken[tp].replicas for tp in refused}
         try:
-            found = alter_reassignments(connection, targets) if targets else {}
+            found = await alter_reassignments(client, targets) if targets else {}
         except AdminError as error:
             found = dict.fromkeys(targets, str(error))
         refused.clear()
         refused.update(found)
         return refused
 
-    if wait_until_empty(give_back, GIVE_BACK_PATIENCE_S, LOOK_PAUSE_S):
+    if await wait_until_empty(give_back, GIVE_BACK_PATIENCE_S, LOOK_PAUSE_S):
         lost = "; ".join(
             f"{tp} to {listed(taken[tp].replicas)} ({reason})" for tp, reason in refused.items()
         )
@@ -328,15 +331,15 @@ def _give_back(connection: Connection, taken: Mapping[TopicPartition, Damaged]) 
         )
 
 
-def _in_sync(
-    connection: Connection, copied: Mapping[TopicPartition, Damaged]
+async def _in_sync(
+    client: AdminClient, copied: Mapping[TopicPartition, Damaged]
 ) -> dict[TopicPartition, str]:
     """Wait until replicas are in sync again; returns which are not."""
     gone: dict[TopicPartition, str] = {}
 
-    def rest() -> set[TopicPartition]:
-        ongoing = list_reassignments(connection, copied) if copied else {}
-        topics = describe_topics(connection, {tp.topic for tp in copied})
+    async def rest() -> set[TopicPartition]:
+        ongoing = await list_reassignments(client, copied) if copied else {}
+        topics = await describe_topics(client, {tp.topic for tp in copied})
         left = set()
         for tp, one in copied.items():
             topic = topics.get(tp.topic)
@@ -350,18 +353,20 @@ def _in_sync(
     late = {
         tp: f"broker {copied[tp].broker} copies it again, and is not in sync after "
         f"{COPY_PATIENCE_S:g} s; the copy goes on"
-        for tp in _wait(f"the new copies of {listed(copied)} are in sync", rest, COPY_PATIENCE_S)
+        for tp in await _wait(
+            f"the new copies of {listed(copied)} are in sync", rest, COPY_PATIENCE_S
+        )
     }
     return late | gone
 
 
-def _wait(
-    what: str, rest: Callable[[], Collection[TopicPartition]], patience_s: float
+async def _wait(
+    what: str, rest: Callable[[], Awaitable[Collection[TopicPartition]]], patience_s: float
 ) -> Collection[TopicPartition]:
     """Print what is waited for, and wait until it is done; returns the rest at the deadline."""
-    if left := rest():
+    if left := await rest():
         _say(f"waiting until {what}, for {patience_s:g} s at most")
-        return wait_until_empty(rest, patience_s, LOOK_PAUSE_S)
+        return await wait_until_empty(rest, patience_s, LOOK_PAUSE_S)
     return left
 
 

@@ -10,10 +10,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from admin_tool.errors import name_of
-from admin_tool.kafka_calls.dir_details import DirDetail
-from admin_tool.kafka_calls.log_dirs import LogDir
 from jbodlab.cli.output import table
+from jbodlab.kafka_admin.dir_details import DirDetail
+from jbodlab.kafka_admin.errors import name_of
+from jbodlab.kafka_admin.log_dirs import LogDir
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.sizes import size_text
 

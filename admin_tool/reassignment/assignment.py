@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
-from admin_tool.errors import AdminError, unknown
-from admin_tool.kafka_calls.connection import Connection
-from admin_tool.kafka_calls.log_dirs import Replica, by_broker, replica_dirs
-from admin_tool.kafka_calls.topics import (
+from admin_tool.errors import unknown
+from jbodlab.kafka_admin.errors import AdminError
+from jbodlab.kafka_admin.log_dirs import Replica, by_broker, replica_dirs
+from jbodlab.kafka_admin.topics import (
     TopicDescription,
     describe_topics,
     list_topics,
@@ -15,23 +16,26 @@ from admin_tool.kafka_calls.topics import (
 )
 from jbodlab.vocabulary.ids import TopicPartition
 
+if TYPE_CHECKING:
+    from jbodlab.kafka_admin.client import AdminClient
 
-def described(connection: Connection, names: Iterable[str]) -> dict[str, TopicDescription]:
+
+async def described(client: AdminClient, names: Iterable[str]) -> dict[str, TopicDescription]:
     """Return topics that must exist.
 
     Raises:
         AdminError: one does not.
     """
     wanted = set(names)
-    found = describe_topics(connection, wanted)
+    found = await describe_topics(client, wanted)
     missing = sorted(wanted - set(found))
     if missing:
-        raise unknown("topic", missing[0], [one.name for one in list_topics(connection)])
+        raise unknown("topic", missing[0], [one.name for one in await list_topics(client)])
     return found
 
 
-def current_replicas(
-    connection: Connection, partitions: Iterable[TopicPartition]
+async def current_replicas(
+    client: AdminClient, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, tuple[int, ...]]:
     """Return the replicas of partitions that must exist.
 
@@ -39,7 +43,7 @@ def current_replicas(
         AdminError: one does not.
     """
     wanted = list(partitions)
-    topics = described(connection, {one.topic for one in wanted})
+    topics = await described(client, {one.topic for one in wanted})
     found = replicas_of(topics, wanted)
     missing = sorted(set(wanted) - set(found))
     if missing:
@@ -47,15 +51,15 @@ def current_replicas(
     return found
 
 
-def current_log_dirs(
-    connection: Connection, replicas: Mapping[TopicPartition, Iterable[int]]
+async def current_log_dirs(
+    client: AdminClient, replicas: Mapping[TopicPartition, Iterable[int]]
 ) -> dict[Replica, str]:
     """Return the directories of replicas, as far as their brokers answer and have them online."""
     wanted = [Replica(broker, *one) for one, brokers in replicas.items() for broker in brokers]
     found = {}
     for here in by_broker(dict.fromkeys(wanted)).values():
         try:
-            dirs = replica_dirs(connection, here)
+            dirs = await replica_dirs(client, here)
         except AdminError:
             # A dead broker is a reason to move away from it, none to refuse.
             continue

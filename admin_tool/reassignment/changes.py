@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from admin_tool.arguments import listed, positive
-from admin_tool.errors import AdminError
-from admin_tool.kafka_calls.connection import Connection, connected
-from admin_tool.kafka_calls.log_dirs import Replica, replica_dirs
-from admin_tool.kafka_calls.reassignments import (
-    Reassignment,
-    alter_reassignments,
-    list_reassignments,
-)
+from admin_tool.connecting import connected
 from admin_tool.reassignment.assignment import current_log_dirs, current_replicas
 from admin_tool.reassignment.json_form import Plan, as_value, read_plan
 from admin_tool.reassignment.moves import DEFAULT_TIMEOUT_S, check_started, start_moves
@@ -28,7 +22,17 @@ from admin_tool.reassignment.throttles import (
 from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output, counted
 from jbodlab.cli.parser import Parser
+from jbodlab.kafka_admin.errors import AdminError
+from jbodlab.kafka_admin.log_dirs import Replica, replica_dirs
+from jbodlab.kafka_admin.reassignments import (
+    Reassignment,
+    alter_reassignments,
+    list_reassignments,
+)
 from jbodlab.vocabulary.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from jbodlab.kafka_admin.client import AdminClient
 
 
 def _add_timeout(parser: Parser) -> None:
@@ -67,37 +71,37 @@ def _execute_arguments(parser: Parser) -> None:
     _add_timeout(parser)
 
 
-def _execute(options: Namespace, output: Output) -> int:
+async def _execute(options: Namespace, output: Output) -> int:
     plan = read_plan(options.file)
-    with connected(options) as connection:
-        ongoing = list_reassignments(connection)
+    async with connected(options) as client:
+        ongoing = await list_reassignments(client)
         if ongoing and not options.additional:
             raise AdminError(
                 f"{counted(len(ongoing), 'partition')} are being reassigned; --additional starts "
                 "this reassignment beside them"
             )
         for broker in sorted({broker for one in plan.partitions for broker in one.replicas}):
-            connection.broker(broker)
-        current = current_replicas(connection, plan.replicas)
-        check_log_dirs(connection, plan.log_dirs)
+            await client.broker(broker)
+        current = await current_replicas(client, plan.replicas)
+        await check_log_dirs(client, plan.log_dirs)
         output.confirm(f"reassign {listed(sorted(plan.replicas))}?", yes=options.yes)
-        output.json(as_value(current, current_log_dirs(connection, current)))
+        output.json(as_value(current, await current_log_dirs(client, current)))
         output.note("stdout has the former assignment, a FILE that undoes this")
-        _throttle(connection, options, plan, ongoing, current)
-        refused = alter_reassignments(connection, plan.replicas)
+        await _throttle(client, options, plan, ongoing, current)
+        refused = await alter_reassignments(client, plan.replicas)
         if refused:
             raise AdminError(f"cannot reassign {_reasons(refused)}")
         output.note(f"started the reassignment of {counted(len(plan.partitions), 'partition')}")
         if plan.log_dirs:
-            codes = start_moves(connection, plan.log_dirs, options.timeout)
+            codes = await start_moves(client, plan.log_dirs, options.timeout)
             count = len(plan.log_dirs) - len(codes)
             output.note(f"started {counted(count, 'move')} between directories")
             check_started(plan.log_dirs, codes)
     return 0
 
 
-def _throttle(
-    connection: Connection,
+async def _throttle(
+    client: AdminClient,
     options: Namespace,
     plan: Plan,
     ongoing: Mapping[TopicPartition, Reassignment],
@@ -105,9 +109,9 @@ def _throttle(
 ) -> None:
     if options.throttle:
         moves = partition_moves(ongoing, plan.replicas, current)
-        throttle_brokers(connection, moves, options.throttle)
+        await throttle_brokers(client, moves, options.throttle)
     if options.dirs_throttle:
-        throttle_log_dirs(connection, plan.log_dirs, options.dirs_throttle)
+        await throttle_log_dirs(client, plan.log_dirs, options.dirs_throttle)
 
 
 def _cancel_arguments(parser: Parser) -> None:
@@ -116,15 +120,15 @@ def _cancel_arguments(parser: Parser) -> None:
     _add_timeout(parser)
 
 
-def _cancel(options: Namespace, output: Output) -> int:
+async def _cancel(options: Namespace, output: Output) -> int:
     plan = read_plan(options.file)
     wanted = plan.replicas
-    with connected(options) as connection:
-        active = sorted(list_reassignments(connection, wanted))
+    async with connected(options) as client:
+        active = sorted(await list_reassignments(client, wanted))
         # A move ends by being sent where the replica is already.
         moving = {
             replica: where.current
-            for replica, where in replica_dirs(connection, plan.log_dirs).items()
+            for replica, where in (await replica_dirs(client, plan.log_dirs)).items()
             if where.current is not None and where.future is not None
         }
         if active or moving:
@@ -133,18 +137,18 @@ def _cancel(options: Namespace, output: Output) -> int:
                 f"{counted(len(moving), 'move')} between directories?",
                 yes=options.yes,
             )
-        refused = alter_reassignments(connection, dict.fromkeys(active)) if active else {}
+        refused = await alter_reassignments(client, dict.fromkeys(active)) if active else {}
         if refused:
             raise AdminError(f"cannot cancel the reassignment of {_reasons(refused)}")
         codes: dict[Replica, int] = {}
         if moving:
-            codes = start_moves(connection, moving, options.timeout)
+            codes = await start_moves(client, moving, options.timeout)
         output.line(
             f"cancelled {counted(len(active), 'reassignment')} and "
             f"{counted(len(moving) - len(codes), 'move')} between directories"
         )
         if not options.keep_throttles:
-            clear_throttles(connection, wanted)
+            await clear_throttles(client, wanted)
         check_started(moving, codes)
     return 0
 

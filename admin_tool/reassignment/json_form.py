@@ -17,8 +17,8 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from admin_tool.arguments import listed
-from admin_tool.errors import AdminError
-from admin_tool.kafka_calls.log_dirs import Replica
+from jbodlab.kafka_admin.errors import AdminError
+from jbodlab.kafka_admin.log_dirs import Replica
 from jbodlab.vocabulary.ids import TopicPartition
 from jbodlab.vocabulary.reassignment_file import ANY_LOG_DIR, file_value
 

@@ -7,22 +7,25 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from admin_tool.errors import AdminError, name_of
-from admin_tool.kafka_calls.connection import Connection
-from admin_tool.kafka_calls.log_dirs import Replica, alter_replica_log_dirs, by_broker
 from admin_tool.waiting import note_wait, wait_until_empty
 from jbodlab.cli.output import counted
+from jbodlab.kafka_admin.errors import AdminError, name_of
+from jbodlab.kafka_admin.log_dirs import Replica, alter_replica_log_dirs, by_broker
 from jbodlab.storage.directory import names
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from jbodlab.kafka_admin.client import AdminClient
 
 DEFAULT_TIMEOUT_S = 10.0
 RETRY_PAUSE_S = 0.1
 
 
-def start_moves(
-    connection: Connection, targets: Mapping[Replica, str], timeout_s: float
+async def start_moves(
+    client: AdminClient, targets: Mapping[Replica, str], timeout_s: float
 ) -> dict[Replica, int]:
     """Ask brokers to move replicas to directories.
 
@@ -38,8 +41,8 @@ def start_moves(
     pending = dict(sorted(targets.items()))
     refused: dict[Replica, int] = {}
 
-    def begin() -> Mapping[Replica, str]:
-        for replica, code in _ask(connection, pending).items():
+    async def begin() -> Mapping[Replica, str]:
+        for replica, code in (await _ask(client, pending)).items():
             if code != ErrorCode.REPLICA_NOT_AVAILABLE:
                 pending.pop(replica, None)
             if code not in (ErrorCode.NONE, ErrorCode.REPLICA_NOT_AVAILABLE):
@@ -47,7 +50,7 @@ def start_moves(
         return pending
 
     with note_wait(f"waiting until {counted(len(targets), 'move')} between directories begin"):
-        wait_until_empty(begin, timeout_s, RETRY_PAUSE_S)
+        await wait_until_empty(begin, timeout_s, RETRY_PAUSE_S)
     return refused | dict.fromkeys(pending, int(ErrorCode.REPLICA_NOT_AVAILABLE))
 
 
@@ -105,11 +108,11 @@ def why_refused(replica: Replica, path: str, code: int) -> str:
     return f"{reason} ({name_of(code)})"
 
 
-def _ask(connection: Connection, pending: Mapping[Replica, str]) -> dict[Replica, int]:
+async def _ask(client: AdminClient, pending: Mapping[Replica, str]) -> dict[Replica, int]:
     """Return the brokers' error codes."""
     codes: dict[Replica, int] = {}
     for broker, here in by_broker(pending).items():
         moves = {replica.topic_partition: path for replica, path in here.items()}
-        answer = alter_replica_log_dirs(connection, broker, moves)
+        answer = await alter_replica_log_dirs(client, broker, moves)
         codes |= {Replica(broker, *one): code for one, code in answer.items()}
     return codes

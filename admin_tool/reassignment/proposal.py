@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
-from admin_tool.errors import AdminError
+from jbodlab.kafka_admin.errors import AdminError
 
 
 def propose(

@@ -6,10 +6,7 @@ import random
 from argparse import Namespace
 
 from admin_tool.arguments import add_brokers, listed
-from admin_tool.kafka_calls.connection import connected
-from admin_tool.kafka_calls.log_dirs import replica_dirs
-from admin_tool.kafka_calls.reassignments import list_reassignments
-from admin_tool.kafka_calls.topics import describe_topics, replicas_of
+from admin_tool.connecting import connected
 from admin_tool.reassignment.assignment import described
 from admin_tool.reassignment.json_form import as_value, read_plan
 from admin_tool.reassignment.proposal import propose
@@ -18,14 +15,17 @@ from admin_tool.reassignment.throttles import clear_throttles
 from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output, table
 from jbodlab.cli.parser import Parser
+from jbodlab.kafka_admin.log_dirs import replica_dirs
+from jbodlab.kafka_admin.reassignments import list_reassignments
+from jbodlab.kafka_admin.topics import describe_topics, replicas_of
 from jbodlab.vocabulary.ids import TopicPartition
 
 FILE_HELP = "the reassignment as JSON; - is the standard input"
 
 
-def _list(options: Namespace, output: Output) -> int:
-    with connected(options) as connection:
-        ongoing = sorted(list_reassignments(connection).items())
+async def _list(options: Namespace, output: Output) -> int:
+    async with connected(options) as client:
+        ongoing = sorted((await list_reassignments(client)).items())
     value = [
         {
             "topic": one.topic,
@@ -48,12 +48,12 @@ def _generate_arguments(parser: Parser) -> None:
     parser.add_argument("--ignore-racks", action="store_true", help="treat all racks as one")
 
 
-def _generate(options: Namespace, output: Output) -> int:
-    with connected(options) as connection:
-        topics = described(connection, options.topics)
+async def _generate(options: Namespace, output: Output) -> int:
+    async with connected(options) as client:
+        topics = await described(client, options.topics)
         brokers = {
             broker.id: None if options.ignore_racks else broker.rack
-            for broker in connection.selected(options.brokers)
+            for broker in await client.selected(options.brokers)
         }
     proposed = {}
     for topic in topics.values():
@@ -80,15 +80,15 @@ def _verify_arguments(parser: Parser) -> None:
     parser.add_argument("--keep-throttles", action="store_true", help="never remove throttles")
 
 
-def _verify(options: Namespace, output: Output) -> int:
+async def _verify(options: Namespace, output: Output) -> int:
     plan = read_plan(options.file)
     wanted = plan.replicas
-    with connected(options) as connection:
-        ongoing = list_reassignments(connection)
-        topics = describe_topics(connection, {one.topic for one in wanted})
+    async with connected(options) as client:
+        ongoing = await list_reassignments(client)
+        topics = await describe_topics(client, {one.topic for one in wanted})
         found = [
             *partition_status(wanted, ongoing, replicas_of(topics, wanted)),
-            *replica_status(plan.log_dirs, replica_dirs(connection, plan.log_dirs)),
+            *replica_status(plan.log_dirs, await replica_dirs(client, plan.log_dirs)),
         ]
         value = [
             {
@@ -104,7 +104,7 @@ def _verify(options: Namespace, output: Output) -> int:
         output.result(value, table(("PARTITION", "BROKER", "STATE"), rows))
         # Throttles are shared, so another reassignment still needs them.
         if not ongoing and all(one.is_over for one in found) and not options.keep_throttles:
-            clear_throttles(connection, wanted)
+            await clear_throttles(client, wanted)
             output.note(f"removed the throttles of all brokers and of {listed(sorted(wanted))}")
     return 0 if all(one.state == DONE for one in found) else 1
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from admin_tool.arguments import listed
-from admin_tool.kafka_calls.log_dirs import Replica, ReplicaDirs
-from admin_tool.kafka_calls.reassignments import Reassignment
+from jbodlab.kafka_admin.log_dirs import Replica, ReplicaDirs
+from jbodlab.kafka_admin.reassignments import Reassignment
 from jbodlab.vocabulary.ids import TopicPartition
 
 DONE, MOVING, ELSEWHERE, OFFLINE = "done", "moving", "elsewhere", "offline"

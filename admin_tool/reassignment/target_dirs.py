@@ -7,22 +7,25 @@ and by then the reassignment is under way.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from admin_tool.errors import AdminError
-from admin_tool.kafka_calls.connection import Connection
-from admin_tool.kafka_calls.log_dirs import LogDir, Replica, by_broker, describe_log_dirs
 from admin_tool.reassignment.moves import why_immovable
+from jbodlab.kafka_admin.errors import AdminError
+from jbodlab.kafka_admin.log_dirs import LogDir, Replica, by_broker, describe_log_dirs
 from jbodlab.vocabulary.sizes import size_text
 
+if TYPE_CHECKING:
+    from jbodlab.kafka_admin.client import AdminClient
 
-def check_log_dirs(connection: Connection, wanted: Mapping[Replica, str]) -> None:
+
+async def check_log_dirs(client: AdminClient, wanted: Mapping[Replica, str]) -> None:
     """Insist on directories that exist, are online, take replicas and have room.
 
     Raises:
         AdminError: one does not; the text names it, with the replica and the broker.
     """
     for broker, targets in by_broker(dict(sorted(wanted.items()))).items():
-        problem = problem_of(targets, describe_log_dirs(connection, broker))
+        problem = problem_of(targets, await describe_log_dirs(client, broker))
         if problem is not None:
             replica, reason = problem
             raise AdminError(f"cannot move {replica}: {reason}")

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from admin_tool.kafka_calls.configs import alter_broker_config, alter_topic_configs
-from admin_tool.kafka_calls.connection import Connection
-from admin_tool.kafka_calls.log_dirs import Replica
-from admin_tool.kafka_calls.reassignments import Reassignment
-from admin_tool.kafka_calls.topics import describe_topics
+from jbodlab.kafka_admin.configs import alter_broker_config, alter_topic_configs
+from jbodlab.kafka_admin.log_dirs import Replica
+from jbodlab.kafka_admin.reassignments import Reassignment
+from jbodlab.kafka_admin.topics import describe_topics
 from jbodlab.vocabulary.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from jbodlab.kafka_admin.client import AdminClient
 
 LEADER_RATE = "leader.replication.throttled.rate"
 FOLLOWER_RATE = "follower.replication.throttled.rate"
@@ -71,34 +73,34 @@ def throttled_replicas(
     return dict(changes)
 
 
-def throttle_brokers(
-    connection: Connection, moves: Mapping[TopicPartition, PartitionMove], rate: int
+async def throttle_brokers(
+    client: AdminClient, moves: Mapping[TopicPartition, PartitionMove], rate: int
 ) -> None:
     """Limit the traffic between brokers to so many bytes per second."""
-    alter_topic_configs(connection, throttled_replicas(moves))
+    await alter_topic_configs(client, throttled_replicas(moves))
     brokers: set[int] = set()
     for move in moves.values():
         brokers |= move.sources | move.targets
     for broker in sorted(brokers):
         rates = dict.fromkeys((LEADER_RATE, FOLLOWER_RATE), str(rate))
-        alter_broker_config(connection, broker, rates)
+        await alter_broker_config(client, broker, rates)
 
 
-def throttle_log_dirs(connection: Connection, replicas: Iterable[Replica], rate: int) -> None:
+async def throttle_log_dirs(client: AdminClient, replicas: Iterable[Replica], rate: int) -> None:
     """Limit the copying between directories to so many bytes per second."""
     for broker in sorted({replica.broker for replica in replicas}):
-        alter_broker_config(connection, broker, {LOG_DIRS_RATE: str(rate)})
+        await alter_broker_config(client, broker, {LOG_DIRS_RATE: str(rate)})
 
 
-def clear_throttles(
-    connection: Connection, replicas: Mapping[TopicPartition, Sequence[int]]
+async def clear_throttles(
+    client: AdminClient, replicas: Mapping[TopicPartition, Sequence[int]]
 ) -> None:
     """Remove the limits of all brokers and of the named topics."""
     named = {broker for brokers in replicas.values() for broker in brokers}
-    for broker in sorted(named | {broker.id for broker in connection.brokers()}):
+    for broker in sorted(named | {broker.id for broker in await client.brokers()}):
         rates = dict.fromkeys((LEADER_RATE, FOLLOWER_RATE, LOG_DIRS_RATE))
-        alter_broker_config(connection, broker, rates)
+        await alter_broker_config(client, broker, rates)
     # A topic that is gone took its settings with it.
-    topics = sorted(describe_topics(connection, {one.topic for one in replicas}))
+    topics = sorted(await describe_topics(client, {one.topic for one in replicas}))
     lists = dict.fromkeys((LEADER_REPLICAS, FOLLOWER_REPLICAS))
-    alter_topic_configs(connection, dict.fromkeys(topics, lists))
+    await alter_topic_configs(client, dict.fromkeys(topics, lists))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from argparse import ArgumentTypeError, Namespace
 
 from admin_tool.arguments import key_value, positive
-from admin_tool.errors import AdminError, RequestError
-from admin_tool.kafka_calls import topics
-from admin_tool.kafka_calls.connection import connected
+from admin_tool.connecting import connected
 from admin_tool.topic_actions import selection
 from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output, counted
 from jbodlab.cli.parser import Parser, UsageError
+from jbodlab.kafka_admin import topics
+from jbodlab.kafka_admin.errors import AdminError, RequestError
 from jbodlab.vocabulary.error_code import ErrorCode
 
 _ASSIGNMENT = "brokers of each partition, such as 1:2,2:3"
@@ -66,14 +66,14 @@ def _create_arguments(parser: Parser) -> None:
     )
 
 
-def _create(options: Namespace, output: Output) -> int:
+async def _create(options: Namespace, output: Output) -> int:
     if options.assignment and (options.partitions or options.replication_factor):
         raise UsageError("--assignment excludes --partitions and --replication-factor")
     name = options.topic
-    with connected(options) as connection:
+    async with connected(options) as client:
         try:
-            topics.create_topic(
-                connection,
+            await topics.create_topic(
+                client,
                 name,
                 dict(options.config),
                 partitions=options.partitions,
@@ -106,18 +106,18 @@ def _alter_arguments(parser: Parser) -> None:
     )
 
 
-def _alter(options: Namespace, output: Output) -> int:
+async def _alter(options: Namespace, output: Output) -> int:
     selection.check(options, needs_one=True)
-    with connected(options) as connection:
-        found = selection.select(topics.list_topics(connection), options.topics, options.matching)
+    async with connected(options) as client:
+        found = selection.select(await topics.list_topics(client), options.topics, options.matching)
         added = {}
         if options.assignment is not None:
-            described = topics.describe_topics(connection, found)
+            described = await topics.describe_topics(client, found)
             added = {
                 name: options.assignment[len(topic.partitions) :]
                 for name, topic in described.items()
             }
-        topics.create_partitions(connection, dict.fromkeys(found, options.partitions), added)
+        await topics.create_partitions(client, dict.fromkeys(found, options.partitions), added)
     for name in found:
         output.line(f"topic {name} has {counted(options.partitions, 'partition')}")
     return 0
@@ -130,11 +130,11 @@ def _delete_arguments(parser: Parser) -> None:
     )
 
 
-def _delete(options: Namespace, output: Output) -> int:
+async def _delete(options: Namespace, output: Output) -> int:
     selection.check(options, needs_one=True)
-    with connected(options) as connection:
+    async with connected(options) as client:
         found = selection.select(
-            topics.list_topics(connection),
+            await topics.list_topics(client),
             options.topics,
             options.matching,
             may_miss=options.if_exists,
@@ -143,7 +143,7 @@ def _delete(options: Namespace, output: Output) -> int:
             return 0
         noun = "topic" if len(found) == 1 else "topics"
         output.confirm(f"delete {noun} {', '.join(found)}?", yes=options.yes)
-        refused = topics.delete_topics(connection, found)
+        refused = await topics.delete_topics(client, found)
     for name in found:
         if name not in refused:
             output.line(f"deleted topic {name}")

@@ -4,31 +4,34 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from admin_tool.errors import AdminError, RequestError, UnsupportedRequestError
-from admin_tool.kafka_calls import configs, reassignments, topics
-from admin_tool.kafka_calls.configs import ConfigEntry
-from admin_tool.kafka_calls.connection import Connection, connected
-from admin_tool.kafka_calls.reassignments import Reassignment
-from admin_tool.kafka_calls.topics import PartitionDescription, TopicDescription, TopicListing
+from admin_tool.connecting import connected
 from admin_tool.topic_actions import selection
 from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output, counted, table
 from jbodlab.cli.parser import Parser, UsageError
+from jbodlab.kafka_admin import configs, reassignments, topics
+from jbodlab.kafka_admin.configs import ConfigEntry
+from jbodlab.kafka_admin.errors import AdminError, RequestError, UnsupportedRequestError
+from jbodlab.kafka_admin.reassignments import Reassignment
+from jbodlab.kafka_admin.topics import PartitionDescription, TopicDescription, TopicListing
 from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from jbodlab.kafka_admin.client import AdminClient
 
 MIN_ISR = "min.insync.replicas"
 FILTERS = ("under-replicated", "unavailable", "under-min-isr", "at-min-isr")
 _MIN_ISR_FILTERS = ("under-min-isr", "at-min-isr")
 
 
-def _list(options: Namespace, output: Output) -> int:
+async def _list(options: Namespace, output: Output) -> int:
     selection.check(options, needs_one=False)
-    with connected(options) as connection:
-        listed = topics.list_topics(connection)
+    async with connected(options) as client:
+        listed = await topics.list_topics(client)
     names = selection.select(listed, options.topics, options.matching)
     shown = [
         {
@@ -64,22 +67,22 @@ def _describe_arguments(parser: Parser) -> None:
     )
 
 
-def _describe(options: Namespace, output: Output) -> int:
+async def _describe(options: Namespace, output: Output) -> int:
     selection.check(options, needs_one=False)
     if options.id and (options.topics or options.matching):
         raise UsageError("--id excludes TOPIC and --matching")
-    with connected(options) as connection:
-        listed = topics.list_topics(connection)
+    async with connected(options) as client:
+        listed = await topics.list_topics(client)
         names = (
             _by_id(listed, options.id)
             if options.id
             else selection.select(listed, options.topics, options.matching)
         )
-        described = topics.describe_topics(connection, names)
+        described = await topics.describe_topics(client, names)
         needs_configs = options.configured or any(one in _MIN_ISR_FILTERS for one in options.only)
-        settings = _configs(connection, described, are_needed=needs_configs)
-        moving = _reassignments(connection)
-        live = frozenset(broker.id for broker in connection.brokers())
+        settings = await _configs(client, described, are_needed=needs_configs)
+        moving = await _reassignments(client)
+        live = frozenset(broker.id for broker in await client.brokers())
     shown = []
     for topic in described.values():
         entries = settings.get(topic.name, ())
@@ -216,11 +219,11 @@ def _by_id(listed: Iterable[TopicListing], text: str) -> list[str]:
     return names
 
 
-def _configs(
-    connection: Connection, names: Iterable[str], *, are_needed: bool
+async def _configs(
+    client: AdminClient, names: Iterable[str], *, are_needed: bool
 ) -> dict[str, tuple[ConfigEntry, ...]]:
     try:
-        return configs.describe_topic_configs(connection, names)
+        return await configs.describe_topic_configs(client, names)
     except UnsupportedRequestError:
         # The state of the partitions is worth more than their configs, unless these decide what
         # is shown.
@@ -229,9 +232,9 @@ def _configs(
         return {}
 
 
-def _reassignments(connection: Connection) -> dict[TopicPartition, Reassignment]:
+async def _reassignments(client: AdminClient) -> dict[TopicPartition, Reassignment]:
     try:
-        return reassignments.list_reassignments(connection)
+        return await reassignments.list_reassignments(client)
     except UnsupportedRequestError:
         return {}
     except RequestError as error:

@@ -6,9 +6,10 @@ import re
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Sequence
 
-from admin_tool.errors import AdminError, unknown
-from admin_tool.kafka_calls.topics import TopicListing
+from admin_tool.errors import unknown
 from jbodlab.cli.parser import Parser, UsageError
+from jbodlab.kafka_admin.errors import AdminError
+from jbodlab.kafka_admin.topics import TopicListing
 
 
 def add_topics(parser: Parser, default: str = "") -> None:

@@ -9,10 +9,10 @@ the rest.
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from enum import Enum
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser
@@ -51,8 +51,8 @@ class Command(NamedTuple):
 
     Attributes:
         help: One line, without a full stop.
-        run: Carries the command out; returns the exit code. An expected failure is a
-            `JbodlabError`: the program prints its one line and exits with 1.
+        run: Carries the command out; returns the exit code, or the coroutine that does. An
+            expected failure is a `JbodlabError`: the program prints its one line and exits with 1.
         arguments: Adds the arguments to the command's parser.
         examples: Command lines without the program's name.
         about: Which cluster it is about.
@@ -65,7 +65,7 @@ class Command(NamedTuple):
     """
 
     help: str
-    run: Callable[[Namespace, Output], int]
+    run: Callable[[Namespace, Output], int | Coroutine[Any, Any, int]]
     arguments: Callable[[Parser], None] = no_arguments
     examples: tuple[str, ...] = ()
     about: About = About.NOTHING

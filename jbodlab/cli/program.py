@@ -280,7 +280,12 @@ def _refuse_global(parser: Parser, path: str, words: list[str]) -> None:
 def _carry_out(command: Command, options: Namespace) -> int:
     output = Output(is_json=getattr(options, "output", "text") == "json")
     choose(command, options, output)
-    return command.run(options, output)
+    code = command.run(options, output)
+    if isinstance(code, int):
+        return code
+    from jbodlab.runtime import event_loop
+
+    return event_loop.run(code)
 
 
 def _refuse(program: str, message: str, code: int) -> int:

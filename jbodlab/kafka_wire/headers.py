@@ -19,7 +19,7 @@ from functools import cache
 
 import msgspec
 
-from jbodlab.kafka_wire.api_table import ApiKey, is_flexible
+from jbodlab.kafka_wire.api_key import ApiKey, is_flexible
 from jbodlab.record_batch.varint import read_uvarint
 from jbodlab.vocabulary.errors import BufferUnderflowError, DecodeError
 

@@ -12,16 +12,16 @@ import sys
 if "hypothesis" in sys.modules:
     from kio.schema.errors import ErrorCode
     from kio.serial import entity_reader
-    from kio.serial.errors import SerialError
+    from kio.serial.errors import OutOfBoundValue, SerialError
     from kio.static.constants import EntityType
 else:
     sys.modules["hypothesis"] = None  # type: ignore[assignment]
     try:
         from kio.schema.errors import ErrorCode
         from kio.serial import entity_reader
-        from kio.serial.errors import SerialError
+        from kio.serial.errors import OutOfBoundValue, SerialError
         from kio.static.constants import EntityType
     finally:
         del sys.modules["hypothesis"]
 
-__all__ = ["EntityType", "ErrorCode", "SerialError", "entity_reader"]
+__all__ = ["EntityType", "ErrorCode", "OutOfBoundValue", "SerialError", "entity_reader"]

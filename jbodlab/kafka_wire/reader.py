@@ -1,8 +1,8 @@
-"""Bytes to kio entities: kio's native decoder, and ours for tags that kio does not know.
+"""Bytes to kio entities: kio's native decoder, and ours for what kio does not read.
 
 The protocol allows a new tagged field without a new version, and a reader has to skip it; kio
-raises `KeyError` there. The generated decoder gives the same values, some times slower, and is
-asked only then.
+raises `KeyError` there. A transaction that has not begun has the start time -1, which is no time to
+kio. The generated decoder gives the same values, some times slower, and is asked only then.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jbodlab.kafka_wire.codec import decoder
-from jbodlab.kafka_wire.kio_import import SerialError, entity_reader
+from jbodlab.kafka_wire.kio_import import OutOfBoundValue, SerialError, entity_reader
 from jbodlab.kafka_wire.layout import EntityClass
 from jbodlab.kafka_wire.message_bounds import ANY_NUMBER, bounds_check
 from jbodlab.vocabulary.errors import DecodeError
@@ -38,7 +38,7 @@ def reader(entity_class: EntityClass, max_items: int = ANY_NUMBER) -> EntityRead
         try:
             try:
                 entity, size = native(data, position)
-            except KeyError:
+            except (KeyError, OutOfBoundValue):
                 return decoder(entity_class)(bytes(data), position)
         except CAUGHT as error:
             raise DecodeError(f"cannot decode {entity_class.__name__}: {error}") from error

@@ -312,6 +312,8 @@ class _ClientProtocol(asyncio.BufferedProtocol):
         for waiting in abandoned:
             if not waiting.done():
                 waiting.set_exception(self._as_raised())
+                # A call that Ctrl-C has ended does not wait any more, and asyncio would complain.
+                waiting.exception()
 
     def _as_raised(self) -> Exception:
         if isinstance(self.failure, (ConnectionError, DecodeError)):

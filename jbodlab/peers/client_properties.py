@@ -1,7 +1,7 @@
 r"""How a client reaches a cluster, from the property file of a Java client.
 
-One file is read once, and told to whichever client works: the own one, librdkafka, kafka-python.
-Stores of every kind are read here, so that each client gets what it can use.
+One file is read once, for the own client and for librdkafka. Stores of every kind are read here, so
+that each client gets what it can use.
 
     security.protocol=SASL_SSL
     ssl.truststore.type=PEM
@@ -115,26 +115,6 @@ class ClientProperties:
             found["ssl.key.password"] = self.tls.key_password.reveal()
         if not self.tls.checks_host:
             found["ssl.endpoint.identification.algorithm"] = "none"
-        return found
-
-    def kafka_python(self) -> dict[str, object]:
-        """Return kafka-python's settings.
-
-        Raises:
-            ConfigError: a store is of no use.
-        """
-        found: dict[str, object] = {}
-        if self.protocol != "PLAINTEXT":
-            found["security_protocol"] = self.protocol
-        if self.mechanism:
-            found["sasl_mechanism"] = self.mechanism
-        if self.user:
-            found |= {
-                "sasl_plain_username": self.user,
-                "sasl_plain_password": self.password.reveal(),
-            }
-        if self.tls is not None:
-            found["ssl_context"] = self._context
         return found
 
     @cached_property

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from admin_tool import waiting
-from admin_tool.errors import AdminError
-from admin_tool.kafka_calls import connection
-from admin_tool.kafka_calls.connection import bootstrap_servers
 from jbodlab.cli.program import main
+from jbodlab.kafka_admin import client
+from jbodlab.kafka_admin.client import bootstrap_servers
+from jbodlab.kafka_admin.errors import AdminError
 from lab.cluster.ports import HeldPorts
 from tests.command_lines import started
 
@@ -74,7 +74,7 @@ def test_every_command_says_who_refuses(words: str, capsys: pytest.CaptureFixtur
 def test_a_silent_server_is_given_up(
     silent: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(connection, "BOOTSTRAP_TIMEOUT_MS", 500)
+    monkeypatch.setattr(client, "BOOTSTRAP_TIMEOUT_S", 0.5)
     assert main(["topics", "list", "--bootstrap-server", silent]) == 1
     assert capsys.readouterr().err == (
         f"jbodlab: no Kafka broker answers at {silent} within 0.5 s\n"
@@ -84,7 +84,7 @@ def test_a_silent_server_is_given_up(
 def test_a_long_wait_says_for_whom(
     silent: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(connection, "BOOTSTRAP_TIMEOUT_MS", 500)
+    monkeypatch.setattr(client, "BOOTSTRAP_TIMEOUT_S", 0.5)
     monkeypatch.setattr(waiting, "PROGRESS_AFTER_S", 0.0)
     assert main(["topics", "list", "--bootstrap-server", silent]) == 1
     assert capsys.readouterr().err.splitlines()[0] == f"waiting for {silent}"

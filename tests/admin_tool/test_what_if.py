@@ -4,13 +4,13 @@ from uuid import UUID
 
 import pytest
 
-from admin_tool.errors import AdminError, RequestError
-from admin_tool.kafka_calls.connection import Broker
-from admin_tool.kafka_calls.features import Features
-from admin_tool.kafka_calls.log_dirs import HeldReplica, LogDir
-from admin_tool.kafka_calls.topics import PartitionDescription, TopicDescription
 from admin_tool.what_if import BrokerSeen, as_model, metadata_dir, needing
 from jbodlab.cli.dir_names import dir_or_broker
+from jbodlab.kafka_admin.client import Broker
+from jbodlab.kafka_admin.errors import AdminError, RequestError
+from jbodlab.kafka_admin.features import Features
+from jbodlab.kafka_admin.log_dirs import HeldReplica, LogDir
+from jbodlab.kafka_admin.topics import PartitionDescription, TopicDescription
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.what_if import failure as failures
 from jbodlab.what_if.cluster import ANYWHERE, Cluster, WhatIfError

@@ -23,7 +23,7 @@ from confluent_kafka.admin import (
 from kafka import KafkaConsumer, KafkaProducer
 
 from admin_tool import client
-from admin_tool.kafka_calls import connection
+from jbodlab.kafka_admin import client as own_client
 from jbodlab.vocabulary import properties
 from lab.cluster import wait_for
 from lab.cluster.folders import make_folder, remove_folder
@@ -264,7 +264,7 @@ def test_own_commands_reach_it_by_the_file_for_java(
         denied = run([*line.split(), *there, mallory])
         assert (denied.code, denied.err.count("\n")) == (1, 1)
         assert "authorization" in denied.err.lower()
-    monkeypatch.setattr(connection, "BOOTSTRAP_TIMEOUT_MS", 600)
+    monkeypatch.setattr(own_client, "BOOTSTRAP_TIMEOUT_S", 0.6)
     monkeypatch.setattr(client, "METADATA_TIMEOUTS_S", (0.2,))
     for line in ("topics list", "records produce own"):
         plain = run([*line.split(), *there[:2]])

@@ -76,7 +76,9 @@ def test_segments_and_retention_change_under_open_logs(scene: Scene) -> None:
     assert described(admin, BROKER, "2", "log.retention.bytes") == ("100000", 3)
     wait_for("retention", lambda: segments(cluster, 2, "kept")[0] > 0)
     all_brokers(cluster, log_retention_bytes=None)
-    assert described(admin, BROKER, "2", "log.retention.bytes") == ("-1", 5)
+    wait_for(
+        "the default", lambda: described(admin, BROKER, "2", "log.retention.bytes") == ("-1", 5)
+    )
 
 
 @pytest.mark.parametrize("side", ["leader", "follower"])

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from admin_tool.kafka_calls.configs import ConfigEntry
 from admin_tool.log_dir_actions.cordon import cordoned, new_value
+from jbodlab.kafka_admin.configs import ConfigEntry
 
 PATHS = ["/b", "/a", "/c"]
 

@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from admin_tool.kafka_calls.dir_details import DirDetail
-from admin_tool.kafka_calls.log_dirs import HeldReplica, LogDir
 from admin_tool.log_dir_actions import render_replicas
 from admin_tool.log_dir_actions.render_replicas import exception_name
 from admin_tool.log_dir_actions.table import (
@@ -14,6 +12,8 @@ from admin_tool.log_dir_actions.table import (
     render,
     state_of,
 )
+from jbodlab.kafka_admin.dir_details import DirDetail
+from jbodlab.kafka_admin.log_dirs import HeldReplica, LogDir
 from jbodlab.vocabulary.sizes import size_text
 
 GIB = 1 << 30

@@ -4,10 +4,10 @@ from argparse import ArgumentTypeError
 
 import pytest
 
-from admin_tool.errors import AdminError
-from admin_tool.kafka_calls.log_dirs import LogDir
 from admin_tool.log_dir_actions.dir_names import resolve
 from jbodlab.cli.dir_names import DirName, dir_name, dir_or_broker
+from jbodlab.kafka_admin.errors import AdminError
+from jbodlab.kafka_admin.log_dirs import LogDir
 
 DIRS = [LogDir(path=path, error_code=0, replicas=()) for path in ("/b", "/a")]
 

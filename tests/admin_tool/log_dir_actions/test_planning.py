@@ -7,9 +7,6 @@ from typing import Any
 
 import pytest
 
-from admin_tool.errors import AdminError
-from admin_tool.kafka_calls.dir_details import DirDetail
-from admin_tool.kafka_calls.log_dirs import HeldReplica, LogDir, Replica, ReplicaDirs
 from admin_tool.log_dir_actions.balance import movable
 from admin_tool.log_dir_actions.drain import check_source, returning
 from admin_tool.log_dir_actions.move_plan import Move, balance, drain
@@ -29,13 +26,17 @@ from admin_tool.log_dir_actions.table import BrokerDirs
 from admin_tool.reassignment import moves as reassignment_moves
 from admin_tool.reassignment.moves import why_refused
 from jbodlab.cli.output import Output
+from jbodlab.kafka_admin.dir_details import DirDetail
+from jbodlab.kafka_admin.errors import AdminError
+from jbodlab.kafka_admin.log_dirs import HeldReplica, LogDir, Replica, ReplicaDirs
+from jbodlab.runtime import event_loop
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import TopicPartition
 
 MIB = 1 << 20
 EFFECT = ("path", "state", "bytes_before", "bytes_after", "room_bytes")
 LONG = "x" * 230
-NO_CONNECTION: Any = None
+NO_CLIENT: Any = None
 
 
 def held(index: int, size_bytes: int, *, is_future: bool = False) -> HeldReplica:
@@ -193,8 +194,10 @@ def test_a_dry_run_prints_json_alone(capsys: pytest.CaptureFixture[str]) -> None
     options: Any = Namespace(dry_run=True)
 
     with pytest.raises(AdminError, match="1 replica not moved"):
-        execute(
-            NO_CONNECTION, [plan], options, Output(is_json=True), "?", {Replica(1, LONG, 0): "long"}
+        event_loop.run(
+            execute(
+                NO_CLIENT, [plan], options, Output(is_json=True), "?", {Replica(1, LONG, 0): "long"}
+            )
         )
 
     out, err = capsys.readouterr()
@@ -292,14 +295,16 @@ def test_all_moves_but_the_refused_begin(
 ) -> None:
     codes = {"foo": ErrorCode.KAFKA_STORAGE_ERROR, "bar": ErrorCode.NONE}
 
-    def answer(_: object, broker: int, wanted: Mapping[TopicPartition, str]) -> dict[Any, int]:
+    async def answer(
+        _: object, broker: int, wanted: Mapping[TopicPartition, str]
+    ) -> dict[Any, int]:
         return {each: int(codes[each.topic]) for each in wanted}
 
     monkeypatch.setattr(reassignment_moves, "alter_replica_log_dirs", answer)
-    connection: Any = None
+    client: Any = None
     options = Namespace(wait=False)
 
-    refused = carry_out(connection, {FOO: "/b", BAR: "/b"}, options, Output())
+    refused = event_loop.run(carry_out(client, {FOO: "/b", BAR: "/b"}, options, Output()))
 
     assert capsys.readouterr().out == "started 1 move\n"
     assert set(refused) == {FOO}

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from admin_tool.errors import AdminError
-from admin_tool.kafka_calls.topics import PartitionDescription
 from admin_tool.log_dir_actions.findings import read
 from admin_tool.log_dir_actions.repair_offline import Damage, offline_refusal
+from jbodlab.kafka_admin.errors import AdminError
+from jbodlab.kafka_admin.topics import PartitionDescription
 from jbodlab.storage.directory import meta_properties
 from jbodlab.storage.directory.meta_properties import MetaProperties
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem

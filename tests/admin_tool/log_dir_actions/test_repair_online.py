@@ -10,10 +10,6 @@ from uuid import UUID
 
 import pytest
 
-from admin_tool.errors import AdminError
-from admin_tool.kafka_calls.dir_details import DirDetail
-from admin_tool.kafka_calls.log_dirs import HeldReplica, LogDir, Replica, ReplicaDirs
-from admin_tool.kafka_calls.topics import PartitionDescription, TopicDescription
 from admin_tool.log_dir_actions import repair_online
 from admin_tool.log_dir_actions.repair_online import (
     Damaged,
@@ -23,6 +19,11 @@ from admin_tool.log_dir_actions.repair_online import (
     recreate,
 )
 from admin_tool.log_dir_actions.table import BrokerDirs
+from jbodlab.kafka_admin.dir_details import DirDetail
+from jbodlab.kafka_admin.errors import AdminError
+from jbodlab.kafka_admin.log_dirs import HeldReplica, LogDir, Replica, ReplicaDirs
+from jbodlab.kafka_admin.topics import PartitionDescription, TopicDescription
+from jbodlab.runtime import event_loop
 from jbodlab.storage.directory.meta_properties import MetaProperties
 from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.directory_id import DirectoryId
@@ -122,7 +123,7 @@ class FakeCluster:
     dir_code: int = ErrorCode.REPLICA_NOT_AVAILABLE
     lost_at: str = ""
 
-    def alter(
+    async def alter(
         self, _: object, targets: Mapping[TopicPartition, Sequence[int]]
     ) -> Mapping[Any, str]:
         refused = self.refusals.pop(0) if self.refusals else {}
@@ -132,20 +133,22 @@ class FakeCluster:
                 self.folder.rmdir()
         return refused
 
-    def ongoing(self, _: object, partitions: Iterable[TopicPartition]) -> dict[Any, Any]:
+    async def ongoing(self, _: object, partitions: Iterable[TopicPartition]) -> dict[Any, Any]:
         if self.lost_at == "ongoing":
             raise AdminError("no connection to broker 1")
         return {}
 
-    def place(self, _: object, broker: int, places: Mapping[TopicPartition, str]) -> dict[Any, int]:
+    async def place(
+        self, _: object, broker: int, places: Mapping[TopicPartition, str]
+    ) -> dict[Any, int]:
         assert (broker, places) == (2, {TP: "/d1"})
         return {TP: int(self.dir_code)}
 
-    def describe(self, _: object, names: Iterable[str]) -> dict[str, TopicDescription]:
+    async def describe(self, _: object, names: Iterable[str]) -> dict[str, TopicDescription]:
         isr = self.replicas if self.copies else (1, 3)
         return {"orders": topic(*isr, replicas=self.replicas)}
 
-    def where(self, _: object, replicas: Sequence[Replica]) -> dict[Replica, ReplicaDirs]:
+    async def where(self, _: object, replicas: Sequence[Replica]) -> dict[Replica, ReplicaDirs]:
         return {each: ReplicaDirs("/d2", None) for each in replicas}
 
 
@@ -165,8 +168,8 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
 
 def recreated(cluster: FakeCluster) -> dict[TopicPartition, str]:
     one = Damaged(path="/d1", folder=cluster.folder, broker=2, replicas=(1, 2, 3), leader=1)
-    connection: Any = None
-    return recreate(connection, {TP: one})
+    client: Any = None
+    return event_loop.run(recreate(client, {TP: one}))
 
 
 def test_a_replica_is_recreated(cluster: FakeCluster) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from admin_tool.errors import AdminError
-from admin_tool.kafka_calls.log_dirs import Replica
 from admin_tool.reassignment.json_form import as_value, parse_plan, read_plan
+from jbodlab.kafka_admin.errors import AdminError
+from jbodlab.kafka_admin.log_dirs import Replica
 from jbodlab.vocabulary.ids import TopicPartition
 
 FOO_0 = TopicPartition("foo", 0)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admin_tool.errors import AdminError
 from admin_tool.reassignment.proposal import propose
+from jbodlab.kafka_admin.errors import AdminError
 
 NO_RACKS: dict[int, str | None] = dict.fromkeys(range(5))
 RACKS: dict[int, str | None] = {0: "a", 1: "a", 2: "b", 3: "b", 4: "c", 5: "c"}

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from admin_tool.kafka_calls.log_dirs import Replica, ReplicaDirs
-from admin_tool.kafka_calls.reassignments import Reassignment
 from admin_tool.reassignment.status import Status, partition_status, replica_status
 from admin_tool.reassignment.throttles import partition_moves, throttled_replicas
+from jbodlab.kafka_admin.log_dirs import Replica, ReplicaDirs
+from jbodlab.kafka_admin.reassignments import Reassignment
 from jbodlab.vocabulary.ids import TopicPartition
 
 FOO_0, FOO_1, FOO_2, BAR_0 = (

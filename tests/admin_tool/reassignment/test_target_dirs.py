@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from admin_tool.kafka_calls.log_dirs import HeldReplica, LogDir, Replica
 from admin_tool.reassignment.target_dirs import problem_of
+from jbodlab.kafka_admin.log_dirs import HeldReplica, LogDir, Replica
 
 MIB = 1 << 20
 HERE = Replica(1, "foo", 0)

@@ -4,9 +4,6 @@ from uuid import UUID
 
 import pytest
 
-from admin_tool.kafka_calls.configs import ConfigEntry
-from admin_tool.kafka_calls.reassignments import Reassignment
-from admin_tool.kafka_calls.topics import PartitionDescription, TopicDescription
 from admin_tool.topic_actions.describe import (
     FILTERS,
     as_text,
@@ -15,6 +12,9 @@ from admin_tool.topic_actions.describe import (
     min_isr,
     replication_factor,
 )
+from jbodlab.kafka_admin.configs import ConfigEntry
+from jbodlab.kafka_admin.reassignments import Reassignment
+from jbodlab.kafka_admin.topics import PartitionDescription, TopicDescription
 from jbodlab.vocabulary.ids import TopicPartition
 
 LIVE = frozenset({1, 2, 3})

@@ -7,10 +7,10 @@ from uuid import UUID
 import pytest
 
 from admin_tool.arguments import key_value
-from admin_tool.errors import AdminError
-from admin_tool.kafka_calls.topics import TopicListing
 from admin_tool.topic_actions.changes import assignment
 from admin_tool.topic_actions.selection import expression, select
+from jbodlab.kafka_admin.errors import AdminError
+from jbodlab.kafka_admin.topics import TopicListing
 
 TOPICS = [
     TopicListing(name=name, topic_id=UUID(int=1), is_internal=name.startswith("__"))

@@ -17,6 +17,7 @@ from kio.serial import entity_reader, entity_writer
 
 from broker.api.table import APIS
 from jbodlab.kafka_wire import api_table
+from jbodlab.kafka_wire.api_key import is_flexible
 from jbodlab.kafka_wire.codec import decoder, encode
 from jbodlab.kafka_wire.layout import default_of, tag_of, unwrap
 from jbodlab.kafka_wire.reader import CAUGHT, reader
@@ -122,9 +123,7 @@ def test_truncated_and_changed_messages_give_a_decode_error_or_a_value(entity_cl
             decoder(entity_class)(message, 0)
 
 
-@pytest.mark.parametrize(
-    ("api_key", "version"), [pair for pair in VERSIONS if api_table.is_flexible(*pair)]
-)
+@pytest.mark.parametrize(("api_key", "version"), [pair for pair in VERSIONS if is_flexible(*pair)])
 def test_unknown_tag_at_the_end_of_a_request_is_skipped(api_key: int, version: int) -> None:
     entity_class = api_table.request_class(api_key, version)
     rng = random.Random(version)
@@ -186,7 +185,7 @@ def test_every_class_says_itself_flexible_where_the_table_does() -> None:
             api_table.request_class(api_key, version),
             api_table.response_class(api_key, version),
         ):
-            assert entity_class.__flexible__ == api_table.is_flexible(api_key, version)
+            assert entity_class.__flexible__ == is_flexible(api_key, version)
             assert entity_class.__api_key__ == api_key
             assert entity_class.__version__ == version
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
 from pathlib import Path
 
 import pytest
@@ -84,14 +83,6 @@ def test_each_client_gets_user_key_and_trust(
         "sasl.username": "alice",
         "sasl.password": "geheim",
     }
-    python = found.kafka_python()
-    assert isinstance(python.pop("ssl_context"), ssl.SSLContext)
-    assert python == {
-        "security_protocol": "SASL_SSL",
-        "sasl_mechanism": "SCRAM-SHA-512",
-        "sasl_plain_username": "alice",
-        "sasl_plain_password": "geheim",
-    }
     security = found.security
     assert security is not None
     assert security.login is not None
@@ -102,7 +93,7 @@ def test_each_client_gets_user_key_and_trust(
 
 def test_a_file_without_security_changes_nothing() -> None:
     found = client_properties({"client.id": "me"})
-    assert (found.librdkafka(), found.kafka_python(), found.security) == ({}, {}, None)
+    assert (found.librdkafka(), found.security) == ({}, None)
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from admin_tool.errors import RequestError
-from admin_tool.kafka_calls.connection import Connection
+from jbodlab.kafka_admin.errors import check
+from jbodlab.kafka_wire.api_key import ApiKey
 from jbodlab.vocabulary.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from jbodlab.kafka_admin.client import AdminClient
 
 T = TypeVar("T")
 
@@ -85,45 +88,46 @@ def by_broker(values: Mapping[Replica, T]) -> dict[int, dict[Replica, T]]:
     return found
 
 
-def describe_log_dirs(connection: Connection, broker: int) -> tuple[LogDir, ...]:
+async def describe_log_dirs(client: AdminClient, broker: int) -> tuple[LogDir, ...]:
     """Return the directories of a broker with everything in them, in the order of the answer.
 
     Raises:
         RequestError: the broker refuses to say.
     """
-    from kafka.protocol.admin import DescribeLogDirsRequest  # type: ignore[import-untyped]
-
-    response = connection.call(DescribeLogDirsRequest(topics=None), broker)
-    if response.error_code:
-        raise RequestError(response.error_code)
+    response = await client.call(ApiKey.DESCRIBE_LOG_DIRS, {"topics": None}, broker)
+    if hasattr(response, "error_code"):
+        # Versions from 3 on have an error of the whole answer.
+        check(response)
     return tuple(
         LogDir(
             path=result.log_dir,
-            error_code=result.error_code,
+            error_code=int(result.error_code),
             replicas=tuple(
                 HeldReplica(
                     topic=topic.name,
                     partition=one.partition_index,
                     size_bytes=one.partition_size,
                     offset_lag=one.offset_lag,
-                    is_future=bool(one.is_future_key),
+                    is_future=one.is_future_key,
                 )
                 for topic in result.topics
                 for one in topic.partitions
             ),
-            total_bytes=_or_unknown(result.total_bytes),
-            usable_bytes=_or_unknown(result.usable_bytes),
-            is_cordoned=bool(result.is_cordoned),
+            total_bytes=getattr(result, "total_bytes", -1),
+            usable_bytes=getattr(result, "usable_bytes", -1),
+            is_cordoned=getattr(result, "is_cordoned", False),
         )
         for result in response.results
     )
 
 
-def replica_dirs(connection: Connection, replicas: Iterable[Replica]) -> dict[Replica, ReplicaDirs]:
+async def replica_dirs(
+    client: AdminClient, replicas: Iterable[Replica]
+) -> dict[Replica, ReplicaDirs]:
     """Return where replicas are, and move to; those in no online directory have neither."""
     found: dict[Replica, ReplicaDirs] = {}
     for broker, wanted in by_broker(dict.fromkeys(sorted(set(replicas)))).items():
-        log_dirs = describe_log_dirs(connection, broker)
+        log_dirs = await describe_log_dirs(client, broker)
         current = {one: log_dir.path for log_dir in log_dirs for one in log_dir.current}
         future = {one: log_dir.path for log_dir in log_dirs for one in log_dir.future}
         for replica in wanted:
@@ -132,23 +136,23 @@ def replica_dirs(connection: Connection, replicas: Iterable[Replica]) -> dict[Re
     return found
 
 
-def alter_replica_log_dirs(
-    connection: Connection, broker: int, moves: Mapping[TopicPartition, str]
+async def alter_replica_log_dirs(
+    client: AdminClient, broker: int, moves: Mapping[TopicPartition, str]
 ) -> dict[TopicPartition, int]:
     """Ask a broker to move replicas to directories; returns its error code for each."""
-    from kafka.protocol.admin import AlterReplicaLogDirsRequest
-
     targets: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for one, path in moves.items():
         targets[path][one.topic].append(one.partition)
-    dirs = [(path, list(topics.items())) for path, topics in targets.items()]
-    request = AlterReplicaLogDirsRequest(dirs=dirs)
+    dirs = [
+        {
+            "path": path,
+            "topics": [{"name": name, "partitions": some} for name, some in topics.items()],
+        }
+        for path, topics in targets.items()
+    ]
+    response = await client.call(ApiKey.ALTER_REPLICA_LOG_DIRS, {"dirs": dirs}, broker)
     return {
-        TopicPartition(topic.topic_name, one.partition_index): one.error_code
-        for topic in connection.call(request, broker).results
+        TopicPartition(topic.topic_name, one.partition_index): int(one.error_code)
+        for topic in response.results
         for one in topic.partitions
     }
-
-
-def _or_unknown(size_bytes: int | None) -> int:
-    return -1 if size_bytes is None else size_bytes

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from admin_tool.errors import AdminError, RequestError
-from admin_tool.kafka_calls.connection import Connection
+from jbodlab.kafka_admin.errors import AdminError, check
+from jbodlab.kafka_wire.api_key import ApiKey
+
+if TYPE_CHECKING:
+    from jbodlab.kafka_admin.client import AdminClient
 
 
 class ResourceType(IntEnum):
@@ -59,8 +62,8 @@ TOPICS_AT_ONCE = 1000
 _SET, _DELETE = 0, 1
 
 
-def describe_topic_configs(
-    connection: Connection, names: Iterable[str]
+async def describe_topic_configs(
+    client: AdminClient, names: Iterable[str]
 ) -> dict[str, tuple[ConfigEntry, ...]]:
     """Return all settings of topics, in the order of the answer.
 
@@ -68,14 +71,14 @@ def describe_topic_configs(
         UnsupportedRequestError: the cluster does not answer it.
         RequestError: a topic's settings cannot be read.
     """
-    return _describe(connection, ResourceType.TOPIC, list(names), None, None)
+    return await _describe(client, ResourceType.TOPIC, list(names), None, None)
 
 
-def compacted_topics(connection: Connection, names: Iterable[str]) -> frozenset[str]:
+async def compacted_topics(client: AdminClient, names: Iterable[str]) -> frozenset[str]:
     """Return those of the topics that are compacted; none where that cannot be told."""
     wanted = sorted(set(names))
     try:
-        found = _describe(connection, ResourceType.TOPIC, wanted, None, ["cleanup.policy"])
+        found = await _describe(client, ResourceType.TOPIC, wanted, None, ["cleanup.policy"])
     except AdminError:
         return frozenset()
     return frozenset(
@@ -85,8 +88,8 @@ def compacted_topics(connection: Connection, names: Iterable[str]) -> frozenset[
     )
 
 
-def topic_settings(
-    connection: Connection, names: Iterable[str], keys: Sequence[str]
+async def topic_settings(
+    client: AdminClient, names: Iterable[str], keys: Sequence[str]
 ) -> dict[str, dict[str, str | None]]:
     """Return some settings of topics, by topic and key.
 
@@ -97,13 +100,13 @@ def topic_settings(
     found: dict[str, dict[str, str | None]] = {}
     for start in range(0, len(wanted), TOPICS_AT_ONCE):
         some = wanted[start : start + TOPICS_AT_ONCE]
-        answered = _describe(connection, ResourceType.TOPIC, some, None, list(keys))
+        answered = await _describe(client, ResourceType.TOPIC, some, None, list(keys))
         found |= {name: _by_key(entries, keys) for name, entries in answered.items()}
     return found
 
 
-def broker_settings(
-    connection: Connection, broker: int, keys: Sequence[str]
+async def broker_settings(
+    client: AdminClient, broker: int, keys: Sequence[str]
 ) -> dict[str, str | None]:
     """Return some settings of a broker by key; it leaves out those that it does not know.
 
@@ -111,7 +114,7 @@ def broker_settings(
         RequestError: the settings cannot be read.
     """
     name = str(broker)
-    found = _describe(connection, ResourceType.BROKER, [name], broker, list(keys))
+    found = await _describe(client, ResourceType.BROKER, [name], broker, list(keys))
     return _by_key(found[name], keys)
 
 
@@ -119,61 +122,63 @@ def _by_key(entries: Iterable[ConfigEntry], keys: Sequence[str]) -> dict[str, st
     return {one.name: one.value for one in entries if one.name in keys}
 
 
-def min_insync_replicas(connection: Connection, names: Iterable[str]) -> dict[str, int]:
+async def min_insync_replicas(client: AdminClient, names: Iterable[str]) -> dict[str, int]:
     """Return `min.insync.replicas` of topics.
 
     Raises:
         RequestError: a topic's settings cannot be read.
     """
     key = "min.insync.replicas"
-    found = topic_settings(connection, names, [key])
+    found = await topic_settings(client, names, [key])
     return {name: int(settings.get(key) or 1) for name, settings in found.items()}
 
 
-def describe_broker_config(connection: Connection, broker: int, key: str) -> ConfigEntry | None:
+async def describe_broker_config(client: AdminClient, broker: int, key: str) -> ConfigEntry | None:
     """Return one setting of a broker; None where the broker does not know it."""
     name = str(broker)
-    entries = _describe(connection, ResourceType.BROKER, [name], broker, [key])[name]
-    return next((entry for entry in entries if entry.name == key), None)
+    found = await _describe(client, ResourceType.BROKER, [name], broker, [key])
+    return next((entry for entry in found[name] if entry.name == key), None)
 
 
-def describe_config(
-    connection: Connection, kind: ResourceType, name: str
+async def describe_config(
+    client: AdminClient, kind: ResourceType, name: str
 ) -> tuple[ConfigEntry, ...]:
     """Return all settings of one resource; no name means all brokers.
 
     Raises:
         RequestError: the settings cannot be read.
     """
-    return _describe(connection, kind, [name], _asked(kind, name), None)[name]
+    return (await _describe(client, kind, [name], _asked(kind, name), None))[name]
 
 
-def alter_config(connection: Connection, kind: ResourceType, name: str, changes: Changes) -> None:
+async def alter_config(
+    client: AdminClient, kind: ResourceType, name: str, changes: Changes
+) -> None:
     """Change settings of one resource; no name means all brokers.
 
     Raises:
         RequestError: the cluster refuses a change.
     """
-    _alter(connection, kind, {name: changes}, _asked(kind, name))
+    await _alter(client, kind, {name: changes}, _asked(kind, name))
 
 
-def alter_topic_configs(connection: Connection, changes: Mapping[str, Changes]) -> None:
+async def alter_topic_configs(client: AdminClient, changes: Mapping[str, Changes]) -> None:
     """Change settings of topics.
 
     Raises:
         RequestError: the cluster refuses a change.
     """
     if changes:
-        _alter(connection, ResourceType.TOPIC, changes, None)
+        await _alter(client, ResourceType.TOPIC, changes, None)
 
 
-def alter_broker_config(connection: Connection, broker: int, changes: Changes) -> None:
+async def alter_broker_config(client: AdminClient, broker: int, changes: Changes) -> None:
     """Change settings of one broker.
 
     Raises:
         RequestError: the broker refuses a change.
     """
-    _alter(connection, ResourceType.BROKER, {str(broker): changes}, broker)
+    await _alter(client, ResourceType.BROKER, {str(broker): changes}, broker)
 
 
 def _asked(kind: ResourceType, name: str) -> int | None:
@@ -181,27 +186,23 @@ def _asked(kind: ResourceType, name: str) -> int | None:
     return int(name) if kind is ResourceType.BROKER and name else None
 
 
-def _describe(
-    connection: Connection,
+async def _describe(
+    client: AdminClient,
     kind: ResourceType,
     names: list[str],
     broker: int | None,
     keys: list[str] | None,
 ) -> dict[str, tuple[ConfigEntry, ...]]:
-    from kafka.protocol.admin import (  # type: ignore[import-untyped]
-        DescribeConfigsRequest,
-    )
-
     if not names:
         return {}
-    request = DescribeConfigsRequest(
-        resources=[(kind.value, name, keys) for name in names],
-        include_synonyms=kind is ResourceType.BROKER,
-    )
+    resources = [
+        {"resource_type": kind.value, "resource_name": name, "configuration_keys": keys}
+        for name in names
+    ]
+    values = {"resources": resources, "include_synonyms": kind is ResourceType.BROKER}
     found = {}
-    for result in connection.call(request, broker).results:
-        if result.error_code:
-            raise RequestError(result.error_code, result.error_message)
+    for result in (await client.call(ApiKey.DESCRIBE_CONFIGS, values, broker)).results:
+        check(result)
         found[result.resource_name] = tuple(map(_entry, result.configs))
     return found
 
@@ -211,29 +212,28 @@ def _entry(one: Any) -> ConfigEntry:
         name=one.name,
         value=one.value,
         source=one.config_source,
-        synonyms=tuple((synonym.value, synonym.source) for synonym in one.synonyms or ()),
+        synonyms=tuple((synonym.value, synonym.source) for synonym in one.synonyms),
     )
 
 
-def _alter(
-    connection: Connection,
+async def _alter(
+    client: AdminClient,
     kind: ResourceType,
     changes: Mapping[str, Changes],
     broker: int | None,
 ) -> None:
-    from kafka.protocol.admin import IncrementalAlterConfigsRequest
-
-    request = IncrementalAlterConfigsRequest(
-        resources=[
-            (
-                kind.value,
-                name,
-                [(key, _DELETE if new is None else _SET, new) for key, new in wanted.items()],
-            )
-            for name, wanted in changes.items()
-        ],
-        validate_only=False,
-    )
-    for result in connection.call(request, broker).responses:
-        if result.error_code:
-            raise RequestError(result.error_code, result.error_message)
+    resources = [
+        {
+            "resource_type": kind.value,
+            "resource_name": name,
+            "configs": [
+                {"name": key, "config_operation": _DELETE if new is None else _SET, "value": new}
+                for key, new in wanted.items()
+            ],
+        }
+        for name, wanted in changes.items()
+    ]
+    values = {"resources": resources, "validate_only": False}
+    response = await client.call(ApiKey.INCREMENTAL_ALTER_CONFIGS, values, broker)
+    for result in response.responses:
+        check(result)

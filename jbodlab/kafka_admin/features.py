@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from admin_tool.errors import RequestError
-from admin_tool.kafka_calls.connection import Connection
+from jbodlab.kafka_admin.errors import check
+from jbodlab.kafka_wire.api_key import ApiKey
+
+if TYPE_CHECKING:
+    from jbodlab.kafka_admin.client import AdminClient
 
 
 class Features(NamedTuple):
@@ -21,18 +24,15 @@ class Features(NamedTuple):
     supported: Mapping[str, int]
 
 
-def describe_features(connection: Connection) -> Features:
+async def describe_features(client: AdminClient) -> Features:
     """Return the features that one broker tells.
 
     Raises:
         RequestError: the broker refuses to say.
     """
-    from kafka.protocol.metadata import ApiVersionsRequest  # type: ignore[import-untyped]
-
-    request = ApiVersionsRequest(client_software_name="jbodlab", client_software_version="0")
-    response = connection.call(request)
-    if response.error_code:
-        raise RequestError(response.error_code)
+    values = {"client_software_name": "jbodlab", "client_software_version": "0"}
+    response = await client.call(ApiKey.API_VERSIONS, values)
+    check(response)
     return Features(
         finalized={one.name: one.max_version_level for one in response.finalized_features or ()},
         supported={one.name: one.max_version for one in response.supported_features or ()},

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from admin_tool.errors import AdminError
-from admin_tool.kafka_calls.connection import Broker, Connection
+from jbodlab.kafka_admin.errors import AdminError
 from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import DecodeError, KafkaError
+
+if TYPE_CHECKING:
+    from jbodlab.kafka_admin.client import AdminClient, Broker
 
 TIMEOUT_S = 10.0
 
@@ -31,7 +33,7 @@ class DirDetail:
     cause: str = ""
 
 
-def dir_details(connection: Connection, broker: Broker) -> Mapping[str, DirDetail]:
+async def dir_details(client: AdminClient, broker: Broker) -> Mapping[str, DirDetail]:
     """Return the details of a broker's directories by path; empty where it tells none.
 
     Brokers of Apache Kafka tell none, nor do ours at a listener that is not for brokers.
@@ -42,10 +44,8 @@ def dir_details(connection: Connection, broker: Broker) -> Mapping[str, DirDetai
     from jbodlab.peers.admin_requests import describe_log_dir_states
 
     try:
-        response = asyncio.run(
-            describe_log_dir_states(
-                broker.host, broker.port, TIMEOUT_S, connection.config.client.security
-            )
+        response = await describe_log_dir_states(
+            broker.host, broker.port, TIMEOUT_S, client.properties.security
         )
     except ConnectionResetError:
         # So a broker of Apache Kafka ends a connection over which it is asked this.

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from admin_tool.errors import RequestError, text_of
-from admin_tool.kafka_calls.connection import Connection
-from admin_tool.kafka_calls.topics import by_topic
+from jbodlab.kafka_admin.errors import check, text_of
+from jbodlab.kafka_admin.topics import by_topic
+from jbodlab.kafka_wire.api_key import ApiKey
 from jbodlab.vocabulary.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from jbodlab.kafka_admin.client import AdminClient
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,8 +24,8 @@ class Reassignment:
     removing: tuple[int, ...]
 
 
-def list_reassignments(
-    connection: Connection, partitions: Iterable[TopicPartition] | None = None
+async def list_reassignments(
+    client: AdminClient, partitions: Iterable[TopicPartition] | None = None
 ) -> dict[TopicPartition, Reassignment]:
     """Return the ongoing reassignments of some partitions, or of all.
 
@@ -29,28 +33,26 @@ def list_reassignments(
         UnsupportedRequestError: the cluster does not know reassignments.
         RequestError: the cluster refuses to say.
     """
-    from kafka.protocol.admin import (  # type: ignore[import-untyped]
-        ListPartitionReassignmentsRequest as Request,
-    )
-
-    topics = None if partitions is None else list(by_topic(partitions).items())
-    timeout_ms = connection.config.request_timeout_ms
-    response = connection.call(Request(timeout_ms=timeout_ms, topics=topics))
-    if response.error_code:
-        raise RequestError(response.error_code, response.error_message)
+    topics = None
+    if partitions is not None:
+        topics = [
+            {"name": name, "partition_indexes": indexes}
+            for name, indexes in by_topic(partitions).items()
+        ]
+    values = {"topics": topics, "timeout": client.properties.request_timeout}
+    response = await client.call(ApiKey.LIST_PARTITION_REASSIGNMENTS, values)
+    check(response)
     return {
         TopicPartition(topic.name, one.partition_index): Reassignment(
-            replicas=tuple(one.replicas),
-            adding=tuple(one.adding_replicas),
-            removing=tuple(one.removing_replicas),
+            replicas=one.replicas, adding=one.adding_replicas, removing=one.removing_replicas
         )
         for topic in response.topics
         for one in topic.partitions
     }
 
 
-def alter_reassignments(
-    connection: Connection, targets: Mapping[TopicPartition, Sequence[int] | None]
+async def alter_reassignments(
+    client: AdminClient, targets: Mapping[TopicPartition, Sequence[int] | None]
 ) -> dict[TopicPartition, str]:
     """Start reassignments, or cancel those whose target is None.
 
@@ -60,17 +62,19 @@ def alter_reassignments(
     Raises:
         RequestError: the cluster refuses all.
     """
-    from kafka.protocol.admin import AlterPartitionReassignmentsRequest as Request
-
-    wanted = {one: None if ids is None else list(ids) for one, ids in targets.items()}
     topics = [
-        (name, [(index, wanted[TopicPartition(name, index)]) for index in indexes])
+        {
+            "name": name,
+            "partitions": [
+                {"partition_index": index, "replicas": targets[TopicPartition(name, index)]}
+                for index in indexes
+            ],
+        }
         for name, indexes in by_topic(targets).items()
     ]
-    request = Request(timeout_ms=connection.config.request_timeout_ms, topics=topics)
-    response = connection.call(request)
-    if response.error_code:
-        raise RequestError(response.error_code, response.error_message)
+    values = {"topics": topics, "timeout": client.properties.request_timeout}
+    response = await client.call(ApiKey.ALTER_PARTITION_REASSIGNMENTS, values)
+    check(response)
     return {
         TopicPartition(topic.name, one.partition_index): text_of(one.error_code, one.error_message)
         for topic in response.responses

@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from admin_tool.errors import RequestError, UnsupportedRequestError, text_of, unknown
-from admin_tool.kafka_calls.connection import Connection
+from jbodlab.kafka_admin.errors import RequestError, UnsupportedRequestError, check, text_of
+from jbodlab.kafka_wire.api_key import ApiKey
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import TopicPartition
 
+if TYPE_CHECKING:
+    from jbodlab.kafka_admin.client import AdminClient
+
 PAGE_PARTITIONS = 2000
 """Partitions asked for in one DescribeTopicPartitions."""
+
+UNKNOWN_ID = UUID(int=0)
+"""Of a topic whose id is not told."""
 
 _MISSING = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -65,22 +71,22 @@ class TopicDescription:
         return next((one for one in self.partitions if one.index == index), None)
 
 
-def list_topics(connection: Connection) -> list[TopicListing]:
+async def list_topics(client: AdminClient) -> list[TopicListing]:
     """Return all topics, in the order of their names."""
     found = [
         TopicListing(
             name=topic.name,
-            topic_id=topic.topic_id,
-            is_internal=bool(topic.is_internal),
+            topic_id=topic.topic_id or UNKNOWN_ID,
+            is_internal=topic.is_internal,
             partitions=len(topic.partitions),
         )
-        for topic in _metadata(connection, None)
+        for topic in await _metadata(client, None)
         if topic.name
     ]
     return sorted(found, key=lambda topic: topic.name)
 
 
-def describe_topics(connection: Connection, names: Iterable[str]) -> dict[str, TopicDescription]:
+async def describe_topics(client: AdminClient, names: Iterable[str]) -> dict[str, TopicDescription]:
     """Describe topics, in the order of their names; those that do not exist are left out.
 
     Raises:
@@ -90,14 +96,14 @@ def describe_topics(connection: Connection, names: Iterable[str]) -> dict[str, T
     if not wanted:
         return {}
     try:
-        return _describe_in_pages(connection, wanted)
+        return await _describe_in_pages(client, wanted)
     except UnsupportedRequestError:
         # Metadata knows nothing of ELRs.
-        return _described(_metadata(connection, wanted))
+        return _described(await _metadata(client, wanted))
 
 
-def create_topic(
-    connection: Connection,
+async def create_topic(
+    client: AdminClient,
     name: str,
     configs: Mapping[str, str],
     *,
@@ -108,7 +114,7 @@ def create_topic(
     """Create a topic; the cluster's defaults hold for numbers that are None.
 
     Args:
-        connection: The cluster.
+        client: The cluster.
         name: Of the topic.
         configs: Values by key.
         partitions: How many.
@@ -118,73 +124,65 @@ def create_topic(
     Raises:
         RequestError: the cluster refuses it.
     """
-    from kafka.protocol.admin import CreateTopicsRequest  # type: ignore[import-untyped]
+    topic = {
+        "name": name,
+        "num_partitions": partitions or -1,
+        "replication_factor": replication_factor or -1,
+        "assignments": [
+            {"partition_index": index, "broker_ids": ids}
+            for index, ids in enumerate(assignment or ())
+        ],
+        "configs": [{"name": key, "value": value} for key, value in configs.items()],
+    }
+    values = {"topics": [topic], "timeout": client.properties.request_timeout}
+    for result in (await client.call(ApiKey.CREATE_TOPICS, values)).topics:
+        check(result)
 
-    brokers = [(index, list(ids)) for index, ids in enumerate(assignment or ())]
-    topic = (name, partitions or -1, replication_factor or -1, brokers, list(configs.items()))
-    request = CreateTopicsRequest(
-        topics=[topic], timeout_ms=connection.config.request_timeout_ms, validate_only=False
-    )
-    _check(connection.call(request).topics)
 
-
-def create_partitions(
-    connection: Connection,
+async def create_partitions(
+    client: AdminClient,
     counts: Mapping[str, int],
     added: Mapping[str, Sequence[Sequence[int]]],
 ) -> None:
     """Give topics more partitions.
 
     Args:
-        connection: The cluster.
+        client: The cluster.
         counts: How many each topic shall have.
         added: Brokers of the new partitions, for topics where the cluster shall not choose.
 
     Raises:
         RequestError: the cluster refuses it for one of them.
     """
-    from kafka.protocol.admin import CreatePartitionsRequest
-
     topics = [
-        (name, count, [(list(brokers),) for brokers in added[name]] if name in added else None)
+        {
+            "name": name,
+            "count": count,
+            "assignments": (
+                [{"broker_ids": brokers} for brokers in added[name]] if name in added else None
+            ),
+        }
         for name, count in counts.items()
     ]
-    request = CreatePartitionsRequest(
-        topics=topics, timeout_ms=connection.config.request_timeout_ms, validate_only=False
-    )
-    _check(connection.call(request).results)
+    values = {
+        "topics": topics,
+        "timeout": client.properties.request_timeout,
+        "validate_only": False,
+    }
+    for result in (await client.call(ApiKey.CREATE_PARTITIONS, values)).results:
+        check(result)
 
 
-def delete_topics(connection: Connection, names: Iterable[str]) -> dict[str, str]:
+async def delete_topics(client: AdminClient, names: Iterable[str]) -> dict[str, str]:
     """Delete topics; returns why the cluster refuses some of them."""
-    from kafka.protocol.admin import DeleteTopicsRequest
-
-    request = DeleteTopicsRequest(
-        topics=[(name, None) for name in names],
-        timeout_ms=connection.config.request_timeout_ms,
-    )
+    values = {
+        "topics": [{"name": name} for name in names],
+        "timeout": client.properties.request_timeout,
+    }
     return {
         one.name: text_of(one.error_code, one.error_message)
-        for one in connection.call(request).responses
+        for one in (await client.call(ApiKey.DELETE_TOPICS, values)).responses
         if one.error_code
-    }
-
-
-def leaders(connection: Connection, topics: Iterable[str] = ()) -> dict[TopicPartition, int]:
-    """Return the partitions of topics, all where none is named, that have a leader, and that.
-
-    Raises:
-        AdminError: the topic does not exist.
-    """
-    known = [one.name for one in list_topics(connection)]
-    for name in topics:
-        if name not in known:
-            raise unknown("topic", name, known)
-    return {
-        TopicPartition(topic.name, one.index): one.leader
-        for topic in describe_topics(connection, topics or known).values()
-        for one in topic.partitions
-        if one.leader is not None
     }
 
 
@@ -201,42 +199,32 @@ def replicas_of(
     return found
 
 
-def _check(results: Iterable[Any]) -> None:
-    for result in results:
-        if result.error_code:
-            raise RequestError(result.error_code, getattr(result, "error_message", None))
+async def _metadata(client: AdminClient, names: Sequence[str] | None) -> Sequence[Any]:
+    wanted = None if names is None else [{"name": name} for name in names]
+    values = {"topics": wanted, "allow_auto_topic_creation": False}
+    found: Sequence[Any] = (await client.call(ApiKey.METADATA, values)).topics
+    return found
 
 
-def _metadata(connection: Connection, names: Sequence[str] | None) -> list[Any]:
-    from kafka.protocol.metadata import MetadataRequest  # type: ignore[import-untyped]
-
-    wanted = None if names is None else [(None, name) for name in names]
-    request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
-    return list(connection.call(request).topics)
-
-
-def _describe_in_pages(connection: Connection, names: Sequence[str]) -> dict[str, TopicDescription]:
-    from kafka.protocol.admin import DescribeTopicPartitionsRequest as Request
-
+async def _describe_in_pages(
+    client: AdminClient, names: Sequence[str]
+) -> dict[str, TopicDescription]:
     found: list[Any] = []
-    cursor = None
+    cursor: dict[str, Any] | None = None
     while True:
-        response = connection.call(
-            Request(
-                topics=[(name,) for name in names],
-                response_partition_limit=PAGE_PARTITIONS,
-                cursor=cursor,
-            )
-        )
+        values = {
+            "topics": [{"name": name} for name in names],
+            "response_partition_limit": PAGE_PARTITIONS,
+            "cursor": cursor,
+        }
+        response = await client.call(ApiKey.DESCRIBE_TOPIC_PARTITIONS, values)
         found += response.topics
         follows = response.next_cursor
         if follows is None:
             return _described(found)
         # Topics before the cursor would be described again.
         names = [name for name in names if name >= follows.topic_name]
-        cursor = Request.Cursor(
-            topic_name=follows.topic_name, partition_index=follows.partition_index
-        )
+        cursor = {"topic_name": follows.topic_name, "partition_index": follows.partition_index}
 
 
 def _described(answered: Iterable[Any]) -> dict[str, TopicDescription]:
@@ -248,7 +236,7 @@ def _described(answered: Iterable[Any]) -> dict[str, TopicDescription]:
             continue
         if topic.error_code:
             raise RequestError(topic.error_code, f"{topic.name}: {text_of(topic.error_code, None)}")
-        ids[topic.name] = topic.topic_id
+        ids[topic.name] = topic.topic_id or UNKNOWN_ID
         partitions.setdefault(topic.name, []).extend(map(_partition, topic.partitions))
     return {
         name: TopicDescription(
@@ -264,16 +252,12 @@ def _partition(one: Any) -> PartitionDescription:
     return PartitionDescription(
         index=one.partition_index,
         leader=one.leader_id if one.leader_id >= 0 else None,
-        replicas=tuple(one.replica_nodes),
-        isr=tuple(one.isr_nodes),
-        offline=tuple(one.offline_replicas or ()),
-        elr=_optional(getattr(one, "eligible_leader_replicas", None)),
-        last_known_elr=_optional(getattr(one, "last_known_elr", None)),
+        replicas=one.replica_nodes,
+        isr=one.isr_nodes,
+        offline=one.offline_replicas,
+        elr=getattr(one, "eligible_leader_replicas", None),
+        last_known_elr=getattr(one, "last_known_elr", None),
     )
-
-
-def _optional(brokers: Sequence[int] | None) -> tuple[int, ...] | None:
-    return None if brokers is None else tuple(brokers)
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:

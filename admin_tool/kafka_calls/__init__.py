@@ -1,1 +1,0 @@
-"""Requests of the tools to brokers, as typed values; the only package that imports kafka-python."""

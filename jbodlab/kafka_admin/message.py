@@ -1,0 +1,63 @@
+"""Requests from names and values, in whichever version they are sent."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import fields
+from typing import Any, get_args
+
+from jbodlab.kafka_wire.api_table import request_class
+from jbodlab.kafka_wire.layout import EntityClass, default_of, is_struct, unwrap
+from jbodlab.vocabulary.errors import UnsupportedVersionError
+
+Fields = Mapping[str, Any]
+"""Values by the names of their fields; a struct is a mapping again, an array any sequence."""
+
+
+def request(api_key: int, versions: range, values: Fields) -> tuple[int, Any] | None:
+    """Return the newest version of a request that can hold all values, and the request; pure.
+
+    Args:
+        api_key: Which API.
+        versions: Those that the broker serves.
+        values: What the request says; other fields have their defaults.
+
+    Returns:
+        None where no version is known here, or none has all these fields.
+    """
+    for version in reversed(versions):
+        for entity_class in _classes(api_key, version):
+            if values.keys() <= {each.name for each in fields(entity_class)}:
+                return version, made(entity_class, values)
+    return None
+
+
+def _classes(api_key: int, version: int) -> Iterator[EntityClass]:
+    try:
+        yield request_class(api_key, version)
+    except UnsupportedVersionError:
+        return
+
+
+def made(entity_class: EntityClass, values: Fields) -> Any:
+    """Return a message or struct with those of the values that it has fields for; pure."""
+    return entity_class(
+        **{
+            each.name: (
+                _value(each.type, values[each.name]) if each.name in values else default_of(each)
+            )
+            for each in fields(entity_class)
+        }
+    )
+
+
+def _value(annotation: Any, value: Any) -> Any:
+    inner, _ = unwrap(annotation)
+    if value is None:
+        return None
+    if is_struct(inner):
+        return made(inner, value)
+    if isinstance(value, Collection) and not isinstance(value, str | bytes):
+        item = get_args(inner)[0]
+        return tuple(_value(item, each) for each in value)
+    return value

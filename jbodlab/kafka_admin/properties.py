@@ -1,0 +1,77 @@
+"""What a property file says to the administration client."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from jbodlab.peers.client_properties import KERBEROS, MECHANISM, ClientProperties, client_properties
+from jbodlab.peers.client_security import ClientSecurity
+from jbodlab.vocabulary.errors import ConfigError
+
+DEFAULT_REQUEST_TIMEOUT_MS = 30_000
+CLIENT_ID, REQUEST_TIMEOUT = "client.id", "request.timeout.ms"
+
+_OF_OTHER_CLIENTS = frozenset(
+    {
+        *("bootstrap.servers", "connections.max.idle.ms", "metadata.max.age.ms"),
+        *("reconnect.backoff.max.ms", "reconnect.backoff.ms", "retry.backoff.ms"),
+        *("sasl.kerberos.service.name", "socket.receive.buffer.bytes", "socket.send.buffer.bytes"),
+    }
+)
+"""Properties without a meaning here that are no mistake: they change no answer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdminProperties:
+    """How the client works.
+
+    Attributes:
+        client: How the cluster is reached.
+        client_id: What the client calls itself.
+        request_timeout_ms: Longest wait for one answer.
+        unknown: Properties that mean nothing to it.
+    """
+
+    client: ClientProperties
+    client_id: str = "jbodlab-admin"
+    request_timeout_ms: int = DEFAULT_REQUEST_TIMEOUT_MS
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def request_timeout(self) -> datetime.timedelta:
+        """Longest wait for one answer."""
+        return datetime.timedelta(milliseconds=self.request_timeout_ms)
+
+    @property
+    def security(self) -> ClientSecurity | None:
+        """How to encrypt and to log in; None for neither.
+
+        Raises:
+            ConfigError: a store is of no use, or the login is one of Kerberos.
+        """
+        if self.client.mechanism == KERBEROS:
+            reason = "administration commands do not log in by Kerberos: use PLAIN or SCRAM"
+            raise ConfigError(MECHANISM, KERBEROS, reason)
+        return self.client.security
+
+
+def admin_properties(properties: Mapping[str, str]) -> AdminProperties:
+    """Read the properties of a file.
+
+    Raises:
+        ConfigError: a value is wrong.
+    """
+    client = client_properties(properties)
+    others = client.others
+    known = {CLIENT_ID, REQUEST_TIMEOUT, *_OF_OTHER_CLIENTS}
+    timeout = others.get(REQUEST_TIMEOUT, str(DEFAULT_REQUEST_TIMEOUT_MS))
+    if not (timeout.isascii() and timeout.isdecimal()):
+        raise ConfigError(REQUEST_TIMEOUT, timeout, "not a number")
+    return AdminProperties(
+        client=client,
+        client_id=others.get(CLIENT_ID, AdminProperties.client_id),
+        request_timeout_ms=int(timeout),
+        unknown=tuple(key for key in others if key not in known),
+    )
