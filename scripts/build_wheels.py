@@ -2,8 +2,7 @@
 
     python3 scripts/build_wheels.py
 
-Needs Python's venv and pip. What builds is installed into `build/tools`: hatchling, and ziglang,
-whose compiler makes the library for every machine against an old glibc.
+Needs Python's venv and pip. What builds is installed into `build/tools`.
 """
 
 from __future__ import annotations
@@ -16,11 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 TOOLS = ROOT / "build" / "tools"
-SHIM = ROOT / "fault_injection" / "preload" / "shim.c"
-GLIBC = (2, 17)
-"""That of every distribution since 2014."""
 MACHINES = ("x86_64", "aarch64")
-FLAGS = ("-std=gnu11", "-O2", "-fPIC", "-shared", "-s", "-U_FORTIFY_SOURCE")
 
 
 def main() -> None:
@@ -31,11 +26,7 @@ def main() -> None:
     """
     python = tools()
     for machine in MACHINES:
-        library = ROOT / "build" / f"faults-{machine}.so"
-        target = f"{machine}-linux-gnu.{GLIBC[0]}.{GLIBC[1]}"
-        compiled = [python, "-m", "ziglang", "cc", "-target", target, *FLAGS, str(SHIM)]
-        run([*compiled, "-o", str(library), "-ldl"])
-        # The hook in `one_package.py` takes the library in, and names the machine.
+        # The hook in `one_package.py` leaves out the libraries for other machines.
         built = [python, "-m", "hatchling", "build", "-t", "wheel", "-d", str(ROOT / "dist")]
         run(built, JBODLAB_WHEEL_MACHINE=machine)
 
@@ -45,9 +36,8 @@ def tools() -> str:
     python = TOOLS / "bin" / "python"
     if not python.exists():
         venv.create(TOOLS, with_pip=True)
-    wanted = ["hatchling>=1.25", "ziglang>=0.13"]
     constraints = ["-c", str(ROOT / "constraints.txt")]
-    run([str(python), "-m", "pip", "install", "--quiet", *constraints, *wanted])
+    run([str(python), "-m", "pip", "install", "--quiet", *constraints, "hatchling>=1.25"])
     return str(python)
 
 

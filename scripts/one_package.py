@@ -6,8 +6,8 @@ imported under the old name is imported under the new one; modules that are run 
 `jbodlab.cli.program_names`. `pyspark_kraft_metadata` keeps its name: Spark finds data sources by
 it.
 
-Built by `build_wheels.py`, a wheel has the library for faults in single calls, compiled for its
-machine; built by anything else it has its source.
+Built by `build_wheels.py`, a wheel has the library for faults in single calls for its machine
+alone; built by anything else it has those for all.
 
 In an environment of a clone nothing is built, the packages are read from the clone itself.
 """
@@ -85,8 +85,9 @@ class OnePackage(BuildHookInterface[Any]):
         target = Path(self.root) / "build" / "wheel"
         write(Path(self.root), target)
         if machine := os.environ.get("JBODLAB_WHEEL_MACHINE"):
-            library = target / LIBRARY / "fault_injection" / "preload" / "faults.so"
-            shutil.copyfile(Path(self.root) / "build" / f"faults-{machine}.so", library)
+            for library in (target / LIBRARY).glob("fault_injection/preload/faults-*.so"):
+                if not library.name.startswith(f"faults-{machine}-"):
+                    library.unlink()
             build_data["pure_python"] = False
             build_data["tag"] = f"py3-none-manylinux_2_17_{machine}"
         # An image is built from some of the packages.

@@ -169,7 +169,7 @@ class Connections:
         return sockets.owners((name, pid) for name, _, pid in peers if pid).get(other, CLIENTS)
 
     def _verify_connecting(self, fault: Fault, refused: Sequence[str]) -> str:
-        with new_rules() as copy, socket.create_server(("127.0.0.1", 0)) as open_to_all:
+        with new_rules(fault) as copy, socket.create_server(("127.0.0.1", 0)) as open_to_all:
             copy.impose(_rule(fault.undo["rules"][0]))
             allowed = f"127.0.0.1:{open_to_all.getsockname()[1]}"
             try:

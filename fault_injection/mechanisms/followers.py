@@ -81,7 +81,7 @@ class Preloaded:
     @contextlib.contextmanager
     def copy(self, fault: Fault) -> Iterator[Copy]:
         """Provide rules for a child that loads the library."""
-        with new_rules() as control:
+        with new_rules(fault) as control:
             yield Copy(control=control, variables=control.environment())
 
     def look_after(self, fault: Fault) -> str:
@@ -131,12 +131,12 @@ class OnFuseDisk:
 
 
 @contextlib.contextmanager
-def new_rules() -> Iterator[Control]:
-    """Provide a file of rules that a child follows, gone afterwards."""
+def new_rules(fault: Fault) -> Iterator[Control]:
+    """Provide a file of rules that a child of the fault's user follows, gone afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="jbod-proof-"))
     try:
         folder.chmod(0o755)
-        yield Control.create(folder / "rules")
+        yield Control.create(folder / "rules", fault.uid, fault.gid)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

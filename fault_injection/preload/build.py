@@ -1,9 +1,9 @@
 """Puts the library where every user can load it, once for each version of it.
 
-A wheel has the compiled library inside. In a clone `cc` compiles it at the first use. The result
-lies in /var/cache/jbodlab (root) or in the user's cache folder, under a name that holds a digest of
-all it was made from. Root's own folders are closed to the user that brokers run as, hence the
-difference, and so may be the folder of the wheel.
+It is compiled already for the machines of `MACHINES`; for others, or where its source was edited,
+`cc` compiles it at the first use. What is loaded lies in one of `lab_state.cache_dirs`, under a
+name that holds a digest of all it was made from: the folder of the package may be closed to the
+user that brokers run as.
 """
 
 from __future__ import annotations
@@ -13,59 +13,73 @@ import os
 import platform
 import shutil
 import subprocess
+import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from fault_injection.errors import FaultError
-
-ROOT_CACHE_DIR = Path("/var/cache/jbodlab")
+from jbodlab.cli import lab_state
 
 SOURCES = tuple(Path(__file__).with_name(name) for name in ("shim.c", "calls.h"))
-COMPILED = Path(__file__).with_name("faults.so")
-"""What `scripts/build_wheels.py` compiles into a wheel for its machine; a clone has none."""
+MACHINES = ("x86_64", "aarch64")
+"""For which `scripts/compile_preload.py` compiles it, against glibc."""
+FLAGS = ("-std=gnu11", "-Os", "-fPIC", "-shared", "-U_FORTIFY_SOURCE", "-Wall", "-Wextra")
+LIBRARIES = ("-ldl",)
 _COMPILER = "cc"
-FLAGS = ("-std=gnu11", "-O2", "-fPIC", "-shared", "-U_FORTIFY_SOURCE", "-Wall", "-Wextra")
-_LIBRARIES = ("-ldl",)
 _COMPILE_DEADLINE_S = 60.0
+_SEPARATORS = ": \t\n"
+"""The loader splits LD_PRELOAD at them, and knows no way to quote."""
 
 
-def library(folder: Path | None = None) -> Path:
-    """Return the built library, built now if this version of it is not there yet.
+def library(folders: Sequence[Path] | None = None) -> Path:
+    """Return the library, put there now if this version of it is not there yet.
 
     Args:
-        folder: Where built libraries are kept; None for the usual one.
+        folders: Where it may lie, the first that can be used; None for the usual ones.
 
     Raises:
-        FaultError: it has to be compiled and cannot be, or the folder cannot be used.
+        FaultError: it has to be compiled and cannot be, or no folder can be used.
     """
-    folder = folder or _cache_dir()
-    path = folder / f"faults-{_digest()}.so"
-    if any(character in str(path) for character in ": \t\n"):
-        raise FaultError(f"{path} cannot be preloaded: its path contains a colon or a blank")
-    if not path.exists():
-        try:
-            if not folder.exists():
-                folder.mkdir(parents=True)
-                folder.chmod(0o755)  # Whatever the umask is: brokers run as another user.
+    if folders is None:
+        folders = lab_state.cache_dirs(os.environ, os.geteuid())
+    reasons = []
+    for folder in folders:
+        path = folder / file_name(platform.machine())
+        reason = _put(path)
+        if not reason:
+            return path
+        reasons.append(f"{path}: {reason}")
+    raise FaultError(f"no folder for the preloaded library: {'; '.join(reasons)}")
+
+
+def file_name(machine: str) -> str:
+    """Return the name of the library that these sources make for a machine."""
+    made_from = [" ".join((*FLAGS, *LIBRARIES)).encode(), *map(Path.read_bytes, SOURCES)]
+    digest = hashlib.sha256(b"\0".join(made_from)).hexdigest()[:16]
+    return f"faults-{machine}-{digest}.so"
+
+
+def compiled(machine: str) -> Path:
+    """Return where the library lies that is compiled already; there may be none."""
+    return Path(__file__).with_name(file_name(machine))
+
+
+def _put(path: Path) -> str:
+    """Make the library if it is not there; returns why the folder cannot be used."""
+    folder = path.parent
+    if any(character in str(path) for character in _SEPARATORS):
+        return "its path contains a colon or a blank"
+    try:
+        if reason := lab_state.make_cache(folder, os.geteuid()):
+            return reason
+        if os.statvfs(folder).f_flag & os.ST_NOEXEC:
+            return "nothing may be executed there"
+        if not path.exists():
             _build(path)
-        except OSError as error:
-            raise FaultError(
-                f"cannot build the preloaded library {path}: {error.strerror}"
-            ) from error
-    return path
-
-
-def _cache_dir() -> Path:
-    if os.geteuid() == 0:
-        return ROOT_CACHE_DIR
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if base.startswith("/") else Path.home() / ".cache") / "jbodlab"
-
-
-def _digest() -> str:
-    made_from = [platform.machine().encode(), " ".join((*FLAGS, *_LIBRARIES)).encode()]
-    made_from += [file.read_bytes() for file in (*SOURCES, COMPILED) if file.exists()]
-    return hashlib.sha256(b"\0".join(made_from)).hexdigest()[:16]
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
 
 
 def _build(path: Path) -> None:
@@ -74,8 +88,9 @@ def _build(path: Path) -> None:
     os.close(fd)
     building = Path(name)
     try:
-        if COMPILED.exists():
-            shutil.copyfile(COMPILED, building)
+        made = compiled(platform.machine())
+        if made.exists() and _is_glibc():
+            shutil.copyfile(made, building)
         else:
             _compile(building)
         building.chmod(0o755)
@@ -84,8 +99,16 @@ def _build(path: Path) -> None:
         building.unlink(missing_ok=True)
 
 
+def _is_glibc() -> bool:
+    """Return whether a library that is compiled against glibc, for 64 bit, can be loaded."""
+    try:
+        return bool(os.confstr("CS_GNU_LIBC_VERSION")) and sys.maxsize > 2**32
+    except (ValueError, OSError):
+        return False
+
+
 def _compile(target: Path) -> None:
-    command = [_COMPILER, *FLAGS, "-o", str(target), str(SOURCES[0]), *_LIBRARIES]
+    command = [_COMPILER, *FLAGS, "-o", str(target), str(SOURCES[0]), *LIBRARIES]
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=_COMPILE_DEADLINE_S, check=False

@@ -39,11 +39,13 @@ class Control:
         self._in_force = rules.decode_bank(self._bank(self._generation))
 
     @classmethod
-    def create(cls, path: Path) -> Control:
+    def create(cls, path: Path, uid: int | None = None, gid: int | None = None) -> Control:
         """Make a control file without rules.
 
-        It can be written by every user, since the brokers write their counters into it: put it
-        where nobody else reaches it, and where the brokers' user does.
+        Args:
+            path: Where; its folder is one that the brokers' user can enter.
+            uid: The brokers' user, who writes counters into it, and nobody else; None: this user.
+            gid: The group of that user.
 
         Raises:
             FaultError: it cannot be made, or is there already.
@@ -51,7 +53,9 @@ class Control:
         with _opened(path, os.O_CREAT | os.O_EXCL, "make") as fd:
             os.write(fd, rules.MAGIC)
             os.ftruncate(fd, rules.FILE_SIZE)
-            os.fchmod(fd, 0o666)
+            os.fchmod(fd, 0o600)
+            if uid not in (None, os.geteuid()):
+                os.fchown(fd, uid, -1 if gid is None else gid)
             return cls(path.resolve(), mmap.mmap(fd, rules.FILE_SIZE))
 
     @classmethod

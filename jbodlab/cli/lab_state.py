@@ -11,6 +11,7 @@ import json
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from stat import S_ISVTX
 
 import msgspec
 
@@ -19,6 +20,7 @@ from jbodlab.vocabulary.errors import DecodeError
 VERSION = 1
 STATE_DIR_VARIABLE = "JBODLAB_STATE_DIR"
 ROOT_STATE_DIR = Path("/var/lib/jbodlab")
+ROOT_CACHE_DIR = Path("/var/cache/jbodlab")
 
 # Fields of /proc/PID/stat behind the name in parentheses.
 STATE, START_TICKS = 0, 19
@@ -123,10 +125,49 @@ def state_dir(environment: Mapping[str, str], uid: int) -> Path:
         return ROOT_STATE_DIR
     if xdg := environment.get("XDG_STATE_HOME"):
         return Path(xdg).absolute() / "jbodlab"
-    home = Path(environment.get("HOME", "/nonexistent"))
-    if _belongs_to(home, uid):
+    if home := _home(environment, uid):
         return home / ".local" / "state" / "jbodlab"
     return Path(tempfile.gettempdir()) / f"jbodlab-{uid}"
+
+
+def cache_dirs(environment: Mapping[str, str], uid: int) -> list[Path]:
+    """Return where what is made once may be kept, best first.
+
+    Root keeps it in `/var/cache/jbodlab`, where other users can read it; others in
+    `$XDG_CACHE_HOME/jbodlab`, which is `~/.cache/jbodlab` by default. Where there is none, or it
+    cannot be used, `/tmp/jbodlab-cache-UID` is left.
+    """
+    xdg, home = environment.get("XDG_CACHE_HOME", ""), _home(environment, uid)
+    if uid == 0:
+        usual = [ROOT_CACHE_DIR]
+    elif xdg.startswith("/"):
+        usual = [Path(xdg) / "jbodlab"]
+    else:
+        usual = [home / ".cache" / "jbodlab"] if home else []
+    return [*usual, Path(tempfile.gettempdir()) / f"jbodlab-cache-{uid}"]
+
+
+def make_cache(folder: Path, uid: int) -> str:
+    """Make a folder that every user may read, and this one, of the process, alone may write.
+
+    Returns:
+        Why it cannot be trusted: what lies in it is executed, and in the folder for temporary files
+        somebody else may have been first. Empty if it can.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    if not folder.exists():
+        folder.mkdir(parents=True)
+    # A link is as good as what it leads to if it is this user's own.
+    owners, around = {folder.lstat().st_uid, folder.stat().st_uid}, folder.parent.stat()
+    # In a folder such as /tmp a name belongs to its maker, whoever owns the folder.
+    is_kept = around.st_mode & S_ISVTX or around.st_uid in (0, uid)
+    if owners != {uid} or not is_kept:
+        return "it, or the folder that it lies in, belongs to another user"
+    # Whatever the umask was: brokers run as another user.
+    folder.chmod(0o755)
+    return ""
 
 
 def cluster_file(directory: Path, name: str) -> Path:
@@ -218,8 +259,10 @@ def _has_threads(pid: int) -> bool:
         return False
 
 
-def _belongs_to(home: Path, uid: int) -> bool:
+def _home(environment: Mapping[str, str], uid: int) -> Path | None:
+    """Return the home of a user; None without one of its own, as of many users in containers."""
+    home = Path(environment.get("HOME", "/nonexistent"))
     try:
-        return home.stat().st_uid == uid
+        return home if home.is_absolute() and home.stat().st_uid == uid else None
     except OSError:
-        return False
+        return None

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
@@ -66,5 +67,7 @@ def _digest(texts: Iterable[str]) -> str:
 
 def _is_whole(archive: Path) -> bool:
     with contextlib.suppress(FileNotFoundError):  # Another process may replace it just now.
-        return archive.name.endswith(f"-{archive.stat().st_size}.jsa")
+        found = archive.stat()
+        is_own = found.st_uid == os.geteuid()
+        return is_own and archive.name.endswith(f"-{found.st_size}.jsa")
     return False

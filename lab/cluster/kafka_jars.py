@@ -14,23 +14,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from jbodlab.cli import lab_state
 from lab.errors import LabError
 
 RELEASE = "4.3.1"
 """The release whose servers are compared with ours."""
 ARTIFACTS = ("kafka_2.13", "kafka-tools")
-ROOT_CACHE = Path("/var/cache/jbodlab/kafka")
-"""Where the servers' user can read it, unlike a cache in root's home."""
-
-
-def _cache() -> Path:
-    if os.getuid() == 0:
-        return ROOT_CACHE
-    folder = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(folder) / "jbodlab" / "kafka"
-
-
-CACHE = _cache()
+CACHE = lab_state.cache_dirs(os.environ, os.geteuid())[0] / "kafka"
 
 FETCH_DEADLINE_S = 600
 INSTALLED_BY = {
@@ -95,6 +85,7 @@ def release_of(release: str, *artifacts: str) -> tuple[str, ...]:
 def once(cache: Path, name: str, make: Callable[[Path], None]) -> Path:
     """Return a folder of the cache that is made whole, by one process, if it is not there."""
     folder = cache / name
+    _check(cache)
     if not folder.exists():
         with _locked(cache):
             if not folder.exists():
@@ -137,16 +128,19 @@ def reason_in(output: str) -> str:
     return lines[-1] if lines else "it says nothing"
 
 
+def _check(cache: Path) -> None:
+    """See that the folder is there, and that nobody else has put programs into it."""
+    try:
+        reason = lab_state.make_cache(cache, os.geteuid())
+    except OSError as error:
+        reason = str(error)
+    if reason:
+        raise NoKafkaError(f"no folder for Apache Kafka's jars: {cache}: {reason}")
+
+
 @contextmanager
 def _locked(cache: Path) -> Iterator[None]:
     """One process at a time; the others wait for as long as it may take, which has an end."""
-    try:
-        cache.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise NoKafkaError(f"no folder for Apache Kafka's jars: {error}") from error
-    if cache.stat().st_uid != os.getuid():
-        raise NoKafkaError(f"{cache} belongs to another user")
-    cache.chmod(0o755)
     with (cache / "lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -15,8 +15,9 @@ from msgspec.structs import replace
 
 from fault_injection import kinds, operations
 from fault_injection.closed_cluster import ClosedBroker, ClosedCluster
+from fault_injection.errors import FaultError
 from fault_injection.mechanism import Advice, Peer, Target, TargetBroker
-from fault_injection.preload import Control
+from fault_injection.preload import Control, build
 from fault_injection.targets import PRELOADED
 from jbodlab.cli.lab_state import NodeState
 from jbodlab.vocabulary import properties
@@ -144,12 +145,10 @@ class Node:
 
     Attributes:
         state: Where everything of it lies, and the process that runs it.
-        variables: What its next start adds to the environment, such as a preloaded library.
     """
 
     def __init__(self, state: NodeState, around: Surroundings) -> None:
         self.state = state
-        self.variables: dict[str, str] = {}
         self._around = around
         self._child: subprocess.Popen[bytes] | None = None
 
@@ -222,13 +221,17 @@ class Node:
                     command if around.outlives_us else processes.ending_with_us(command),
                     user=around.user,
                     log_file=Path(self.state.log_file),
-                    environment=around.environment(self.variables),
+                    environment=around.environment(self.start_variables()),
                     inherited=around.inherited(),
                 )
             except OSError as error:
                 raise LabError(f"cannot start {self}: {error}") from error
             self.state = replace(self.state, process=processes.find(self._child.pid))
             around.changed()
+
+    def start_variables(self) -> Mapping[str, str]:
+        """Return what its next start adds to the environment."""
+        return {}
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the process, if it runs."""
@@ -309,19 +312,35 @@ class Broker(Node):
         """Start it, from its next start on, so that its calls can be broken; returns the rules.
 
         Raises:
-            FaultError: the library cannot be built, where a clone has no C compiler.
+            FaultError: the library cannot be had here.
         """
         if self._preload is None:
-            path = self.folder / PRELOADED
+            path, user = self.folder / PRELOADED, self._around.user
+            # Without a library there are no rules that a later start would follow.
+            build.library()
             path.parent.mkdir(mode=0o755, exist_ok=True)
-            self._preload = Control.open(path) if path.exists() else Control.create(path)
-            self.variables.update(self._preload.environment())
+            if not path.exists():
+                Control.create(path, user.uid, user.gid)
+            self._preload = Control.open(path)
         return self._preload
 
     def follow_again(self) -> None:
         """Go on following the rules that a broker of this folder was started with before."""
-        if (self.folder / PRELOADED).exists():
-            self.preload()
+        # Rules that are no more concern faults in calls alone: what needs them says so.
+        with contextlib.suppress(FaultError):
+            self._preload = Control.open(self.folder / PRELOADED)
+
+    def start_variables(self) -> Mapping[str, str]:
+        """Return what its next start adds to the environment.
+
+        Where the library cannot be had any more, it starts without: its calls cannot be broken.
+        """
+        if self._preload is not None:
+            try:
+                return self._preload.environment()
+            except FaultError:
+                self._preload = None
+        return {}
 
     def heal(self) -> None:
         """Take back all that was preloaded, and let it go on if it was frozen."""

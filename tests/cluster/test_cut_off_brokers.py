@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 from pathlib import Path
 
 import pytest
@@ -14,10 +13,7 @@ from lab.cluster import questions
 from lab.rehearsal.detecting import Detecting
 from tests.cluster.harness import Cluster, wait_for
 
-pytestmark = [
-    pytest.mark.cluster,
-    pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler"),
-]
+pytestmark = pytest.mark.cluster
 
 SETTINGS = {"broker.session.timeout.ms": "2500", "broker.heartbeat.interval.ms": "250"}
 

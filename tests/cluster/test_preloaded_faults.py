@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import shutil
 import signal
 import time
 from collections.abc import Iterator
@@ -30,10 +29,7 @@ from tests.cluster.harness import (
     wait_for,
 )
 
-pytestmark = [
-    pytest.mark.cluster,
-    pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler here"),
-]
+pytestmark = pytest.mark.cluster
 
 SETTINGS = {
     "log.initial.task.delay.ms": "1000",

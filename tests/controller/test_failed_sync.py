@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,10 +15,7 @@ from jbodlab.controller_api import requests
 from tests.builders import brokers
 from tests.controller.process import DEADLINE_S, Process
 
-pytestmark = [
-    pytest.mark.process,
-    pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler here"),
-]
+pytestmark = pytest.mark.process
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -184,3 +185,37 @@ def test_state_lies_where_the_user_may_write(tmp_path: Path) -> None:
     if own:
         home = lab_state.state_dir({"HOME": str(tmp_path)}, own)
         assert home == tmp_path / ".local" / "state" / "jbodlab"
+
+
+def test_a_cache_lies_in_the_home_and_else_with_temporary_files(tmp_path: Path) -> None:
+    own = os.geteuid()
+    last = Path(tempfile.gettempdir()) / "jbodlab-cache-7"
+
+    assert lab_state.cache_dirs({}, 0)[0] == Path("/var/cache/jbodlab")
+    assert lab_state.cache_dirs({}, 7) == [last]
+    assert lab_state.cache_dirs({"HOME": "/"}, 7) == [last]
+    assert lab_state.cache_dirs({"XDG_CACHE_HOME": "/c"}, 7) == [Path("/c/jbodlab"), last]
+    assert lab_state.cache_dirs({"XDG_CACHE_HOME": "c"}, 7) == [last]
+    if own:
+        home = lab_state.cache_dirs({"HOME": str(tmp_path)}, own)[0]
+        assert home == tmp_path / ".cache" / "jbodlab"
+
+
+def test_a_cache_is_readable_for_all_and_written_by_its_owner_alone(tmp_path: Path) -> None:
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs").chmod(0o777)
+
+    for folder in (tmp_path / "theirs", tmp_path / "new" / "folder"):
+        assert lab_state.make_cache(folder, os.geteuid()) == ""
+        assert folder.stat().st_mode & 0o777 == 0o755
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a folder away")
+def test_a_cache_of_somebody_else_is_not_trusted(tmp_path: Path) -> None:
+    (tmp_path / "theirs" / "below").mkdir(parents=True)
+    os.chown(tmp_path / "theirs", 7, 7)
+    (tmp_path / "link").symlink_to(tmp_path)
+    os.chown(tmp_path / "link", 7, 7, follow_symlinks=False)
+
+    for folder in (tmp_path / "theirs", tmp_path / "theirs" / "below", tmp_path / "link"):
+        assert "belongs to another user" in lab_state.make_cache(folder, os.geteuid())

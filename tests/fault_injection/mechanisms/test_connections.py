@@ -29,12 +29,9 @@ from fault_injection.preload import Control
 from lab.cluster.ports import HeldPorts
 from lab.cluster.waiting import wait_for
 from tests.fault_injection import making
-from tests.fault_injection.patient import SERVER_UID
+from tests.fault_injection.patient import SERVER_UID, USER
 
-pytestmark = [
-    pytest.mark.process,
-    pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler"),
-]
+pytestmark = pytest.mark.process
 
 NODE = """
 import json, socket, sys, threading
@@ -122,7 +119,7 @@ class Network:
     def __init__(self, folder: Path, ports: Sequence[int]) -> None:
         self.journal = folder / "faults.jsonl"
         self.folder = folder
-        self.rules = [Control.create(folder / f"rules-{number}") for number in (1, 2, 3)]
+        self.rules = [Control.create(folder / f"rules-{number}", *USER) for number in (1, 2, 3)]
         self.nodes: list[Node] = []
         self.controller = self._node(ports[0], {})
         self.brokers = [

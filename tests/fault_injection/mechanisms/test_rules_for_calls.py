@@ -24,7 +24,7 @@ from lab.cluster.waiting import wait_for
 from lab.testing.clusters import ADVICE
 from tests.fault_injection import making
 from tests.fault_injection.fuse_disks import served
-from tests.fault_injection.patient import DEADLINE_S, SERVER_UID, Patient
+from tests.fault_injection.patient import DEADLINE_S, SERVER_UID, USER, Patient
 
 pytestmark = pytest.mark.process
 
@@ -60,8 +60,6 @@ class Bed:
 
 @pytest.fixture(params=["preload", "fuse"])
 def bed(request: pytest.FixtureRequest) -> Iterator[Bed]:
-    if request.param == "preload" and shutil.which("cc") is None:
-        pytest.skip("there is no C compiler")
     if request.param == "fuse":
         with served() as disk:
             patient = Patient(disk.point, {})
@@ -75,7 +73,7 @@ def bed(request: pytest.FixtureRequest) -> Iterator[Bed]:
     folder.chmod(0o755)
     if os.geteuid() == 0:
         os.chown(folder, SERVER_UID, SERVER_UID)
-    control = Control.create(folder / "rules")
+    control = Control.create(folder / "rules", *USER)
     patient = Patient(folder, control.environment())
     try:
         yield Bed("preload", folder, control, patient)

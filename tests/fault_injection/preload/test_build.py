@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import shutil
 import stat
 import subprocess
@@ -14,12 +15,30 @@ pytestmark = pytest.mark.process
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler here")
 
 
-@needs_compiler
-def test_the_library_is_built_once_and_every_user_can_load_it(tmp_path: Path) -> None:
-    first = build.library(tmp_path / "new" / "folder")
+@pytest.fixture
+def edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sources that nobody has compiled yet."""
+    copies = [tmp_path / source.name for source in build.SOURCES]
+    for copy, source in zip(copies, build.SOURCES, strict=True):
+        copy.write_text(source.read_text() + "\n/* changed */\n")
+    monkeypatch.setattr(build, "SOURCES", tuple(copies))
+
+
+def test_the_library_of_each_machine_is_compiled_from_these_sources() -> None:
+    for machine in build.MACHINES:
+        made = build.compiled(machine)
+        assert made.exists(), "run scripts/compile_preload.py"
+        assert [path.name for path in made.parent.glob(f"faults-{machine}-*")] == [made.name]
+
+
+def test_the_library_is_put_there_once_and_every_user_can_load_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    first = build.library([tmp_path / "new" / "folder"])
     made = first.stat()
 
-    again = build.library(tmp_path / "new" / "folder")
+    again = build.library([tmp_path / "new" / "folder"])
 
     assert again == first
     assert again.stat().st_ino == made.st_ino
@@ -29,14 +48,12 @@ def test_the_library_is_built_once_and_every_user_can_load_it(tmp_path: Path) ->
 
 
 @needs_compiler
+@pytest.mark.usefixtures("edited")
 def test_another_source_is_another_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = build.library(tmp_path)
-    copies = [tmp_path / source.name for source in build.SOURCES]
-    for copy, source in zip(copies, build.SOURCES, strict=True):
-        copy.write_text(source.read_text() + "\n/* changed */\n")
-    monkeypatch.setattr(build, "SOURCES", tuple(copies))
+    edited = build.library([tmp_path / "cache"])
+    monkeypatch.undo()
 
-    assert build.library(tmp_path) != first
+    assert build.library([tmp_path / "cache"]) != edited
 
 
 @needs_compiler
@@ -52,13 +69,14 @@ def test_the_source_compiles_without_a_warning() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.usefixtures("edited")
 def test_a_missing_compiler_is_one_clear_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
 
     with pytest.raises(FaultError) as refused:
-        build.library(tmp_path / "cache")
+        build.library([tmp_path / "cache"])
 
     assert str(refused.value) == (
         "preloaded faults need a C compiler, and cc is not installed "
@@ -67,6 +85,7 @@ def test_a_missing_compiler_is_one_clear_line(
     assert list((tmp_path / "cache").iterdir()) == []
 
 
+@pytest.mark.usefixtures("edited")
 def test_a_failing_compiler_is_one_clear_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -78,22 +97,38 @@ def test_a_failing_compiler_is_one_clear_line(
     monkeypatch.setenv("PATH", str(tmp_path))
 
     with pytest.raises(FaultError) as refused:
-        build.library(tmp_path / "cache")
+        build.library([tmp_path / "cache"])
 
     assert str(refused.value) == "cc cannot build the preloaded library: x.c:1: error: no dlfcn.h"
     assert list((tmp_path / "cache").iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["with blank", "with:colon"])
-def test_a_folder_that_cannot_be_named_to_the_loader_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(
-        FaultError, match="cannot be preloaded: its path contains a colon or a blank"
-    ):
-        build.library(tmp_path / name)
+@pytest.mark.parametrize("name", ["with blank", "with:colon", "file/below", "linked"])
+def test_a_folder_that_cannot_be_used_is_passed_over(tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "linked").symlink_to(tmp_path / "nowhere")
+
+    found = build.library([tmp_path / name, tmp_path / "second"])
+
+    assert found.parent == tmp_path / "second"
 
 
-def test_a_folder_that_cannot_be_made_is_one_clear_line(tmp_path: Path) -> None:
+def test_where_no_folder_can_be_used_each_is_named_with_its_reason(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
-    with pytest.raises(FaultError, match=r"cannot build the preloaded library .*: Not a directory"):
-        build.library(tmp_path / "file" / "cache")
+    with pytest.raises(FaultError) as refused:
+        build.library([tmp_path / "with blank", tmp_path / "file" / "cache"])
+
+    name = build.file_name(os.uname().machine)
+    assert str(refused.value) == (
+        f"no folder for the preloaded library: {tmp_path}/with blank/{name}: its path contains a "
+        f"colon or a blank; {tmp_path}/file/cache/{name}: Not a directory"
+    )
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a folder away")
+def test_a_folder_of_somebody_else_is_not_trusted(tmp_path: Path) -> None:
+    (tmp_path / "foreign").mkdir()
+    os.chown(tmp_path / "foreign", 1500, 1500)
+
+    assert build.library([tmp_path / "foreign", tmp_path / "own"]).parent == tmp_path / "own"

@@ -19,14 +19,12 @@ from fault_injection.preload import CallClass, Control, Rule
 from tests.fault_injection.patient import (
     DEADLINE_S,
     SERVER_UID,
+    USER,
     Patient,
     Rules,
 )
 
-pytestmark = [
-    pytest.mark.process,
-    pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler here"),
-]
+pytestmark = pytest.mark.process
 
 CREATE = CallClass.CREATE
 OPEN = CallClass.OPEN
@@ -121,7 +119,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def shared(folder: Path) -> Iterator[tuple[Control, Patient]]:
-    control = Control.create(folder / "faults")
+    control = Control.create(folder / "faults", *USER)
     patient = Patient(folder, control.environment())
     yield control, patient
     patient.kill()
