@@ -146,7 +146,7 @@ def start(wanted: Recipe) -> ProcessState | None:
         OSError: its output cannot be opened.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-    output = os.open(wanted.output or os.devnull, flags, 0o644)
+    output = os.open(wanted.output or os.devnull, flags, 0o600)
     reader, writer = os.pipe()
     try:
         middle = os.fork()

@@ -16,6 +16,7 @@ from jbodlab.cli import lab_state
 from jbodlab.cli.lab_state import ClusterState
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.vocabulary.errors import DecodeError
+from lab.cluster.disks import make_folder
 from lab.errors import LabError
 
 
@@ -35,7 +36,8 @@ class StateFiles:
         """
         directory = lab_state.state_dir(os.environ, os.geteuid())
         try:
-            (directory / "clusters").mkdir(parents=True, exist_ok=True)
+            if not (directory / "clusters").exists():
+                make_folder(directory / "clusters")
             owner = directory.stat().st_uid
         except OSError as error:
             raise LabError(
@@ -72,9 +74,15 @@ class StateFiles:
             raise LabError(f"cannot read {file}: {error}") from error
 
     def write(self, state: ClusterState) -> None:
-        """Write down a cluster, replacing what was known of it."""
+        """Write down a cluster, for this user alone, replacing what was known of it.
+
+        Options of a JVM may have passwords in them.
+        """
         file = lab_state.cluster_file(self.directory, state.name)
-        PosixFileSystem().write_atomically(file, lab_state.to_json(state).encode())
+        new = file.with_suffix(".new")
+        new.touch(mode=0o600)
+        PosixFileSystem().write_bytes(new, lab_state.to_json(state).encode(), sync=True)
+        new.replace(file)
 
     def remove(self, name: str) -> None:
         """Forget a cluster."""
@@ -96,7 +104,7 @@ class StateFiles:
     def try_lock(self, name: str) -> Iterator[bool]:
         """Hold the lock of a cluster if nobody else does; tells whether it is held."""
         file = self.directory / "clusters" / f"{name}.lock"
-        fd = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fd = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

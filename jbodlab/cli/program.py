@@ -109,6 +109,8 @@ GROUPS: dict[str, dict[str, Noun]] = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    # Nobody else may write what a command makes; who may read it is for the user to say.
+    os.umask(os.umask(0o077) | 0o022)
     try:
         code = _run(words)
         sys.stdout.flush()

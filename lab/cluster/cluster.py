@@ -268,19 +268,16 @@ class Cluster(ClientsView):
             if self.root.exists():
                 shutil.rmtree(self.root)
             for folder in (self.root, self.root / "config", self.root / "logs"):
-                folder.mkdir(mode=0o755)
-                folder.chmod(0o755)
+                disks.make_folder(folder)
             if self._state.security:
                 closed.make(self._state, self.user)
             for node in self.nodes.values():
                 text = layout.property_file(self._state, node.state, settings)
-                # With passwords in it, it is for the servers alone.
+                # With passwords in it, which settings of an open cluster may have too, it is for
+                # the servers alone.
                 node.properties_file.touch(mode=0o600)
                 node.properties_file.write_text(text, "utf-8")
-                if self._state.security:
-                    self.own(node.properties_file)
-                else:
-                    node.properties_file.chmod(0o644)
+                self.own(node.properties_file)
         except OSError as error:
             raise LabError(f"cannot make the folders of the cluster: {error}") from error
 

@@ -91,7 +91,7 @@ def make_served(
     started = []
     with interrupts.deferred():
         for disk in (path.parent for path in directories):
-            disk.mkdir(parents=True)
+            make_folder(disk)
             rules = disk.with_name(f"{disk.name}{RULES_SUFFIX}")
             command = fuse_disk.command(disk, rules, programs.python())
             output = logs / f"{disk.parent.name}-{disk.name}.log"
@@ -110,9 +110,18 @@ def make_served(
 def make_plain(directories: Iterable[Path], user: ServerUser) -> None:
     """Create directories owned by the servers' user, on whatever disk they are."""
     for path in directories:
-        path.mkdir(parents=True)
+        make_folder(path)
         if user.is_other:
             os.chown(path, user.uid, user.gid)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder, and what is missing above it, for all to enter and one user to write to."""
+    if not path.parent.exists():
+        make_folder(path.parent)
+    path.mkdir(exist_ok=True)
+    # Whatever the umask is: servers run as another user, and others run programs here too.
+    path.chmod(0o755)
 
 
 def mounts_below(root: Path) -> list[Path]:
@@ -137,7 +146,7 @@ def _mount_all(disks: list[Path], size_mb: int, interrupts: Interrupts, kind: st
     if reason := refusal(kind):
         return reason
     for number, disk in enumerate(disks):
-        disk.mkdir(parents=True)
+        make_folder(disk)
         with interrupts.deferred():
             error = _mount_tmpfs(disk, size_mb) if kind == TMPFS else _mount_loop(disk, size_mb)
         if error:

@@ -23,6 +23,7 @@ from jbodlab.cli.lab_state import NodeState
 from jbodlab.vocabulary import properties
 from jbodlab.vocabulary.errors import FormatError
 from lab.cluster import processes, programs
+from lab.cluster.disks import make_folder
 from lab.cluster.faults import Fault, Faults
 from lab.cluster.log_dir import LogDir
 from lab.cluster.processes import ServerUser
@@ -318,7 +319,8 @@ class Broker(Node):
             path, user = self.folder / PRELOADED, self._around.user
             # Without a library there are no rules that a later start would follow.
             build.library()
-            path.parent.mkdir(mode=0o755, exist_ok=True)
+            if not path.parent.exists():
+                make_folder(path.parent)
             if not path.exists():
                 Control.create(path, user.uid, user.gid)
             self._preload = Control.open(path)

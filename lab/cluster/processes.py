@@ -104,7 +104,9 @@ def start(
     environment: Mapping[str, str],
     inherited: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
-    """Start a process in a session of its own, its output appended to a file.
+    """Start a process in a session of its own, its output appended to a file of this user alone.
+
+    What servers print names clients, topics and settings.
 
     Args:
         command: Program and arguments.
@@ -116,7 +118,7 @@ def start(
     Raises:
         OSError: the program cannot be executed by that user.
     """
-    fd = os.open(log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    fd = os.open(log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
     def begin() -> subprocess.Popen[bytes]:
         return subprocess.Popen(
