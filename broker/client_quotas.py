@@ -42,11 +42,6 @@ class ClientQuotas:
         self._of_client: dict[tuple[str, str, str], _Account | None] = {}
         self._buckets: dict[_Account, TokenBucket] = {}
 
-    @property
-    def are_set(self) -> bool:
-        """Whether there is any quota at all."""
-        return bool(self._quotas_now())
-
     def throttle(self, key: str, client_id: str | None, session: Session, amount: float) -> int:
         """Take what a client used from its account, and mute its connection while that is in debt.
 

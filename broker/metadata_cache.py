@@ -47,13 +47,9 @@ class MetadataCache:
     def __init__(self, broker_id: BrokerId, inter_broker_listener_name: str) -> None:
         self._broker_id = broker_id
         self._listener_name = inter_broker_listener_name
-        self._image = EMPTY
+        self.image = EMPTY
+        """The state that clients are told; `publish` exchanges it."""
         self._live: dict[str, list[BrokerNode]] = {}
-
-    @property
-    def image(self) -> MetadataImage:
-        """The state that clients are told."""
-        return self._image
 
     def is_for_brokers(self, listener_name: str) -> bool:
         """Return whether brokers find each other at a listener; clients may be there as well."""
@@ -65,22 +61,22 @@ class MetadataCache:
 
     def publish(self, image: MetadataImage) -> None:
         """Exchange the image."""
-        self._image = image
+        self.image = image
         self._live = {}
 
     def topic_id(self, name: str) -> TopicId | None:
         """Return the id of a topic."""
-        topic = self._image.topics.by_name.get(name)
+        topic = self.image.topics.by_name.get(name)
         return None if topic is None else topic.topic_id
 
     def topic_name(self, topic_id: TopicId) -> str | None:
         """Return the name of a topic."""
-        topic = self._image.topics.by_id.get(topic_id)
+        topic = self.image.topics.by_id.get(topic_id)
         return None if topic is None else topic.name
 
     def partition(self, topic_partition: TopicPartition) -> PartitionRegistration | None:
         """Return the state of a partition."""
-        topic = self._image.topics.by_name.get(topic_partition.topic)
+        topic = self.image.topics.by_name.get(topic_partition.topic)
         return None if topic is None else topic.partitions.get(topic_partition.partition)
 
     def live_brokers(self, listener_name: str) -> Sequence[BrokerNode]:
@@ -89,7 +85,7 @@ class MetadataCache:
         if live is None:
             live = self._live[listener_name] = [
                 BrokerNode(broker_id, endpoint.host, endpoint.port, registration.rack)
-                for broker_id, registration in sorted(self._image.cluster.brokers.items())
+                for broker_id, registration in sorted(self.image.cluster.brokers.items())
                 if (endpoint := _endpoint(registration, listener_name)) is not None
             ]
         return live
@@ -125,12 +121,12 @@ class MetadataCache:
 
     def is_replica(self, partition: TopicIdPartition) -> bool:
         """Return whether this broker is a replica of a partition."""
-        found = self._image.topics.partition(partition.topic_id, partition.partition)
+        found = self.image.topics.partition(partition.topic_id, partition.partition)
         return found is not None and self._broker_id in found.replicas
 
     def leads(self, partition: TopicIdPartition) -> bool:
         """Return whether this broker leads a partition."""
-        found = self._image.topics.partition(partition.topic_id, partition.partition)
+        found = self.image.topics.partition(partition.topic_id, partition.partition)
         return found is not None and found.leader == self._broker_id
 
     def leads_in(self, directory_id: DirectoryId) -> bool:
@@ -138,16 +134,16 @@ class MetadataCache:
         return any(
             partition.leader == self._broker_id
             and partition.directory(self._broker_id) == directory_id
-            for topic in self._image.topics.by_id.values()
+            for topic in self.image.topics.by_id.values()
             for partition in topic.partitions.values()
         )
 
     def _endpoint(self, broker_id: BrokerId, listener_name: str) -> BrokerEndpoint | None:
-        registration = self._image.cluster.brokers.get(broker_id)
+        registration = self.image.cluster.brokers.get(broker_id)
         return None if registration is None else _endpoint(registration, listener_name)
 
     def _is_offline(self, broker_id: BrokerId, directory: DirectoryId, listener_name: str) -> bool:
-        registration = self._image.cluster.brokers.get(broker_id)
+        registration = self.image.cluster.brokers.get(broker_id)
         return (
             registration is None
             or _endpoint(registration, listener_name) is None

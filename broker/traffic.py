@@ -78,7 +78,9 @@ class Traffic:
 
     def produced(self, topic: str, size_bytes: int, messages: int) -> None:
         """A batch was appended."""
-        counts = self._counts(topic)
+        counts = self._topics.get(topic)
+        if counts is None:
+            counts = self._counts(topic)
         counts[TopicCount.TOTAL_PRODUCE_REQUESTS] += 1
         counts[TopicCount.BYTES_IN] += size_bytes
         counts[TopicCount.MESSAGES_IN] += messages

@@ -55,7 +55,9 @@ class Measured:
         except Exception:
             self._traffic.answered(self._key, begun_s)
             raise
-        throttle_ms = self._throttle_ms(request, context, answer, begun_s)
+        throttle_ms = 0
+        if self._cache.image.quotas:
+            throttle_ms = self._throttle_ms(request, context, answer, begun_s)
         if isinstance(answer, InParts):
             answer = replace(answer, finish=partial(self._finish, begun_s, answer.finish))
         elif isinstance(answer, Later) and not answer.future.done():
@@ -71,11 +73,7 @@ class Measured:
     ) -> int:
         """Take the time from the client's account; returns how long the client has to wait."""
         is_forwarded = isinstance(answer, Later) and answer.is_forwarded
-        if (
-            not self._quotas.are_set
-            or is_forwarded
-            or asking_replica(request, context, self._cache) >= 0
-        ):
+        if is_forwarded or asking_replica(request, context, self._cache) >= 0:
             return 0
         return self._quotas.throttle(
             REQUEST_PERCENTAGE,

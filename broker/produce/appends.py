@@ -114,7 +114,12 @@ class AppendService:
         least; the others follow, so that a request with thousands lets others be answered.
         """
         request = AppendRequest(self._loop, entries, transaction)
-        if self._deferred and not self._deferred_for.isdisjoint(e.topic_partition for e in entries):
+        if len(entries) == 1 and not self._deferred and acks in ACKS:
+            # As nearly all requests are.
+            self._take(request, 0, acks)
+        elif self._deferred and not self._deferred_for.isdisjoint(
+            entry.topic_partition for entry in entries
+        ):
             self._deferred.append((request, 0, acks))
             self._deferred_for.update(entry.topic_partition for entry in entries)
         else:
@@ -161,13 +166,14 @@ class AppendService:
         if partition is None:
             return
         line = self._lines.get(partition.topic_partition)
-        if line is None and partition.must_wait:
+        leading = partition.leads_and_takes()
+        if leading is None and line is None and partition.must_wait:
             partition.waiters.when_ready(partial(self._take, request, index, acks, before))
             return
         admitted: Admitted | None = None
         records, limits = request.entries[index].records, partition.settings.limits
         try:
-            leader, log = partition.leader_log()
+            leader, log = partition.leader_log() if leading is None else leading
             header = check_header(records, limits)
             leader_appends.check_append(partition, leader, acks, header)
             assert records is not None
@@ -181,9 +187,16 @@ class AppendService:
                     return
             if line is None and not takes_long(header):
                 checked = check_body(records, header, limits, self._wall_ms())
-                append_of_client(partition, leader, log, request, index, acks, checked)
-                if index == len(request.entries) - 1:
-                    log.writer.flush()
+                append_of_client(
+                    partition,
+                    leader,
+                    log,
+                    request,
+                    index,
+                    acks,
+                    checked,
+                    at_once=index == len(request.entries) - 1,
+                )
                 return
         except FullError:
             partition.waiters.when_ready(partial(self._take, request, index, acks, admitted))

@@ -28,8 +28,9 @@ ALL_REPLICAS = -1
 
 def check_append(partition: Partition, leader: LeaderState, acks: int, header: BatchHeader) -> None:
     """Raise KafkaError if a leader may not append this batch now."""
-    leader.refused.check(header)
-    if acks == ALL_REPLICAS:
+    if leader.refused.first:
+        leader.refused.check(header)
+    if acks == ALL_REPLICAS and len(leader.isr) < partition.min_isr:
         try:
             refusals.check_isr(leader.isr, partition.min_isr, partition.topic_partition)
         except KafkaError as error:
@@ -45,6 +46,8 @@ def append_of_client(
     index: int,
     acks: int,
     batch: CheckedBatch,
+    *,
+    at_once: bool = False,
 ) -> None:
     """Append a client's batch, and let the request wait for as much as `acks` asks.
 
@@ -56,27 +59,30 @@ def append_of_client(
         index: Which of its batches.
         acks: As the client has it.
         batch: What is appended.
+        at_once: Whether nothing more comes with this request: the directory's thread gets it now.
 
     Raises:
         FullError: nothing was appended, as the directory has no room for it now.
         KafkaError: nothing was appended.
     """
-    transaction = request.transaction
-    duplicate = log.producers.check(
-        batch.header, begins_at_zero=transaction is not None and transaction.adds_partitions
-    )
+    header, duplicate = batch.header, None
+    if header.producer_id >= 0:
+        transaction = request.transaction
+        duplicate = log.producers.check(
+            header, begins_at_zero=transaction is not None and transaction.adds_partitions
+        )
     if duplicate is not None:
         # It needs no room, and tells the producer what it could not know.
         base_offset, required = duplicate.base_offset, duplicate.last_offset + 1
     else:
-        log.log_dir.check_room(batch.header.size)
-        stored = log.append_as_leader(batch.data, batch.header, leader.leader_epoch)
+        log.log_dir.check_room(header.size)
+        stored = log.append_as_leader(batch.data, header, leader.leader_epoch, at_once=at_once)
         base_offset, required = stored.base_offset, stored.next_offset
     success = AppendResult(
         topic_partition=partition.topic_partition,
         base_offset=base_offset,
         log_append_time_ms=batch.append_time_ms,
-        log_start_offset=log.start_offset,
+        log_start_offset=log.state.start_offset,
     )
     reached = partition.high_watermark if acks == ALL_REPLICAS else log.written_end
     if reached >= required:

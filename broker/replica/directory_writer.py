@@ -55,19 +55,27 @@ class DirectoryWriter:
         self._running = 0
         self._is_scheduled = False
 
-    def submit(self, change: Change) -> None:
-        """Have a change carried out; those of one log are in the order of these calls."""
+    def submit(self, change: Change, *, at_once: bool = False) -> None:
+        """Have a change carried out; those of one log are in the order of these calls.
+
+        Args:
+            change: What is to be done.
+            at_once: Whether all that was submitted goes to the thread now, unless a call runs, the
+                end of which sends it. It saves callers that have submitted all they have a turn of
+                the loop.
+        """
         self._queue.append(change)
         self.log_dir.space.charge(change.size)
-        if not self._running and not self._is_scheduled:
+        if self._running:
+            return
+        if at_once:
+            self._send()
+        elif not self._is_scheduled:
             self._is_scheduled = True
             asyncio.get_running_loop().call_soon(self._turn_ended)
 
     def flush(self) -> None:
-        """Send what was submitted now, unless a call runs: its end sends it.
-
-        For callers that have submitted all they have; it saves them a turn of the loop.
-        """
+        """Send what was submitted now, unless a call runs: its end sends it."""
         if self._queue and not self._running:
             self._send()
 
@@ -124,7 +132,10 @@ class DirectoryWriter:
             self._call(self._carrying_out.try_again, ())
 
     def _send(self) -> None:
-        changes = self._take()
+        if len(self._queue) == 1:
+            changes, self._queue = self._queue, []
+        else:
+            changes = self._take()
         self._call(partial(self._carrying_out.carry_out, changes), changes)
 
     def _call(self, work: Callable[[], Outcome], changes: Sequence[Change]) -> None:
@@ -167,16 +178,23 @@ class DirectoryWriter:
             if self._blocked and self._timer is None and not self._is_stopped:
                 self._timer = asyncio.get_running_loop().call_later(FULL_RETRY_S, self._try_again)
         self.log_dir.space.logs_wait = bool(self._blocked)
-        self.log_dir.space.settle(sum(change.size for change, _ in finished))
+        size = 0
+        for change, _ in finished:
+            size += change.size
+        self.log_dir.space.settle(size)
         if self._queue and not self._running:
             # Before the callbacks: the thread shall not idle while they run.
             self._send()
-        blocked = [change for files, change in self._blocked.items() if files not in before]
         for change, failure in finished:
             try:
                 change.done(failure)
             except Exception:
                 logger.exception("a change of the log of %s failed", change.files.topic_partition)
         # Once for each log: who waits for one of its batches often waits for the next.
-        told = {change.files: change.told for change, _ in finished}
-        call_each((*told.values(), *(change.blocked for change in blocked)), "a change of a log")
+        news: dict[LogFiles | Change, Callable[[], None]] = {}
+        for change, _ in finished:
+            news[change.files] = change.told
+        for files, change in self._blocked.items():
+            if files not in before:
+                news[change] = change.blocked
+        call_each(news.values(), "a change of a log")

@@ -148,11 +148,18 @@ class Partition:
         """Whether this replica will lead as soon as its log is there."""
         return isinstance(self.state, Creating) and self.leads_by_metadata
 
+    def leads_and_takes(self) -> tuple[LeaderState, PartitionLog] | None:
+        """Return what a leader has that can append now; None of every other replica."""
+        state = self.state
+        if isinstance(state, Leading) and not (self.is_held or self.waiters.until_ready):
+            return state.leader, state.log
+        return None
+
     @property
     def must_wait(self) -> bool:
         """Whether nothing can be appended now, though perhaps soon; see `Waiters.when_ready`."""
         if isinstance(self.state, Leading):
-            return self.is_held or self.waiters.has_waiting_appends
+            return self.is_held or bool(self.waiters.until_ready)
         return self.is_held or self.is_awaited or self.succession.is_awaited
 
     @property
@@ -339,11 +346,11 @@ class Partition:
 
     def advance_high_watermark(self) -> None:
         """Compute the high watermark anew, and answer who waited for it."""
-        leader, log = self.leader, self.log
+        state = self.state
         # There is nothing above the end: thousands of quiet partitions are passed over quickly.
-        if leader is None or log is None or self.high_watermark >= log.written_end:
+        if not isinstance(state, Leading) or self.high_watermark >= state.log.written_end:
             return
-        reached = self._reached(leader, log.written_end)
+        reached = self._reached(state.leader, state.log.written_end)
         if reached > self.high_watermark:
             self._committed(reached)
 
@@ -438,6 +445,8 @@ class Partition:
 
     def _reached(self, leader: LeaderState, leader_end: int) -> int:
         """Return the high watermark of a leader whose own log goes so far."""
+        if not leader.followers and self.min_isr <= 1:
+            return leader_end
         return leader.high_watermark(
             self.high_watermark,
             leader_end=leader_end,

@@ -134,19 +134,35 @@ class PartitionLog:
     # Changes
 
     def append_as_leader(
-        self, data: bytes | memoryview, header: BatchHeader, leader_epoch: int
+        self,
+        data: bytes | memoryview,
+        header: BatchHeader,
+        leader_epoch: int,
+        *,
+        at_once: bool = False,
     ) -> BatchHeader:
-        """Give a batch the next offsets and send it to the disk; returns its header as stored."""
-        base_offset = self.state.active.next_offset
+        """Give a batch the next offsets and send it to the disk.
+
+        Args:
+            data: The batch.
+            header: Its header.
+            leader_epoch: Epoch of the leader.
+            at_once: Whether the directory's thread gets it without waiting for more.
+
+        Returns:
+            Its header as stored.
+        """
+        state = self.state
+        base_offset = state.segments.active.next_offset
         head = stamped_head(header, base_offset, leader_epoch)
         stored = header.stamped(base_offset, leader_epoch)
         buffers = (head, memoryview(data)[STAMPED_SIZE:])
         size = stored.size
         marker = read_marker(data, 0, header) if header.is_control else None
         markers = NO_MARKERS if marker is None else {base_offset: marker}
-        instructions = self.state.append(buffers, (stored,), markers)
+        instructions = state.append(buffers, (stored,), markers)
         self.tail.append(base_offset, stored.next_offset, size, buffers)
-        self.change(instructions, size, self._flush_due())
+        self.change(instructions, size, self._flush_due(), at_once=at_once)
         return stored
 
     def append_as_follower(
@@ -241,15 +257,21 @@ class PartitionLog:
         return self.barrier()
 
     def change(
-        self, instructions: Instructions, size: int = 0, sync: SyncRequest | None = None
+        self,
+        instructions: Instructions,
+        size: int = 0,
+        sync: SyncRequest | None = None,
+        *,
+        at_once: bool = False,
     ) -> None:
         """Have instructions carried out that a change of the state has returned."""
         if not instructions:
             return
-        self._on_its_way.append(self.state.active.next_offset)
+        self._on_its_way.append(self.state.segments.active.next_offset)
         done = self._carried_out if sync is None else partial(self._synced, sync)
         self.writer.submit(
-            Change(self.files, instructions, size, sync, done, self._tell, self._blocked)
+            Change(self.files, instructions, size, sync, done, self._tell, self._blocked),
+            at_once=at_once,
         )
 
     # Syncs
@@ -425,7 +447,9 @@ class PartitionLog:
 
     def _flush_due(self) -> SyncRequest | None:
         state = self.state
-        if state.active.next_offset - state.recovery_point < state.config.flush_messages:
+        end_offset, flush_messages = state.segments.active.next_offset, state.config.flush_messages
+        # By default it is far larger than any log.
+        if end_offset < flush_messages or end_offset - state.recovery_point < flush_messages:
             return None
         return state.sync_request(with_active=True)
 
@@ -445,7 +469,7 @@ class PartitionLog:
             return
         if end_offset != self.written_end:
             self.written_end, self._is_news = end_offset, True
-        if not self._on_its_way:
+        if self._idle and not self._on_its_way:
             self._release()
 
     def _tell(self) -> None:

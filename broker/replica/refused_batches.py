@@ -20,7 +20,9 @@ BEHIND_MAX = BATCHES_REMEMBERED_MAX - 1
 """Of the batches that a producer has under way at most these stand behind a refused one."""
 
 
-class _Refused(msgspec.Struct):
+class Refused(msgspec.Struct):
+    """A batch that its producer is expected to send again."""
+
     epoch: int
     sequence: int
     error: KafkaError
@@ -31,15 +33,16 @@ class _Refused(msgspec.Struct):
 class RefusedBatches:
     """The first refused batch of each producer, until it comes again or is given up."""
 
-    __slots__ = ("_first",)
+    __slots__ = ("first",)
 
     def __init__(self) -> None:
-        self._first: dict[int, _Refused] = {}
+        self.first: dict[int, Refused] = {}
+        """By producer id."""
 
     def refused(self, header: BatchHeader, error: KafkaError) -> None:
         """Take notice of a batch that was refused, and that is good as such."""
         if header.producer_id >= 0:
-            self._first[header.producer_id] = _Refused(
+            self.first[header.producer_id] = Refused(
                 header.producer_epoch, header.base_sequence, error
             )
 
@@ -52,7 +55,7 @@ class RefusedBatches:
         Raises:
             KafkaError: what the refused batch was told.
         """
-        first = self._first.get(header.producer_id)
+        first = self.first.get(header.producer_id)
         if first is None:
             return
         ahead = (header.base_sequence - first.sequence) & MAX_SEQUENCE
@@ -63,4 +66,4 @@ class RefusedBatches:
         elif first.epoch == header.producer_epoch and ahead:
             # A batch in front of it, sent again.
             return
-        del self._first[header.producer_id]
+        del self.first[header.producer_id]

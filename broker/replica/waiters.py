@@ -50,15 +50,16 @@ class Waiters:
         consumer_fetches: Of clients, until the high watermark moves.
         deletions: Of records, until every replica begins behind them.
         sessions: Fetch sessions that contain the partition.
+        until_ready: Called as soon as appends are taken or refused; nothing overtakes them.
     """
 
     __slots__ = (
-        "_when_ready",
         "consumer_fetches",
         "deletions",
         "follower_fetches",
         "replicated_appends",
         "sessions",
+        "until_ready",
         "written_appends",
     )
 
@@ -69,7 +70,7 @@ class Waiters:
         self.consumer_fetches = FetchQueue()
         self.deletions = FetchQueue()
         self.sessions: dict[SessionObserver, None] = {}
-        self._when_ready: list[Callable[[], None]] = []
+        self.until_ready: list[Callable[[], None]] = []
 
     @property
     def count(self) -> int:
@@ -81,11 +82,6 @@ class Waiters:
             + len(self.consumer_fetches)
         )
 
-    @property
-    def has_waiting_appends(self) -> bool:
-        """Whether something waits to be appended, which nothing that comes later may overtake."""
-        return bool(self._when_ready)
-
     def append_waits(self, waiting: WaitingAppend, *, for_all: bool) -> None:
         """Let a produce entry wait for all in-sync replicas, or for this one only."""
         queue = self.replicated_appends if for_all else self.written_appends
@@ -93,11 +89,11 @@ class Waiters:
 
     def when_ready(self, callback: Callable[[], None]) -> None:
         """Call back as soon as appends are taken or refused, for the first or another time."""
-        self._when_ready.append(callback)
+        self.until_ready.append(callback)
 
     def call_back(self) -> None:
         """Appends need to wait no longer: they are taken or refused."""
-        callbacks, self._when_ready = self._when_ready, []
+        callbacks, self.until_ready = self.until_ready, []
         call_each(callbacks, "a replica that is ready")
 
     def ready(self) -> None:
@@ -109,13 +105,15 @@ class Waiters:
         """Records up to here are written."""
         self.written_appends.reached(end_offset)
         self.follower_fetches.wake()
-        self.tell_sessions(News.RECORDS)
+        if self.sessions:
+            self.tell_sessions(News.RECORDS)
 
     def replicated(self, high_watermark: int) -> None:
         """The high watermark moved."""
         self.replicated_appends.reached(high_watermark)
         self.consumer_fetches.wake()
-        self.tell_sessions(News.COMMITTED)
+        if self.sessions:
+            self.tell_sessions(News.COMMITTED)
 
     def leadership_lost(self, replicated: int, hint: LeaderHint | None) -> None:
         """Sort out the produce entries of a leader that leads no more.

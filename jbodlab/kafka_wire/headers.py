@@ -63,7 +63,10 @@ def read_request_header(frame: bytes | memoryview) -> RequestHeader:
     elif length != -1:
         raise DecodeError(f"invalid client id length {length}")
     if is_flexible(api_key, api_version):
-        position = _skip_tags(frame, position)
+        if frame[position : position + 1] == b"\0":
+            position += 1
+        else:
+            position = _skip_tags(frame, position)
     return RequestHeader(api_key, api_version, correlation_id, client_id, position)
 
 

@@ -36,7 +36,7 @@ from jbodlab.kafka_wire.leader_hints import (
     current_leader_tag,
     endpoint_tags,
 )
-from jbodlab.record_batch.varint import uvarint
+from jbodlab.record_batch.varint import UVARINTS
 
 LEADER_HINTS_FROM = 10
 CURRENT_LEADER_TAG = 0
@@ -81,10 +81,10 @@ def response_encoder(entity_class: EntityClass) -> ResponseEncoder:
 
 
 def _flexible(version: int, response: Any, out: bytearray) -> None:
-    out += uvarint(len(response.responses) + 1)
+    out += UVARINTS[len(response.responses) + 1]
     for name, partitions in response.responses:
         out += compact_string(name)
-        out += uvarint(len(partitions) + 1)
+        out += UVARINTS[len(partitions) + 1]
         for partition in partitions:
             # The last byte is the count of record errors, plus one.
             out += _FLEXIBLE_PARTITION.pack(*partition[:5], 1)

@@ -35,9 +35,10 @@ from jbodlab.record_batch.record_batch import (
 )
 from jbodlab.runtime.client_quota import PRODUCER_RATE
 from jbodlab.security.acl import AclOperation, ResourceType
-from jbodlab.server.answer import MILLISECOND, Answer, Later, NoAnswer, RequestContext, milliseconds
+from jbodlab.server.answer import MILLISECOND, Answer, Later, NoAnswer, RequestContext
 from jbodlab.server.api import Api
 from jbodlab.server.partition_errors import told
+from jbodlab.server.passed_on import PREFIX as FORWARDING_PREFIX
 from jbodlab.server.passed_on import client_id_for, named_client
 from jbodlab.server.resources import Resource, all_of, on_topics
 from jbodlab.server.response import Response
@@ -91,10 +92,12 @@ class ProduceApi:
             raise KafkaError(
                 ErrorCode.INVALID_REQUIRED_ACKS, f"expected acks -1, 0 or 1, got {acks}"
             )
-        version = context.version
+        header = context.header
+        version = header.api_version
         if version < ZSTD_FROM:
             _check_no_zstd(request, version)
         entries: list[AppendEntry] = []
+        of_transaction: list[bytes | memoryview] = []
         size = 0
         for topic in request.topic_data:
             name = topic.name
@@ -103,18 +106,26 @@ class ProduceApi:
             for data in topic.partition_data:
                 records = data.records
                 entries.append(AppendEntry(TopicPartition(name, data.index), records))
-                size += len(records or b"")
-        transaction = _transaction(request, entries, version)
+                if records is not None:
+                    size += len(records)
+                    if is_transactional(records):
+                        of_transaction.append(records)
+        transaction = _transaction(request, of_transaction, version) if of_transaction else None
         sender = self._sender(context) if self._forwarder.has_redirected else None
         appending = self._forwarder.append(
-            sender, entries, acks, milliseconds(request.timeout), transaction
+            sender, entries, acks, request.timeout // MILLISECOND, transaction
         )
         forwarded = appending.forwarded
         throttle_ms = 0
-        is_forwarded = self._is_forwarded(context)
-        if not is_forwarded:
+        # Any client can take a name as brokers have it that forward.
+        is_forwarded = (
+            header.client_id is not None
+            and header.client_id.startswith(FORWARDING_PREFIX)
+            and self._is_forwarded(context)
+        )
+        if self._cache.image.quotas and not is_forwarded:
             throttle_ms = self._quotas.throttle(
-                PRODUCER_RATE, context.header.client_id, context.session, size
+                PRODUCER_RATE, header.client_id, context.session, size
             )
         finish = partial(self._finish, request, context, throttle_ms, forwarded)
         # The next request must find all of this one appended. Of many batches only the first are,
@@ -193,32 +204,37 @@ class ProduceApi:
         results: list[AppendResult],
         throttle_ms: int = 0,
     ) -> ProduceResponse:
-        hints = LeaderHints(self._cache, self._broker_id, context.listener_name)
+        hints: LeaderHints | None = None
         remaining = iter(results)
-        topics = [
-            (topic.name, [_produced(next(remaining), hints) for _ in topic.partition_data])
-            for topic in request.topic_data
-        ]
+        topics: list[ProducedTopic] = []
+        for topic in request.topic_data:
+            produced: list[ProducedPartition] = []
+            for _ in topic.partition_data:
+                result = next(remaining)
+                if result.error_code is ErrorCode.NONE:
+                    produced.append(_appended(result))
+                    continue
+                if hints is None:
+                    hints = LeaderHints(self._cache, self._broker_id, context.listener_name)
+                produced.append(_failed(result, hints))
+            topics.append((topic.name, produced))
         assert next(remaining, None) is None
         return ProduceResponse(
             responses=topics,
-            node_endpoints=hints.endpoints,
+            node_endpoints=() if hints is None else hints.endpoints,
             throttle_time=throttle_ms * MILLISECOND,
         )
 
 
 def _transaction(
-    request: ProduceRequest, entries: Sequence[AppendEntry], version: int
-) -> Transaction | None:
-    """Return the transaction that batches of a request belong to; None if none does.
+    request: ProduceRequest, of_transaction: Iterable[bytes | memoryview], version: int
+) -> Transaction:
+    """Return the transaction that some batches of a request belong to.
 
     Raises:
         KafkaError: TRANSACTIONAL_ID_AUTHORIZATION_FAILED, the request names none;
             INVALID_PRODUCER_ID_MAPPING, the batches are of several producers.
     """
-    of_transaction = [e.records for e in entries if e.records and is_transactional(e.records)]
-    if not of_transaction:
-        return None
     if request.transactional_id is None:
         raise KafkaError(
             ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
@@ -262,7 +278,17 @@ def _refused(topic: str, index: int) -> AppendResult:
     )
 
 
-def _produced(result: AppendResult, hints: LeaderHints) -> ProducedPartition:
+def _appended(result: AppendResult) -> ProducedPartition:
+    return ProducedPartition(
+        result.topic_partition.partition,
+        ErrorCode.NONE,
+        result.base_offset,
+        result.log_append_time_ms,
+        result.log_start_offset,
+    )
+
+
+def _failed(result: AppendResult, hints: LeaderHints) -> ProducedPartition:
     partition = result.topic_partition
     return ProducedPartition(
         partition.partition,
