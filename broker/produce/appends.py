@@ -162,8 +162,9 @@ class AppendService:
         self, request: AppendRequest, index: int, acks: int, before: Admitted | None = None
     ) -> None:
         """Check an entry and append it, or let it stand in line."""
-        partition = self._found(request, index)
+        partition = self._replicas.partition(request.entries[index].topic_partition)
         if partition is None:
+            self._refuse_unknown(request, index)
             return
         line = self._lines.get(partition.topic_partition)
         leading = partition.leads_and_takes()
@@ -296,9 +297,12 @@ class AppendService:
         topic_partition = request.entries[index].topic_partition
         partition = self._replicas.partition(topic_partition)
         if partition is None:
-            code, hint = self._replicas.refusal(topic_partition)
-            request.refuse(index, code, hint=hint)
+            self._refuse_unknown(request, index)
         return partition
+
+    def _refuse_unknown(self, request: AppendRequest, index: int) -> None:
+        code, hint = self._replicas.refusal(request.entries[index].topic_partition)
+        request.refuse(index, code, hint=hint)
 
 
 def _admission(

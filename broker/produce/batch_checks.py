@@ -57,8 +57,9 @@ def check_header(records: bytes | memoryview | None, limits: BatchLimits) -> Bat
     Raises:
         KafkaError: the batch is refused, with the code for the client.
     """
+    if not records:
+        raise _invalid("expected a record batch, got none")
     header = _header_of(records)
-    assert records is not None
     size = header.size
     if size > limits.max_message_bytes:
         raise KafkaError(
@@ -72,7 +73,7 @@ def check_header(records: bytes | memoryview | None, limits: BatchLimits) -> Bat
             f"message batch size is {size} bytes which exceeds the maximum configured "
             f"segment size of {limits.segment_bytes}",
         )
-    if not record_batch.crc_is_valid(records, 0, header):
+    if crc32c(memoryview(records)[record_batch.CRC_START :]) != header.crc:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "record batch has a wrong CRC")
     _check_shape(header)
     return header
@@ -101,7 +102,13 @@ def check_body(
     Raises:
         KafkaError: the batch is refused, with the code for the client.
     """
-    walked = _walk(records, header)
+    if header.compression:
+        walked = _decompressed(records, header)
+    else:
+        try:
+            walked = check_records(records, record_batch.HEADER_SIZE, header.records_count)
+        except DecodeError as error:
+            raise _invalid(str(error)) from error
     if limits.compacted and not walked.all_have_keys:
         raise _invalid("compacted topic cannot accept message without key")
     if limits.log_append_time:
@@ -113,9 +120,7 @@ def check_body(
     return CheckedBatch(records, header)
 
 
-def _header_of(records: bytes | memoryview | None) -> BatchHeader:
-    if not records:
-        raise _invalid("expected a record batch, got none")
+def _header_of(records: bytes | memoryview) -> BatchHeader:
     if len(records) > MAGIC_OFFSET and records[MAGIC_OFFSET] != record_batch.MAGIC:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
@@ -165,11 +170,9 @@ def _check_shape(header: BatchHeader) -> None:
         )
 
 
-def _walk(records: bytes | memoryview, header: BatchHeader) -> WalkedRecords:
+def _decompressed(records: bytes | memoryview, header: BatchHeader) -> WalkedRecords:
     count = header.records_count
     try:
-        if not header.compression:
-            return check_records(records, record_batch.HEADER_SIZE, count)
         bytes_max = max(RECORDS_BYTES_MAX, RECORDS_RATIO * header.size)
         if count * RECORD_BYTES_MIN > bytes_max:
             raise DecodeError(f"compressed batch of {header.size} bytes claims {count} records")

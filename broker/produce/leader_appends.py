@@ -30,7 +30,7 @@ def check_append(partition: Partition, leader: LeaderState, acks: int, header: B
     """Raise KafkaError if a leader may not append this batch now."""
     if leader.refused.first:
         leader.refused.check(header)
-    if acks == ALL_REPLICAS and len(leader.isr) < partition.min_isr:
+    if acks == ALL_REPLICAS and len(leader.isr) < partition.settings.min_insync_replicas:
         try:
             refusals.check_isr(leader.isr, partition.min_isr, partition.topic_partition)
         except KafkaError as error:
@@ -75,7 +75,7 @@ def append_of_client(
         # It needs no room, and tells the producer what it could not know.
         base_offset, required = duplicate.base_offset, duplicate.last_offset + 1
     else:
-        log.log_dir.check_room(header.size)
+        log.writer.log_dir.check_room(header.size)
         stored = log.append_as_leader(batch.data, header, leader.leader_epoch, at_once=at_once)
         base_offset, required = stored.base_offset, stored.next_offset
     success = AppendResult(

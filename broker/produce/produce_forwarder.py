@@ -80,7 +80,7 @@ class ProduceForwarder:
     @property
     def has_redirected(self) -> bool:
         """Whether a producer was redirected lately; only such producers' batches are forwarded."""
-        return bool(self._redirected)
+        return bool(self._redirected.told)
 
     def append(
         self,

@@ -51,7 +51,9 @@ _Batch = tuple[str, str | None, TopicPartition, int, int]
 """A client, with all its connections, a partition, and what a batch is known by."""
 
 
-class _Told(msgspec.Struct):
+class Told(msgspec.Struct):
+    """A producer that was told who leads."""
+
     connection: object
     """Kept, so that nobody else gets its id."""
     until_s: float
@@ -64,13 +66,10 @@ class RedirectedProducers:
 
     def __init__(self) -> None:
         # Both in the order of their times.
-        self._told: dict[tuple[int, TopicPartition], _Told] = {}
+        self.told: dict[tuple[int, TopicPartition], Told] = {}
+        """The producers that were redirected lately."""
         self._first: dict[_Batch, float] = {}
         """First refused batches that were not resent yet, and until when they are known."""
-
-    def __bool__(self) -> bool:
-        """Whether a producer was redirected lately."""
-        return bool(self._told)
 
     def refused(
         self,
@@ -81,7 +80,7 @@ class RedirectedProducers:
     ) -> None:
         """Remember that a producer was redirected, unless it has to resend an earlier batch."""
         self.forget_old(now_s)
-        found = self._told.get((id(sender.connection), partition))
+        found = self.told.get((id(sender.connection), partition))
         if found is not None and found.first in self._first:
             return
         batch = _batch(sender, partition, records)
@@ -93,17 +92,17 @@ class RedirectedProducers:
 
     def forget(self, sender: Sender, partition: TopicPartition) -> None:
         """Forget that a producer was redirected: it has to be told anew."""
-        told = self._told.pop((id(sender.connection), partition), None)
+        told = self.told.pop((id(sender.connection), partition), None)
         if told is not None and told.first is not None:
             self._first.pop(told.first, None)
 
     def forget_old(self, now_s: float) -> None:
         """Forget old redirections; callers do so before the other methods."""
-        while self._told:
-            oldest = next(iter(self._told))
-            if now_s < self._told[oldest].until_s:
+        while self.told:
+            oldest = next(iter(self.told))
+            if now_s < self.told[oldest].until_s:
                 break
-            del self._told[oldest]
+            del self.told[oldest]
         while self._first:
             first = next(iter(self._first))
             if now_s < self._first[first]:
@@ -118,7 +117,7 @@ class RedirectedProducers:
         now_s: float,
     ) -> bool:
         """Return whether a redirected producer resends the refused batch here, or has done so."""
-        found = self._told.get((id(sender.connection), partition))
+        found = self.told.get((id(sender.connection), partition))
         if found is not None and found.first is None:
             return True
         if self._first.pop(_batch(sender, partition, records), None) is None:
@@ -133,10 +132,10 @@ class RedirectedProducers:
         self, sender: Sender, partition: TopicPartition, now_s: float, first: _Batch | None
     ) -> None:
         self.forget(sender, partition)
-        if len(self._told) >= REDIRECTS_REMEMBERED_MAX:
-            del self._told[next(iter(self._told))]
-        told = _Told(sender.connection, now_s + REDIRECTS_REMEMBERED_S, first)
-        self._told[id(sender.connection), partition] = told
+        if len(self.told) >= REDIRECTS_REMEMBERED_MAX:
+            del self.told[next(iter(self.told))]
+        told = Told(sender.connection, now_s + REDIRECTS_REMEMBERED_S, first)
+        self.told[id(sender.connection), partition] = told
 
 
 def _batch(sender: Sender, partition: TopicPartition, records: bytes | memoryview | None) -> _Batch:

@@ -445,7 +445,7 @@ class Partition:
 
     def _reached(self, leader: LeaderState, leader_end: int) -> int:
         """Return the high watermark of a leader whose own log goes so far."""
-        if not leader.followers and self.min_isr <= 1:
+        if not leader.followers:
             return leader_end
         return leader.high_watermark(
             self.high_watermark,

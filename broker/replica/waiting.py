@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import takewhile
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -119,7 +119,7 @@ class AppendRequest:
         if self.limit is not None:
             self.limit.settled(self)
         if not self.future.done():
-            self.future.set_result([result for result in self._results if result is not None])
+            self.future.set_result(cast("list[AppendResult]", self._results))
 
 
 class TimeLimits:
@@ -163,7 +163,8 @@ class _TimeLimit:
 
     def add(self, request: AppendRequest) -> None:
         request.limit = self
-        self._ends_ms[request] = self._now_ms() + self._timeout_ms
+        # The loop's timers count in whole ms: one that fires must find something over.
+        self._ends_ms[request] = round(self._loop.time() * 1000) + self._timeout_ms
 
     def settled(self, request: AppendRequest) -> None:
         del self._ends_ms[request]
@@ -172,7 +173,7 @@ class _TimeLimit:
             del self._limits[self._timeout_ms]
 
     def _look(self) -> None:
-        now_ms = self._now_ms()
+        now_ms = round(self._loop.time() * 1000)
         is_over = takewhile(lambda item: item[1] <= now_ms, self._ends_ms.items())
         for request, _ in list(is_over):
             request.time_out()
@@ -181,10 +182,6 @@ class _TimeLimit:
             self._timer = self._loop.call_later(left_ms / 1000, self._look)
         else:
             self._limits.pop(self._timeout_ms, None)
-
-    def _now_ms(self) -> int:
-        # The loop's timers count in whole ms: one that fires must find something over.
-        return round(self._loop.time() * 1000)
 
 
 class WaitingAppend(msgspec.Struct, frozen=True):

@@ -50,9 +50,8 @@ def new_scratch() -> memoryview:
     return memoryview(bytearray(SCRATCH_BYTES))
 
 
-def is_large(frame_bytes: int) -> bool:
-    """Return whether a frame of this size gets a buffer of its own."""
-    return SIZE.size + frame_bytes > SCRATCH_BYTES
+SMALL_FRAME_BYTES_MAX = SCRATCH_BYTES - SIZE.size
+"""A larger frame gets a buffer of its own."""
 
 
 class FrameDecoder:
@@ -142,13 +141,15 @@ class FrameDecoder:
         frames: list[memoryview] = []
         position = 0
         while filled - position >= SIZE.size:
-            size = self._size_at(position, filled)
+            size: int = SIZE.unpack_from(self._scratch, position)[0]
+            if not self._min_frame_bytes <= size <= self._max_frame_bytes:
+                raise self._misfit(size, position, filled)
             start = position + SIZE.size
             if filled - start >= size:
                 frames.append(memoryview(bytes(self._scratch[start : start + size])))
                 position = start + size
             else:
-                if is_large(size) and self._begin_large(start, filled, size):
+                if size > SMALL_FRAME_BYTES_MAX and self._begin_large(start, filled, size):
                     position = filled
                 break
         self._rest = bytes(self._scratch[position:filled])
@@ -179,12 +180,9 @@ class FrameDecoder:
         self._large = None
         return [large.toreadonly()]
 
-    def _size_at(self, position: int, filled: int) -> int:
-        size: int = SIZE.unpack_from(self._scratch, position)[0]
-        if not self._min_frame_bytes <= size <= self._max_frame_bytes:
-            start = bytes(self._scratch[position : min(position + 8, filled)])
-            raise DecodeError(
-                f"frame of {size} bytes is outside {self._min_frame_bytes} to "
-                f"{self._max_frame_bytes} (starts with {start!r})"
-            )
-        return size
+    def _misfit(self, size: int, position: int, filled: int) -> DecodeError:
+        start = bytes(self._scratch[position : min(position + 8, filled)])
+        return DecodeError(
+            f"frame of {size} bytes is outside {self._min_frame_bytes} to "
+            f"{self._max_frame_bytes} (starts with {start!r})"
+        )

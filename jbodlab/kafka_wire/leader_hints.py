@@ -11,7 +11,7 @@ import struct
 from collections.abc import Collection
 from typing import NamedTuple
 
-from jbodlab.record_batch.varint import uvarint
+from jbodlab.record_batch.varint import UVARINTS, uvarint
 
 NODE_ENDPOINTS_TAG = 0
 
@@ -62,4 +62,4 @@ def endpoint_tags(endpoints: Collection[NodeEndpoint]) -> bytes:
 def compact_string(text: str) -> bytes:
     """Return a string of a flexible version."""
     encoded = text.encode()
-    return uvarint(len(encoded) + 1) + encoded
+    return UVARINTS[len(encoded) + 1] + encoded

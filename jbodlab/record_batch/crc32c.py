@@ -1,10 +1,5 @@
-"""CRC-32C (Castagnoli): the door to the library that computes it."""
+"""CRC-32C (Castagnoli) of bytes, an unsigned 32-bit number; the library that computes it."""
 
-from __future__ import annotations
+from crc32c import crc32c
 
-import crc32c as crc32c_library
-
-
-def crc32c(data: bytes | bytearray | memoryview) -> int:
-    """Return the CRC-32C of the data as an unsigned 32-bit number."""
-    return crc32c_library.crc32c(data)
+__all__ = ["crc32c"]

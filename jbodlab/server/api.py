@@ -37,11 +37,6 @@ class Api(msgspec.Struct, Generic[Parts], frozen=True, kw_only=True):
     resources: Resources
     handler: Callable[[Parts], Handler]
 
-    def serves(self, version: int) -> bool:
-        """Return whether requests of a version are answered."""
-        low, high = self.accepted or self.versions
-        return low <= version <= high
-
     @property
     def accepted_versions(self) -> range:
         """Every version that is answered."""

@@ -23,7 +23,7 @@ from typing import cast
 
 import msgspec
 
-from jbodlab.kafka_wire.framing import FrameDecoder, is_large
+from jbodlab.kafka_wire.framing import SMALL_FRAME_BYTES_MAX, FrameDecoder
 from jbodlab.runtime import tcp
 from jbodlab.server.authentication import Authentication, SaslSettings
 from jbodlab.server.bounds import Bounds
@@ -281,11 +281,16 @@ class Connection(asyncio.BufferedProtocol):
         except DecodeError as error:
             self._refuse(error)
             return
+        held = 0
         for frame in frames:
+            size = len(frame)
             self._queue.append(frame)
-            self._queued_bytes += len(frame)
-            if not is_large(len(frame)):
-                self._hold(len(frame))
+            self._queued_bytes += size
+            if size <= SMALL_FRAME_BYTES_MAX:
+                held += size
+        if held:
+            self._held_bytes += held
+            self._bounds.memory.take(held)
         self._pump()
 
     def _admit(self, start: memoryview, size_bytes: int) -> bool:
@@ -293,12 +298,9 @@ class Connection(asyncio.BufferedProtocol):
         self._handler.admit(start, size_bytes)
         if self._bounds.memory.is_full or not self._has_turn:
             return False
-        self._hold(size_bytes)
+        self._held_bytes += size_bytes
+        self._bounds.memory.take(size_bytes)
         return True
-
-    def _hold(self, count: int) -> None:
-        self._held_bytes += count
-        self._bounds.memory.take(count)
 
     def _give_back(self, count: int) -> None:
         self._held_bytes -= count
@@ -316,7 +318,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _pump(self) -> None:
         """Start what may start, and send what is answered in one write."""
-        while self._is_open() and self._queue and self._may_start(self._queue[0]):
+        while self._queue and self._is_open() and self._may_start(self._queue[0]):
             if not self._bounds.turns.may_start(self._pump):
                 break
             frame = self._queue.pop(0)
@@ -342,7 +344,9 @@ class Connection(asyncio.BufferedProtocol):
     def _may_start(self, frame: memoryview) -> bool:
         if self._session.closes:
             return False
-        if self._write_blocked or not self._is_serving or not self._has_turn or self._is_muted():
+        if self._write_blocked or not self._is_serving or not self._has_turn:
+            return False
+        if self._session.muted_until_s and self._is_muted():
             return False
         if not self._in_progress:
             return True
@@ -361,11 +365,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _is_muted(self) -> bool:
         """Whether the client has used up its quotas; it then goes on when that is over."""
-        until_s = self._session.muted_until_s
-        if not until_s:
-            return False
         loop = asyncio.get_running_loop()
-        left_s = until_s - loop.time()
+        left_s = self._session.muted_until_s - loop.time()
         if left_s <= 0:
             return False
         if self._unmute is None:
@@ -427,17 +428,17 @@ class Connection(asyncio.BufferedProtocol):
         self._pump()
 
     def _send(self) -> None:
-        if self._out and self._is_open():
-            assert self._transport is not None
+        transport = self._transport
+        if self._out and transport is not None and not transport.is_closing():
             out, self._out = self._out, []
             self._bounds.connections.active(self)
             self._bounds.memory_return.moved(sum(map(len, out)))
-            self._transport.writelines(out)
+            transport.writelines(out)
 
     def _update_reading(self) -> None:
-        if not self._is_open() or self._has_ended:
+        transport = self._transport
+        if self._has_ended or transport is None or transport.is_closing():
             return
-        assert self._transport is not None
         memory = self._bounds.memory
         is_stopped = self._decoder.is_waiting or (
             # A request that was let in comes in whole: others wait until it is answered.
@@ -458,9 +459,9 @@ class Connection(asyncio.BufferedProtocol):
         if pause != self._reading_paused:
             self._reading_paused = pause
             if pause:
-                self._transport.pause_reading()
+                transport.pause_reading()
             else:
-                self._transport.resume_reading()
+                transport.resume_reading()
 
     def _refuse(self, reason: Exception) -> None:
         logger.warning("closed a connection: %s", reason, extra={"peer": self._session.peer})

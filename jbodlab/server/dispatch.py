@@ -130,7 +130,11 @@ class Dispatcher:
         if is_large or codec is None:
             turn = self._turn if is_large else nullcontext()
             return _pending(self._answer_aside(api, handler, frame, context, turn))
-        call = _Call(handler, _decoded(frame, header, codec), context, codec)
+        try:
+            request, _ = codec.read(frame, header.body_offset)
+        except DecodeError as error:
+            raise _unreadable(frame, error) from error
+        call = _Call(handler, request, context, codec)
         try:
             answer = handler.answer(call.request, context)
             if isinstance(answer, InParts):
@@ -141,12 +145,8 @@ class Dispatcher:
         except Exception as error:  # noqa: BLE001 - one request must not end the others; it is logged
             return _encoded(error_response(call, error), call)
         if isinstance(answer, Later):
-            later = answer
             return Pending(
-                later.future,
-                lambda: _encoded(response_of_later(call, later), call),
-                later.hurry,
-                later.overlaps,
+                answer.future, partial(_encoded_later, call, answer), answer.hurry, answer.overlaps
             )
         return _encoded(answer, call)
 
@@ -167,7 +167,8 @@ class Dispatcher:
         """Return the API of a request, without its handler for ApiVersions of the future."""
         found = self.served.get(header.api_key)
         if found is not None:
-            if found[0].serves(header.api_version):
+            low, high = found[0].accepted or found[0].versions
+            if low <= header.api_version <= high:
                 return found
             if header.api_key == ApiKey.API_VERSIONS:
                 return found[0], None
@@ -236,15 +237,15 @@ async def _silence(delay_s: float) -> Buffers:
 
 def _read(frame: memoryview, header: RequestHeader, api: Api[Any]) -> tuple[Codec, Any]:
     codec = load(header.api_key, header.api_version, api.max_items)
-    return codec, _decoded(frame, header, codec)
-
-
-def _decoded(frame: memoryview, header: RequestHeader, codec: Codec) -> Any:
     try:
         request, _ = codec.read(frame, header.body_offset)
     except DecodeError as error:
-        raise DecodeError(f"{describe_header(frame)}: {error}") from error
-    return request
+        raise _unreadable(frame, error) from error
+    return codec, request
+
+
+def _unreadable(frame: memoryview, error: DecodeError) -> DecodeError:
+    return DecodeError(f"{describe_header(frame)}: {error}")
 
 
 def _pending(work: Coroutine[Any, Any, Buffers]) -> Pending:
@@ -289,6 +290,10 @@ def response_of_later(call: _Call, later: Later) -> Response:
         return later.finish(later.future.result())
     except Exception as error:  # noqa: BLE001 - as in handle
         return error_response(call, error)
+
+
+def _encoded_later(call: _Call, later: Later) -> Buffers:
+    return _encoded(response_of_later(call, later), call)
 
 
 def error_response(call: _Call, error: Exception) -> Response:

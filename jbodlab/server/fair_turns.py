@@ -37,16 +37,13 @@ class FairTurns:
             self._is_first = False
             return True
         if self._end_s is None:
-            self._begin_turn()
+            self._end_s = self._monotonic_s() + TURN_SHARE_S
+            self._loop.call_soon(self._next_turn)
             return True
         if not self._line and not self._has_ended():
             return True
         self._line[resume] = None
         return False
-
-    def _begin_turn(self) -> None:
-        self._end_s = self._monotonic_s() + TURN_SHARE_S
-        self._loop.call_soon(self._next_turn)
 
     def _has_ended(self) -> bool:
         return self._end_s is not None and self._monotonic_s() >= self._end_s
@@ -55,7 +52,8 @@ class FairTurns:
         self._end_s = None
         if not self._line:
             return
-        self._begin_turn()
+        self._end_s = self._monotonic_s() + TURN_SHARE_S
+        self._loop.call_soon(self._next_turn)
         while self._line:
             resume = next(iter(self._line))
             del self._line[resume]

@@ -114,9 +114,10 @@ class FetchApi:
         )
         if session_id != NO_SESSION and session_epoch != FINAL_SESSION_EPOCH and not in_session:
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-        names = [self._name(topic, context.version) for topic in request.topics]
+        version = context.header.api_version
+        names = [self._name(topic, version) for topic in request.topics]
         entries = (
-            _entry(name, topic, wanted, context.version)
+            _entry(name, topic, wanted, version)
             for name, topic in zip(names, request.topics, strict=True)
             if name is not None
             for wanted in topic.partitions
@@ -222,7 +223,7 @@ class FetchApi:
             if number % FETCHED_AT_ONCE == 0:
                 yield None
         throttle_ms = 0
-        if not by_follower:
+        if self._cache.image.quotas and not by_follower:
             throttle_ms = self._quotas.throttle(
                 CONSUMER_RATE,
                 context.header.client_id,

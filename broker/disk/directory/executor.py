@@ -21,6 +21,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
+import msgspec
+
 from broker.disk.directory.no_space import NoSpaceError
 from broker.disk.directory.shortage import ShortageError
 from jbodlab.runtime.metrics import Histogram
@@ -38,13 +40,10 @@ class _DirectoryFailure(Exception):  # noqa: N818 - a message between thread and
     """What the thread tells the loop when an `OSError` took the directory away."""
 
 
-class _Callback:
+class _Callback(msgspec.Struct, frozen=True):
     """Takes the place of a future for a caller that is called back."""
 
-    __slots__ = ("then",)
-
-    def __init__(self, then: Callable[[Any, BaseException | None], None]) -> None:
-        self.then = then
+    then: Callable[[Any, BaseException | None], None]
 
 
 class DirectoryExecutor:
@@ -264,7 +263,15 @@ class DirectoryExecutor:
             elif isinstance(error, ShortageError):
                 self._on_shortage()
             if isinstance(future, _Callback):
-                self._call_back(future, result, error)
+                if self._is_resolving:
+                    assert self._loop is not None
+                    self._loop.call_soon(future.then, result, error)
+                    continue
+                try:
+                    future.then(result, error)
+                except Exception:
+                    # Others wait for the results behind this one.
+                    logger.exception("a callback of a directory's call failed")
             elif not future.done():
                 if error is None:
                     future.set_result(result)
@@ -272,17 +279,6 @@ class DirectoryExecutor:
                     future.set_exception(error)
                 self._is_resolving = True
         results.clear()
-
-    def _call_back(self, callback: _Callback, result: object, error: BaseException | None) -> None:
-        assert self._loop is not None
-        if self._is_resolving:
-            self._loop.call_soon(callback.then, result, error)
-            return
-        try:
-            callback.then(result, error)
-        except Exception:
-            # Others wait for the results behind this one.
-            logger.exception("a callback of a directory's call failed")
 
     def _resolved(self, drains: int) -> None:
         # A later drain has callbacks of its own yet to run.

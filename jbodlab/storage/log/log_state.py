@@ -401,7 +401,7 @@ class LogState:
         headers: Sequence[BatchHeader],
         markers: Mapping[int, Marker],
     ) -> Instructions:
-        active = self.active
+        active = self.segments.active
         write = WriteAt(active.base_offset, active.size, buffers)
         interval = self.config.index_interval_bytes
         aborted = len(active.aborted)
