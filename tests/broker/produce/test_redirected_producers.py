@@ -37,7 +37,7 @@ def redirected() -> RedirectedProducers:
 
 
 def test_who_was_not_redirected_is_not_resending(redirected: RedirectedProducers) -> None:
-    assert not redirected
+    assert not redirected.told
     assert not is_resending(redirected, A, P0, batch(), 0)
 
 
@@ -45,7 +45,7 @@ def test_redirected_producer_that_sends_the_same_is_resending_and_so_is_what_fol
     redirected = RedirectedProducers()
     redirected.refused(A, P0, batch(), 0)
 
-    assert redirected
+    assert redirected.told
     assert is_resending(redirected, A, P0, batch(), 1)
     assert is_resending(redirected, A, P0, batch(b"another"), 1)
     assert is_resending(redirected, A, P0, None, 1)
@@ -111,7 +111,7 @@ def test_after_some_time_a_client_is_told_again(redirected: RedirectedProducers)
     assert is_resending(redirected, A, P0, batch(), REDIRECTS_REMEMBERED_S - 1)
 
     assert not is_resending(redirected, A, P0, batch(), REDIRECTS_REMEMBERED_S)
-    assert not redirected
+    assert not redirected.told
 
 
 def test_who_came_back_and_was_refused_nevertheless_has_to_come_back_again() -> None:
@@ -153,9 +153,9 @@ def test_nobody_is_known_after_some_time_in_which_nobody_came_back() -> None:
     redirected.refused(A, P0, batch(), 0)
 
     redirected.forget_old(REDIRECTS_REMEMBERED_S - 1)
-    assert redirected
+    assert redirected.told
     redirected.forget_old(REDIRECTS_REMEMBERED_S)
-    assert not redirected
+    assert not redirected.told
 
 
 def test_of_too_many_the_oldest_are_forgotten(redirected: RedirectedProducers) -> None:
