@@ -21,8 +21,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from analytics.bytes.layout import read_layout
 from analytics.job.session import start_session
+from analytics.read.layout import read_layout
 from bench.metadata_log_generator import generate
 from jbodlab.storage.directory.names import METADATA_DIR_NAME
 

@@ -16,7 +16,7 @@ import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 
 from analytics.ask.offline_log import clock, from_microseconds, to_microseconds
 from analytics.errors import ReplayInputError
-from analytics.fold.min_insync import ASSUMED, MIN_INSYNC_REPLICAS, OF_CLUSTER, OF_TOPIC
+from analytics.rare.min_insync import ASSUMED, MIN_INSYNC_REPLICAS, OF_CLUSTER, OF_TOPIC
 from analytics.store.questions import GivenTables, Questions, Readable
 from analytics.store.store import Store
 from analytics.store.stored_tables import StoredTables

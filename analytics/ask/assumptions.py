@@ -7,7 +7,7 @@ from pathlib import Path
 
 from analytics.ask.directory_paths import properties
 from analytics.errors import ReplayInputError
-from analytics.fold.min_insync import MIN_INSYNC_REPLICAS, AssumedMinIsr
+from analytics.rare.min_insync import MIN_INSYNC_REPLICAS, AssumedMinIsr
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from analytics.ask.offline_log import LogRecord
-from analytics.decode.plain_rows import keys_of
-from analytics.fold.min_insync import (
+from analytics.rare.min_insync import (
     MIN_INSYNC_REPLICAS,
     AssumedMinIsr,
     MinIsrInForce,
     min_isr_in_force,
 )
+from analytics.read.plain_rows import keys_of
 from jbodlab.metadata.image.broker_registration import BrokerRegistration
 from jbodlab.metadata.image.metadata_delta import MetadataDelta
 from jbodlab.metadata.image.metadata_image import MetadataImage

@@ -21,15 +21,15 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-from analytics.bytes.arrays import Longs, inside
-from analytics.bytes.layout import Layout, Split
-from analytics.bytes.log_copies import MEMBER, LogCopy
-from analytics.bytes.named_logs import layout_of, look, unpack_archive
-from analytics.decode.arrow_reading import longs
-from analytics.decode.arrow_rows import ALL, Selection
-from analytics.decode.split_rows import COLUMNS, check_split, read_split
 from analytics.errors import ReplayInputError
-from analytics.fold.transactions import MARKERS, Dropped, Marker, dropped_stretches
+from analytics.rare.transactions import MARKERS, Dropped, Marker, dropped_stretches
+from analytics.read.arrays import Longs, inside
+from analytics.read.arrow_reading import longs
+from analytics.read.arrow_rows import ALL, Selection
+from analytics.read.layout import Layout, Split
+from analytics.read.log_copies import MEMBER, LogCopy
+from analytics.read.named_logs import layout_of, look, unpack_archive
+from analytics.read.split_rows import COLUMNS, check_split, read_split
 from analytics.store.archives import is_archive
 from analytics.store.log_files import open_files
 from jbodlab.metadata.records import frame

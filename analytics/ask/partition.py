@@ -25,10 +25,10 @@ from analytics.ask.answer import (
 from analytics.ask.cluster import BrokerChange, Cluster, TopicLife, serves
 from analytics.ask.offline_log import At, LogRecord, OfflineLog
 from analytics.errors import ReplayInputError
-from analytics.fold.broker_facts import LOSS_WINDOW_MS
-from analytics.fold.min_insync import ASSUMED
-from analytics.fold.topic_records import lost_replicas
-from analytics.fold.transactions import Dropped
+from analytics.rare.broker_facts import LOSS_WINDOW_MS
+from analytics.rare.min_insync import ASSUMED
+from analytics.rare.topic_records import lost_replicas
+from analytics.rare.transactions import Dropped
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.metadata.records.topic_records import (
     NO_LEADER_CHANGE,
@@ -285,7 +285,7 @@ def _lost_by(
 
 
 def _lost_soon_after(cluster: Cluster, step: Step, broker: BrokerId) -> BrokerChange | None:
-    """Return the record that explains a loss although it follows it; see `fold.broker_facts`."""
+    """Return the record that explains a loss although it follows it; see `rare.broker_facts`."""
     assert step.before is not None
     directory = _directory(step.before, broker)
     for change in cluster.changes.get(broker, ()):

@@ -12,14 +12,14 @@ import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 
 from analytics.ask.cluster import Cluster
 from analytics.ask.offline_log import SNAPSHOT_MOMENT, LogRecord, OfflineLog
-from analytics.decode.partition_events import BlockRow, pack, unpack, without
-from analytics.decode.plain_rows import microseconds
-from analytics.decode.split_events import partition_events
-from analytics.fold.broker_facts import BrokerFacts
-from analytics.fold.bucket import BucketFold, TopicEvent
-from analytics.fold.key_history import Event, Sync
-from analytics.fold.rare_topics import registrations
-from analytics.fold.transactions import Dropped
+from analytics.rare.broker_facts import BrokerFacts
+from analytics.rare.bucket import BucketFold, TopicEvent
+from analytics.rare.key_history import Event, Sync
+from analytics.rare.rare_topics import registrations
+from analytics.rare.transactions import Dropped
+from analytics.read.partition_events import BlockRow, pack, unpack, without
+from analytics.read.plain_rows import microseconds
+from analytics.read.split_events import partition_events
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.metadata.records import frame
 from jbodlab.metadata.records.topic_records import ClearElrRecord, RemoveTopicRecord, TopicRecord

@@ -17,8 +17,8 @@ from analytics.ask.offline_log import OfflineLog
 from analytics.ask.partition_states import PartitionAt, partition_states
 from analytics.ask.texts import text_of
 from analytics.ask.why import report_problems
-from analytics.fold.min_insync import ASSUMED
 from analytics.machine import complete_input
+from analytics.rare.min_insync import ASSUMED
 from jbodlab.cli.output import Output
 from jbodlab.metadata.image.broker_registration import BrokerRegistration
 from jbodlab.vocabulary import directory_id as directory_ids

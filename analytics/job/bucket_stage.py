@@ -12,17 +12,17 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 
-from analytics.decode.partition_events import BlockRow, unpack, without
 from analytics.derive.bucket import derive_bucket
 from analytics.derive.log_end import LogEnd
-from analytics.fold.broker_facts import BrokerFacts, BrokerState
-from analytics.fold.bucket import BucketFold, TopicEvent
-from analytics.fold.key_history import Event, Sync
-from analytics.fold.key_history import Row as TableRow
-from analytics.fold.min_insync import AssumedMinIsr
-from analytics.fold.table_rows import RowMaker, Rows
-from analytics.fold.transactions import Dropped
 from analytics.job.runner import Row
+from analytics.rare.broker_facts import BrokerFacts, BrokerState
+from analytics.rare.bucket import BucketFold, TopicEvent
+from analytics.rare.key_history import Event, Sync
+from analytics.rare.key_history import Row as TableRow
+from analytics.rare.min_insync import AssumedMinIsr
+from analytics.rare.table_rows import RowMaker, Rows
+from analytics.rare.transactions import Dropped
+from analytics.read.partition_events import BlockRow, unpack, without
 from analytics.store.part_files import PartFiles, PartWriters, WrittenFile
 from analytics.tables.table import Table
 from jbodlab.vocabulary import kafka_uuid

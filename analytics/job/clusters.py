@@ -12,9 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 
-from analytics.bytes.layout import Layout
-from analytics.bytes.log_copies import LogCopy
-from analytics.bytes.named_logs import Archive, Inputs, Stamp
 from analytics.job.inputs import clusters_of, read_layouts, unpack_archives
 from analytics.job.known_inputs import load_inputs, save_inputs
 from analytics.job.output import REPORTS, OutputDir
@@ -25,6 +22,9 @@ from analytics.page.report_figures import Figures
 from analytics.page.report_page import FILE_NAME, report_page
 from analytics.page.report_text import ranking_text, text_of
 from analytics.page.start_page import ClusterSummary, ranked, start_page, summary_of
+from analytics.read.layout import Layout
+from analytics.read.log_copies import LogCopy
+from analytics.read.named_logs import Archive, Inputs, Stamp
 from analytics.store.store import AT_ONCE
 from analytics.tables.catalog import LOGS
 

@@ -21,7 +21,6 @@ from analytics.ask.broker_logs import read_broker_logs, zone_named
 from analytics.ask.directory_paths import directory_paths
 from analytics.ask.offline_log import parse_moment
 from analytics.ask.texts import as_of_text, difference_text
-from analytics.bytes.named_logs import look
 from analytics.engines import LOCAL, SPARK
 from analytics.job.clusters import ReplayOptions, ReplayResult, replay_clusters
 from analytics.job.local_runner import LocalRunner
@@ -31,6 +30,7 @@ from analytics.machine import complete_input
 from analytics.page.conditions import parse_objective
 from analytics.page.report_figures import Asked, names_of_figures
 from analytics.page.report_json import as_json
+from analytics.read.named_logs import look
 from analytics.source.requirements import FOR_SPARK, check_requirements
 from analytics.store.arrow_alone import use_arrow_alone
 from analytics.tables import catalog as t

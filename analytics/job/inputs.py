@@ -12,10 +12,10 @@ from contextlib import closing
 from functools import partial
 from itertools import chain
 
-from analytics.bytes.layout import Layout
-from analytics.bytes.log_copies import LogCopy, labelled
-from analytics.bytes.named_logs import Archive, layout_of, unpack_archive
 from analytics.job.runner import Runner, without_rows
+from analytics.read.layout import Layout
+from analytics.read.log_copies import LogCopy, labelled
+from analytics.read.named_logs import Archive, layout_of, unpack_archive
 
 UNPACKED = "inputs"
 """Folder of the scratch folder that archives are unpacked to."""

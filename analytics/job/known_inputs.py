@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from analytics.bytes.log_copies import LogCopy
 from analytics.page.start_page import ClusterSummary
+from analytics.read.log_copies import LogCopy
 from analytics.store.store import Store
 from analytics.tables.table import CLUSTER
 

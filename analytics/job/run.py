@@ -21,14 +21,9 @@ import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from analytics.ask.broker_logs import FailureAt, LogLine, joined
-from analytics.bytes.layout import Layout
 from analytics.derive.bucket import BUCKET_TABLES, FACTS
 from analytics.derive.cluster import ClusterSql
 from analytics.derive.log_end import log_end
-from analytics.fold.cluster_keys import EpochPart, controller_epochs
-from analytics.fold.key_history import Row
-from analytics.fold.min_insync import AssumedMinIsr
-from analytics.fold.transactions import Dropped
 from analytics.job.bucket_stage import Followed, FollowPlan, follow_bucket
 from analytics.job.output import ClusterOutput
 from analytics.job.progress import Progress
@@ -45,6 +40,11 @@ from analytics.job.small_records import (
     sync_points,
 )
 from analytics.page.report_figures import Asked, Figures, ask_figures
+from analytics.rare.cluster_keys import EpochPart, controller_epochs
+from analytics.rare.key_history import Row
+from analytics.rare.min_insync import AssumedMinIsr
+from analytics.rare.transactions import Dropped
+from analytics.read.layout import Layout
 from analytics.store.questions import Questions
 from analytics.store.stored_tables import StoredTables
 from analytics.tables import catalog as t

@@ -2,7 +2,7 @@
 
 A task decodes its split and writes the rows of the tables `records` and `snapshot_records` into a
 file by itself. Events of partitions become blocks, many events to a row, by bucket
-(`decode.partition_events`); the rows of all other records but no-ops are few and go to the driver,
+(`read.partition_events`); the rows of all other records but no-ops are few and go to the driver,
 with the counts of records.
 
 A bucket is a part of all partitions. The partitions of a topic lie together by the slot: slot 0 in
@@ -20,14 +20,14 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-from analytics.bytes.arrays import Column, Longs
-from analytics.bytes.layout import Split
-from analytics.decode.lists import combinations
-from analytics.decode.partition_events import PartitionEvents, pack, part, taken
-from analytics.decode.record_counts import RecordCounts
-from analytics.decode.split_events import EVENT_COLUMNS, PARTITION_TYPES, partition_events
-from analytics.decode.split_rows import COLUMNS, read_split
 from analytics.job.runner import ROWS
+from analytics.read.arrays import Column, Longs
+from analytics.read.layout import Split
+from analytics.read.lists import combinations
+from analytics.read.partition_events import PartitionEvents, pack, part, taken
+from analytics.read.record_counts import RecordCounts
+from analytics.read.split_events import EVENT_COLUMNS, PARTITION_TYPES, partition_events
+from analytics.read.split_rows import COLUMNS, read_split
 from analytics.store.part_files import PartFiles, PartWriters, WrittenFile
 from analytics.tables import catalog as t
 from analytics.tables.table import LONG, Table

@@ -1,7 +1,7 @@
 """The records about everything but partitions: they are few, and the driver processes them.
 
 Records about brokers, settings, features and epochs are folded per key, with the definitions of
-`jbodlab.metadata.image`; see `fold.cluster_keys` for the keys. Records about topics go to the
+`jbodlab.metadata.image`; see `rare.cluster_keys` for the keys. Records about topics go to the
 buckets that have partitions of the topic: those that name a topic (ClearElr,
 `min.insync.replicas`) are joined to its ids first, those that mean all topics go to every bucket.
 Records of aborted transactions are left out before.
@@ -20,21 +20,21 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-from analytics.bytes.arrays import Longs, inside
-from analytics.bytes.batch_walk import Problem
-from analytics.bytes.layout import Layout
-from analytics.decode.arrow_reading import firsts, longs
-from analytics.decode.plain_rows import microseconds
-from analytics.decode.record_counts import RecordCounts
-from analytics.fold.broker_facts import BrokerState
-from analytics.fold.cluster_keys import ALL_ACLS, TYPES, config_key, make_small_fold
-from analytics.fold.key_history import Event, Sync, fold
-from analytics.fold.key_history import Row as TableRow
-from analytics.fold.min_insync import MIN_INSYNC_REPLICAS
-from analytics.fold.settings import KRAFT_VERSION
-from analytics.fold.transactions import MARKERS, Dropped, Marker, dropped_stretches
 from analytics.job.runner import ROWS
 from analytics.job.scan_stage import OTHERS, Scanned
+from analytics.rare.broker_facts import BrokerState
+from analytics.rare.cluster_keys import ALL_ACLS, TYPES, config_key, make_small_fold
+from analytics.rare.key_history import Event, Sync, fold
+from analytics.rare.key_history import Row as TableRow
+from analytics.rare.min_insync import MIN_INSYNC_REPLICAS
+from analytics.rare.settings import KRAFT_VERSION
+from analytics.rare.transactions import MARKERS, Dropped, Marker, dropped_stretches
+from analytics.read.arrays import Longs, inside
+from analytics.read.arrow_reading import firsts, longs
+from analytics.read.batch_walk import Problem
+from analytics.read.layout import Layout
+from analytics.read.plain_rows import microseconds
+from analytics.read.record_counts import RecordCounts
 from analytics.tables.table import BINARY, BOOLEAN, LONG, STRING
 from jbodlab.metadata.records import frame
 from jbodlab.metadata.records.config_records import (

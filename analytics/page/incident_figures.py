@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from analytics.bytes.merged_layout import SEVERAL
 from analytics.derive.log_span import LogSpan
 from analytics.page.columns import columns
 from analytics.page.figure import LINES, Figure
+from analytics.read.merged_layout import SEVERAL
 from jbodlab.pages.plots import Intervals, Ranking
 
 INCIDENTS = 100

@@ -38,10 +38,10 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPa
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from analytics.bytes.layout import Split, read_layout
-from analytics.decode.arrow_rows import ALL, ROWS_PER_BATCH, Selection
-from analytics.decode.split_rows import COLUMNS
 from analytics.errors import ReplayInputError
+from analytics.read.arrow_rows import ALL, ROWS_PER_BATCH, Selection
+from analytics.read.layout import Split, read_layout
+from analytics.read.split_rows import COLUMNS
 from analytics.source.options import SourceOptions, narrowed, parse_options
 from analytics.source.requirements import NAME
 from analytics.source.stream import KraftMetadataStream, StreamPlan

@@ -20,9 +20,9 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from analytics.bytes.metadata_dirs import find_metadata_dirs
-from analytics.decode.arrow_rows import ALL, MAX_LONG, MIN_LONG, Selection
 from analytics.errors import ReplayInputError, reason_of
+from analytics.read.arrow_rows import ALL, MAX_LONG, MIN_LONG, Selection
+from analytics.read.metadata_dirs import find_metadata_dirs
 from analytics.source.requirements import NAME
 from analytics.store.log_files import local_path, open_files
 from analytics.store.patterns import expand, is_pattern

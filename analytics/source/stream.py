@@ -38,13 +38,13 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from analytics.bytes.batch_headers import Batches, chain, headers
-from analytics.bytes.batch_walk import Problem, epoch_problem, walk_batches
-from analytics.bytes.boundaries import find_boundary
-from analytics.bytes.layout import SPLIT_BYTES, Split, read_chain, segment_splits
-from analytics.bytes.log_copies import cluster_id_beside
-from analytics.bytes.metadata_dirs import base_offset_of, is_segment
 from analytics.errors import ReplayInputError
+from analytics.read.batch_headers import Batches, chain, headers
+from analytics.read.batch_walk import Problem, epoch_problem, walk_batches
+from analytics.read.boundaries import find_boundary
+from analytics.read.layout import SPLIT_BYTES, Split, read_chain, segment_splits
+from analytics.read.log_copies import cluster_id_beside
+from analytics.read.metadata_dirs import base_offset_of, is_segment
 from analytics.source.options import SourceOptions
 from analytics.source.tasks import Task
 from analytics.store.log_files import LogFiles, open_files

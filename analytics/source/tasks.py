@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 from pyspark.sql.datasource import InputPartition
 
-from analytics.bytes.batch_walk import Problem
-from analytics.bytes.layout import Split
-from analytics.decode.arrow_rows import Selection, arrow_rows
-from analytics.decode.plain_rows import problem_row
-from analytics.decode.split_rows import read_split
+from analytics.read.arrow_rows import Selection, arrow_rows
+from analytics.read.batch_walk import Problem
+from analytics.read.layout import Split
+from analytics.read.plain_rows import problem_row
+from analytics.read.split_rows import read_split
 
 
 class Task(InputPartition):

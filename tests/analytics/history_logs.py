@@ -8,11 +8,11 @@ from uuid import UUID
 
 import numpy as np
 
-from analytics.decode.partition_events import BlockRow, PartitionEvents, pack, unpack
-from analytics.fold.bucket import TopicEvent
-from analytics.fold.key_history import Event, Sync, advance
-from analytics.fold.states import ENDS, LISTS, NUMBERS, STILL, TYPES, States, Topics
-from analytics.fold.topic_records import Change, TopicFold
+from analytics.rare.bucket import TopicEvent
+from analytics.rare.key_history import Event, Sync, advance
+from analytics.rare.states import ENDS, LISTS, NUMBERS, STILL, TYPES, States, Topics
+from analytics.rare.topic_records import Change, TopicFold
+from analytics.read.partition_events import BlockRow, PartitionEvents, pack, unpack
 from jbodlab.metadata.image.metadata_delta import MetadataDelta
 from jbodlab.metadata.image.metadata_image import EMPTY, MetadataImage
 from jbodlab.metadata.records import frame

@@ -11,14 +11,13 @@ import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
-from analytics.decode.plain_rows import keys_of
 from analytics.derive.bucket import BUCKET_TABLES, FACTS, derive_bucket
 from analytics.derive.cluster import ClusterSql
 from analytics.derive.log_end import LogEnd, log_end
 from analytics.derive.sql_files import Scope, SqlFiles
-from analytics.fold.broker_facts import BrokerFacts, BrokerState
-from analytics.fold.bucket import BucketFold, TopicEvent
-from analytics.fold.cluster_keys import (
+from analytics.rare.broker_facts import BrokerFacts, BrokerState
+from analytics.rare.bucket import BucketFold, TopicEvent
+from analytics.rare.cluster_keys import (
     ALL_ACLS,
     TYPES,
     EpochPart,
@@ -26,8 +25,9 @@ from analytics.fold.cluster_keys import (
     controller_epochs,
     make_small_fold,
 )
-from analytics.fold.key_history import Event, Sync, fold
-from analytics.fold.table_rows import RowMaker
+from analytics.rare.key_history import Event, Sync, fold
+from analytics.rare.table_rows import RowMaker
+from analytics.read.plain_rows import keys_of
 from analytics.store.questions import GivenTables
 from analytics.store.stored_tables import StoredTables
 from analytics.tables import catalog as t

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
-from analytics.bytes.layout import Layout, Split, read_chain
-from analytics.decode.arrow_rows import arrow_rows
-from analytics.decode.plain_rows import SourceRow, crc_problem, decode_batch, problem_row
-from analytics.decode.split_rows import COLUMNS, check_split, read_split
+from analytics.read.arrow_rows import arrow_rows
+from analytics.read.layout import Layout, Split, read_chain
+from analytics.read.plain_rows import SourceRow, crc_problem, decode_batch, problem_row
+from analytics.read.split_rows import COLUMNS, check_split, read_split
 from analytics.store.log_files import open_files
 from jbodlab.record_batch.record_batch import crc_is_valid, read_header
 

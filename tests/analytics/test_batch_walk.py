@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from analytics.bytes.batch_walk import Stretch, Walk, walk_batches
+from analytics.read.batch_walk import Stretch, Walk, walk_batches
 from jbodlab.metadata.records.config_records import NoOpRecord
 from jbodlab.record_batch.record_batch import read_header, stamped_head
 from tests.analytics.builders import versioned

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analytics.bytes.arrays import padded, signed_varints, unsigned_varints
-from analytics.bytes.batch_headers import chain, crc_is_right, headers
-from analytics.decode.batch_records import LANE_RECORDS, find_records
+from analytics.read.arrays import padded, signed_varints, unsigned_varints
+from analytics.read.batch_headers import chain, crc_is_right, headers
+from analytics.read.batch_records import LANE_RECORDS, find_records
 from jbodlab.record_batch.crc32c import crc32c
 from jbodlab.record_batch.record_batch import (
     HEADER,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analytics.decode.record_columns import Lists, Values, decode_columns, reads
+from analytics.read.record_columns import Lists, Values, decode_columns, reads
 from jbodlab.kafka_wire.codec import decode_body, encode_body
 from jbodlab.kafka_wire.kinds import Form, Kind
 from jbodlab.kafka_wire.schema import EncodeError, field_specs

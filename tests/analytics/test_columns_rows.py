@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analytics.bytes.batch_headers import chain, headers
-from analytics.bytes.layout import SnapshotFile, Split, read_layout
-from analytics.decode.arrow_rows import ALL, Selection, decode_batches
-from analytics.decode.payloads import has_payload
-from analytics.decode.plain_rows import SourceRow
+from analytics.read.arrow_rows import ALL, Selection, decode_batches
+from analytics.read.batch_headers import chain, headers
+from analytics.read.layout import SnapshotFile, Split, read_layout
+from analytics.read.payloads import has_payload
+from analytics.read.plain_rows import SourceRow
 from jbodlab.kafka_wire.schema import EncodeError
 from jbodlab.metadata.records import frame
 from jbodlab.metadata.records.config_records import ConfigRecord

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from analytics.bytes.layout import Split, read_layout
-from analytics.decode.plain_rows import SourceRow
+from analytics.read.layout import Split, read_layout
+from analytics.read.plain_rows import SourceRow
 from jbodlab.metadata.records.config_records import NoOpRecord
 from jbodlab.metadata.records.secrets import REDACTED, SECRETS
 from jbodlab.metadata.records.security_records import UserScramCredentialRecord

@@ -5,10 +5,10 @@ from uuid import UUID
 
 import pytest
 
-from analytics.fold.cluster_keys import make_small_fold
-from analytics.fold.key_history import Event, Row, Sync, advance, fold
-from analytics.fold.min_insync import AssumedMinIsr, min_isr_in_force
-from analytics.fold.topic_records import Change, TopicFold, lost_replicas
+from analytics.rare.cluster_keys import make_small_fold
+from analytics.rare.key_history import Event, Row, Sync, advance, fold
+from analytics.rare.min_insync import AssumedMinIsr, min_isr_in_force
+from analytics.rare.topic_records import Change, TopicFold, lost_replicas
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.metadata.records import frame
 from jbodlab.metadata.records.cluster_records import (

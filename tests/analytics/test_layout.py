@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from analytics.bytes.layout import (
+from analytics.errors import ReplayInputError
+from analytics.read.layout import (
     Layout,
     find_metadata_dir,
     find_metadata_dirs,
     read_chain,
     read_layout,
 )
-from analytics.decode.plain_rows import SourceRow
-from analytics.errors import ReplayInputError
+from analytics.read.plain_rows import SourceRow
 from jbodlab.metadata.records.config_records import NoOpRecord
 from jbodlab.metadata.records.topic_records import TopicRecord
 from tests.analytics.builders import LogBuilder, partition_record, register, uid

@@ -9,9 +9,9 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from analytics.bytes.log_copies import LogCopy, check_label, find_copies, is_wanted, labelled
-from analytics.bytes.named_logs import look
 from analytics.errors import ReplayInputError
+from analytics.read.log_copies import LogCopy, check_label, find_copies, is_wanted, labelled
+from analytics.read.named_logs import look
 from analytics.store.archives import unpack
 from analytics.store.patterns import expand
 from analytics.store.store import Store

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from analytics.bytes.layout import read_layout
-from analytics.bytes.merged_layout import Piece, Run, merged_layout, put_together
+from analytics.read.layout import read_layout
+from analytics.read.merged_layout import Piece, Run, merged_layout, put_together
 from jbodlab.metadata.records.config_records import NoOpRecord
 from jbodlab.metadata.records.topic_records import TopicRecord
 from tests.analytics.builders import LogBuilder, uid

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from analytics.bytes.layout import read_layout
+from analytics.read.layout import read_layout
 from bench.metadata_log_generator import BROKERS, DIRECTORIES, generate
 from jbodlab.metadata.image.loader import MetadataLoader
 from jbodlab.metadata.log.batches import read_batches

@@ -9,7 +9,7 @@ import pytest
 
 from analytics.ask.assumptions import add_options, assumed_min_isr
 from analytics.errors import ReplayInputError
-from analytics.fold.min_insync import AssumedMinIsr
+from analytics.rare.min_insync import AssumedMinIsr
 from jbodlab.metadata.records.topic_records import TopicRecord
 from jbodlab.vocabulary.ids import TopicId
 from tests.analytics.builders import LogBuilder, partition_record, register, uid

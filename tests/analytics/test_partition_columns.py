@@ -8,9 +8,9 @@ from operator import itemgetter
 
 from hypothesis import strategies as st
 
-from analytics.fold.broker_facts import BrokerFacts
-from analytics.fold.bucket import BucketFold
-from analytics.fold.states import STILL
+from analytics.rare.broker_facts import BrokerFacts
+from analytics.rare.bucket import BucketFold
+from analytics.rare.states import STILL
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from tests.analytics.examples import examples
 from tests.analytics.history_logs import (

@@ -10,10 +10,10 @@ from operator import itemgetter
 import pytest
 from hypothesis import strategies as st
 
-from analytics.fold.broker_facts import BrokerFacts, BrokerState
-from analytics.fold.bucket import BucketFold
-from analytics.fold.table_rows import RowMaker
-from analytics.fold.topic_records import TopicFold, lost_replicas
+from analytics.rare.broker_facts import BrokerFacts, BrokerState
+from analytics.rare.bucket import BucketFold
+from analytics.rare.table_rows import RowMaker
+from analytics.rare.topic_records import TopicFold, lost_replicas
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.vocabulary import directory_id as directory_ids
 from jbodlab.vocabulary import kafka_uuid

@@ -4,7 +4,7 @@ import random
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from analytics.decode.record_counts import RecordCounts
+from analytics.read.record_counts import RecordCounts
 
 SCHEMA = pa.schema(
     [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from uuid import UUID
 
-from analytics.fold.key_history import Sync
+from analytics.rare.key_history import Sync
 from jbodlab.metadata.records import frame
 from jbodlab.metadata.records.frame import VersionedRecord
 from jbodlab.metadata.records.secrets import redacted_text

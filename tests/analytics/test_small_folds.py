@@ -3,8 +3,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from analytics.fold.cluster_keys import EpochPart, controller_epochs, make_small_fold
-from analytics.fold.key_history import Event, Sync
+from analytics.rare.cluster_keys import EpochPart, controller_epochs, make_small_fold
+from analytics.rare.key_history import Event, Sync
 from jbodlab.metadata.records import frame
 from jbodlab.metadata.records.cluster_records import (
     FenceBrokerRecord,

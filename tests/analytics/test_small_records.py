@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from analytics.bytes.layout import read_layout
-from analytics.fold.transactions import Dropped
 from analytics.job.bucket_stage import topic_events
 from analytics.job.local_runner import LocalRunner
 from analytics.job.scan_stage import ScanPlan, homes, scan_split
 from analytics.job.small_records import SmallRecords, all_others, effective_rows, overview
+from analytics.rare.transactions import Dropped
+from analytics.read.layout import read_layout
 from analytics.store.part_files import PartFiles
 from jbodlab.metadata.records.config_records import (
     AbortTransactionRecord,

@@ -18,8 +18,8 @@ from pyspark.sql.datasource import (
     Not,
 )
 
-from analytics.decode.arrow_rows import ALL, MAX_LONG, MIN_LONG
 from analytics.errors import ReplayInputError
+from analytics.read.arrow_rows import ALL, MAX_LONG, MIN_LONG
 from analytics.source.options import narrowed, parse_options
 from analytics.store.log_files import LogFiles, child, local_path, open_files
 from jbodlab.metadata.records.config_records import NoOpRecord
@@ -84,7 +84,7 @@ def test_a_folder_with_a_comma_on_another_file_system_is_one_path(
     log_in(tmp_path / "a")
     log_in(tmp_path / "c")
     # The library's own local file system stands for all that it can reach.
-    for module in ("store.log_files", "bytes.metadata_dirs", "source.options", "store.patterns"):
+    for module in ("store.log_files", "read.metadata_dirs", "source.options", "store.patterns"):
         monkeypatch.setattr(f"analytics.{module}.local_path", lambda source: None)
     folder = f"file://{tmp_path}"
 
@@ -130,7 +130,7 @@ def test_a_directory_that_a_pattern_matches_and_that_cannot_be_read_is_not_left_
             raise PermissionError(errno.EACCES, "Permission denied")
         return open_files(source)
 
-    monkeypatch.setattr("analytics.bytes.metadata_dirs.open_files", refusing)
+    monkeypatch.setattr("analytics.read.metadata_dirs.open_files", refusing)
 
     with pytest.raises(ReplayInputError, match="b cannot be read: Permission denied"):
         parse_options({"path": f"{nodes[0].parent}/*"})
@@ -201,7 +201,7 @@ def test_another_file_system_is_read_by_its_uri(
 ) -> None:
     # The library's own local file system stands for all that it can reach.
     monkeypatch.setattr("analytics.store.log_files.local_path", lambda source: None)
-    monkeypatch.setattr("analytics.bytes.metadata_dirs.local_path", lambda source: None)
+    monkeypatch.setattr("analytics.read.metadata_dirs.local_path", lambda source: None)
     uri = nodes[0].as_uri()
 
     (found,) = parse_options({"path": uri}).sources

@@ -11,8 +11,8 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
 
-from analytics.bytes.layout import read_layout
 from analytics.errors import ReplayInputError
+from analytics.read.layout import read_layout
 from analytics.source.data_source import NAME
 from jbodlab.metadata.records.config_records import NoOpRecord
 from jbodlab.metadata.records.topic_records import TopicRecord

@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 
-from analytics.bytes.batch_headers import chain
-from analytics.decode.plain_rows import SourceRow
 from analytics.errors import ReplayInputError
+from analytics.read.batch_headers import chain
+from analytics.read.plain_rows import SourceRow
 from analytics.source.data_source import KraftMetadataSource
 from analytics.source.stream import KraftMetadataStream, Place
 from jbodlab.metadata.records.config_records import NoOpRecord

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from analytics.fold.state_difference import disagreement
+from analytics.rare.state_difference import disagreement
 from jbodlab.metadata.image.broker_registration import BrokerEndpoint, BrokerRegistration
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, DirectoryId, LeaderEpoch, PartitionEpoch

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from analytics.bytes.log_copies import find_copies
 from analytics.job.output import MANIFEST, OutputDir
+from analytics.read.log_copies import find_copies
 from analytics.store.patterns import expand
 from analytics.store.store import Store
 from tests.analytics.s3_server import NoServerError, S3Server, s3_server

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from analytics.bytes.log_copies import find_copies
 from analytics.engines import LOCAL
 from analytics.job.command import replay
 from analytics.job.output import MANIFEST, OutputDir
+from analytics.read.log_copies import find_copies
 from analytics.store.log_files import open_files
 from analytics.store.patterns import expand
 from analytics.store.store import Store

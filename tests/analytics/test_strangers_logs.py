@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 from analytics.ask.offline_log import OfflineLog
-from analytics.bytes.layout import Layout, read_layout
-from analytics.decode.plain_rows import SourceRow
 from analytics.derive.log_end import LogEnd
 from analytics.derive.sql_files import Scope, SqlFiles
 from analytics.errors import ReplayInputError
+from analytics.read.layout import Layout, read_layout
+from analytics.read.plain_rows import SourceRow
 from analytics.store.questions import GivenTables
 from analytics.tables import catalog as t
 from analytics.tables.derived import UNKNOWN_RECORDS

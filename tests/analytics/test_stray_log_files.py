@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from analytics.bytes.layout import read_layout
+from analytics.read.layout import read_layout
 from jbodlab.metadata.records.config_records import NoOpRecord
 from tests.analytics.builders import LogBuilder
 from tests.analytics.source_rows import read_all

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from analytics.decode.plain_rows import SourceRow
-from analytics.fold.broker_facts import LOSS_WINDOW_MS
+from analytics.rare.broker_facts import LOSS_WINDOW_MS
+from analytics.read.plain_rows import SourceRow
 from analytics.source.data_source import SCHEMA
 from analytics.tables.catalog import TABLES
 from analytics.tables.dictionary import dictionary

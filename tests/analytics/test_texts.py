@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 import pytest
 
-from analytics.decode import texts
-from analytics.decode.texts import Dictionary
+from analytics.read import texts
+from analytics.read.texts import Dictionary
 
 THREADS, ROUNDS = 4, 60
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from analytics.fold.transactions import ABORT, BEGIN, END, Dropped, Marker, dropped_stretches
+from analytics.rare.transactions import ABORT, BEGIN, END, Dropped, Marker, dropped_stretches
 
 
 def stretches(*markers: tuple[int, str]) -> tuple[list[Dropped], list[int | None]]:

@@ -13,7 +13,7 @@ from analytics.ask.what_if import as_model
 from analytics.derive.cluster import ClusterSql
 from analytics.derive.log_end import log_end
 from analytics.derive.what_if import LOSSES
-from analytics.fold.min_insync import AssumedMinIsr
+from analytics.rare.min_insync import AssumedMinIsr
 from analytics.tables.derived import WHAT_IF
 from jbodlab.metadata.image.broker_registration import BrokerRegistration
 from jbodlab.metadata.image.partition_registration import PartitionRegistration

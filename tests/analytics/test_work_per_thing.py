@@ -17,14 +17,14 @@ import pytest
 
 from analytics.ask.broker_logs import FailureAt, LogLine, joined
 from analytics.ask.offline_log import OfflineLog
-from analytics.bytes.arrays import Column, groups, inside
-from analytics.bytes.layout import Layout, SnapshotFile
-from analytics.bytes.merged_layout import Run, put_together
-from analytics.decode.partition_events import PartitionEvents, without
-from analytics.fold.broker_facts import BrokerFacts, BrokerState
-from analytics.fold.transactions import Dropped
 from analytics.job.scan_stage import OTHERS
 from analytics.job.small_records import effective_rows, sync_points
+from analytics.rare.broker_facts import BrokerFacts, BrokerState
+from analytics.rare.transactions import Dropped
+from analytics.read.arrays import Column, groups, inside
+from analytics.read.layout import Layout, SnapshotFile
+from analytics.read.merged_layout import Run, put_together
+from analytics.read.partition_events import PartitionEvents, without
 from jbodlab.metadata.records.config_records import (
     AbortTransactionRecord,
     BeginTransactionRecord,

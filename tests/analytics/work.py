@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from analytics.bytes.arrays import Column
+from analytics.read.arrays import Column
 
 
 def lines_run(work: Callable[[], object]) -> int:
