@@ -1,43 +1,27 @@
-"""The way to a cluster for records, groups and offsets: confluent-kafka, its failures in one line.
+"""The way to a cluster for records: confluent-kafka, its failures in one line.
 
 The client's properties are handed on as they are.
 """
 
 from __future__ import annotations
 
-import time
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from admin_tool.errors import unknown
 from jbodlab.cli.command_line import read_properties
-from jbodlab.cli.output import counted
 from jbodlab.kafka_admin.errors import AdminError, NoAnswerError
 from jbodlab.peers.client_properties import KERBEROS, ClientProperties, client_properties
 
 METADATA_TIMEOUTS_S = (1.0, 2.0, 4.0)
 """Of the first question, which Ctrl-C has to wait for."""
-ANSWER_TIMEOUT_S = 10.0
-TIMEOUT = {"request_timeout": ANSWER_TIMEOUT_S}
-"""For one question, the search for a coordinator or a leader included."""
-
-RETRY_PAUSE_S = 0.2
-_PASSING = (
-    *("COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"),
-    "_DESTROY_BROKER",
-)
-"""A coordinator moves, or a broker comes back; the library gives up at once."""
-
 OF_JAVA = frozenset({"default.api.timeout.ms", "receive.buffer.bytes", "send.buffer.bytes"})
 """Properties of files of Java clients that librdkafka would refuse."""
 
-T = TypeVar("T")
-Topics = Mapping[str, Sequence[int]]
-"""The partitions of each topic."""
+Counts = Mapping[str, int]
+"""How many partitions each topic has."""
 
 
 @contextmanager
@@ -46,11 +30,11 @@ def connected(
     options: Namespace,
     defaults: Mapping[str, object] | None = None,
     lost: Callable[[], None] = lambda: None,
-) -> Iterator[tuple[Any, Topics]]:
-    """Connect as a command line says; yields the client and the topics of the cluster.
+) -> Iterator[tuple[Any, Counts]]:
+    """Connect as a command line says; yields the client and the topics.
 
     Args:
-        kind: `AdminClient`, `Consumer` or `Producer`.
+        kind: `Consumer` or `Producer`.
         options: With `bootstrap_server`, `command_config` and, where the command has it,
             `property`.
         defaults: Properties that the user may override.
@@ -81,10 +65,9 @@ def connected(
     }
     _reach(options.bootstrap_server, client, asks=client.protocol != "PLAINTEXT")
     import confluent_kafka
-    from confluent_kafka import admin
 
     try:
-        made = getattr(admin if kind == "AdminClient" else confluent_kafka, kind)(config)
+        made = getattr(confluent_kafka, kind)(config)
         try:
             yield made, _topics(made, client, options.bootstrap_server, problems)
         finally:
@@ -122,78 +105,7 @@ def reason(error: Any) -> str:
     return text.removeprefix("Local: ").removeprefix("Broker: ")
 
 
-def answers(ask: Callable[[list[T]], Mapping[T, Any]], keys: Iterable[T]) -> dict[T, Any]:
-    """Return for each key the result of its future, or the `KafkaException` that it ended with.
-
-    Args:
-        ask: Asks for the futures of some keys; for a while again where a coordinator moves.
-        keys: All of them.
-    """
-    from confluent_kafka import KafkaException
-
-    found: dict[T, Any] = {}
-    left = list(keys)
-
-    end_s = time.monotonic() + ANSWER_TIMEOUT_S
-    while left:
-        for key, future in ask(left).items():
-            try:
-                found[key] = future.result()
-            except KafkaException as error:
-                found[key] = error
-        left = [key for key in left if _passes(found[key])]
-        if time.monotonic() > end_s:
-            break
-        if left:
-            time.sleep(RETRY_PAUSE_S)
-    return found
-
-
-def _passes(answer: Any) -> bool:
-    # A list of groups comes with the errors of some coordinators.
-    is_error = isinstance(answer, Exception)
-    errors = answer.args if is_error else getattr(answer, "errors", None) or ()
-    return any(error.name() in _PASSING for error in errors)
-
-
-def answer(what: str, ask: Callable[[], Future[T]]) -> T:
-    """Return the result of one future; for a while it is asked for again likewise.
-
-    Raises:
-        AdminError: it ended with a `KafkaException`: cannot do what is named, and why.
-    """
-    (found,) = answers(lambda _: {what: ask()}, [what]).values()
-    result: T = checked(f"cannot {what}", found)
-    return result
-
-
-def checked(problem: str, found: Any) -> Any:
-    """Return an answer.
-
-    Raises:
-        AdminError: it is an exception; the text begins with the problem.
-    """
-    if isinstance(found, Exception):
-        raise AdminError(f"{problem}: {reason(found)}")
-    return found
-
-
-def partitions_of(topics: Topics, topic: str, wanted: Sequence[int]) -> list[int]:
-    """Return the partitions of a topic that are wanted, all where none is.
-
-    Raises:
-        AdminError: the topic or a partition does not exist.
-    """
-    if topic not in topics:
-        raise unknown("topic", topic, topics)
-    for partition in wanted:
-        if partition not in topics[topic]:
-            count = counted(len(topics[topic]), "partition")
-            raise AdminError(f"unknown partition {partition}: topic {topic!r} has {count}")
-    return sorted(set(wanted or topics[topic]))
-
-
-def _topics(made: Any, client: ClientProperties, servers: str, problems: list[str]) -> Topics:
+def _topics(made: Any, client: ClientProperties, servers: str, problems: list[str]) -> Counts:
     from confluent_kafka import KafkaException
 
     for timeout_s in METADATA_TIMEOUTS_S:
@@ -202,7 +114,7 @@ def _topics(made: Any, client: ClientProperties, servers: str, problems: list[st
         except KafkaException:
             made.poll(0)
         else:
-            return {name: sorted(one.partitions) for name, one in sorted(found.items())}
+            return {name: len(one.partitions) for name, one in sorted(found.items())}
     with suppress(NoAnswerError):
         _reach(servers, client, asks=True)
     within = f"within {sum(METADATA_TIMEOUTS_S):g} s"

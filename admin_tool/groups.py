@@ -8,28 +8,31 @@ from __future__ import annotations
 
 import re
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from admin_tool.arguments import add_partition
-from admin_tool.client import (
-    ANSWER_TIMEOUT_S,
-    TIMEOUT,
-    answer,
-    answers,
-    checked,
-    connected,
-    partitions_of,
-    reason,
-)
+from admin_tool.connecting import connected
 from admin_tool.errors import unknown
-from admin_tool.offsets import A_TIME, list_offsets, read_time
+from admin_tool.offsets import A_TIME, partitions_of, read_time
 from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output, counted, rows_text, table
 from jbodlab.cli.parser import Parser, UsageError
-from jbodlab.kafka_admin.errors import AdminError
+from jbodlab.kafka_admin.errors import AdminError, RequestError
+from jbodlab.kafka_admin.groups import (
+    Group,
+    commit_offsets,
+    committed_offsets,
+    delete_group,
+    describe_group,
+    list_groups,
+)
+from jbodlab.kafka_admin.offsets import EARLIEST, LATEST, Offset, list_offsets
+from jbodlab.kafka_admin.topics import list_topics
 from jbodlab.vocabulary.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from jbodlab.kafka_admin.client import AdminClient
 
 _COLUMNS = ("TOPIC", "PARTITION", "OFFSET", "END", "LAG", "MEMBER", "HOST")
 _SHIFT = re.compile(r"[+-]\d+")
@@ -37,10 +40,6 @@ _SHIFT = re.compile(r"[+-]\d+")
 Offsets = Mapping[TopicPartition, int]
 Target = tuple[str, int]
 """`earliest` or `latest` and 0, or `offset`, `shift` or `time` and their number."""
-
-
-class UnknownGroupError(AdminError):
-    """A group that does not exist."""
 
 
 def _names(parser: Parser) -> None:
@@ -59,39 +58,39 @@ def _reset_arguments(parser: Parser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="only show the new offsets")
 
 
-def _list(options: Namespace, output: Output) -> int:
-    with connected("AdminClient", options) as (client, _):
-        found, failures = listed(client)
-    output.rows(found, "no groups")
+async def _list(options: Namespace, output: Output) -> int:
+    async with connected(options) as client:
+        found, failures = await list_groups(client)
+    output.rows([one._asdict() for one in found], "no groups")
     for failure in failures:
         output.note(f"groups may be missing: {failure}")
     return int(bool(failures))
 
 
-def _describe(options: Namespace, output: Output) -> int:
+async def _describe(options: Namespace, output: Output) -> int:
     shown = []
     names = list(dict.fromkeys(options.groups))
-    with connected("AdminClient", options) as (client, _):
-        for group in _described(client, names).values():
+    async with connected(options) as client:
+        for name in names:
             try:
-                if isinstance(group, AdminError):
-                    raise group
-                shown.append(_value(client, group, _committed(options, group.group_id)))
+                group = await _described(client, name)
+                shown.append(await _value(client, group, await _committed(client, name)))
             except AdminError as error:
                 output.note(str(error))
     output.result(shown, "\n\n".join(map(_text, shown)))
     return int(len(shown) < len(names))
 
 
-def _reset(options: Namespace, output: Output) -> int:
+async def _reset(options: Namespace, output: Output) -> int:
     target = read_target(options.to)
-    with connected("AdminClient", options) as (client, topics):
-        numbers = partitions_of(topics, options.topic, options.partition)
+    async with connected(options) as client:
+        counts = {one.name: one.partitions for one in await list_topics(client)}
+        numbers = partitions_of(counts, options.topic, options.partition)
         wanted = [TopicPartition(options.topic, one) for one in numbers]
-        is_there = _check_empty(options.group, _described(client, [options.group])[options.group])
-        old = _committed(options, options.group) if is_there else {}
-        starts, ends = (_offsets(client, wanted, when) for when in ("earliest", "latest"))
-        found = _offsets(client, wanted, target[1]) if target[0] == "time" else ends
+        is_there = await _is_empty(client, options.group)
+        old = await _committed(client, options.group) if is_there else {}
+        starts, ends = [await _offsets(client, wanted, when) for when in (EARLIEST, LATEST)]
+        found = await _offsets(client, wanted, target[1]) if target[0] == "time" else ends
         new = planned(target, old, starts, ends, found)
         if not new:
             raise AdminError(f"group {options.group!r} has no committed offset to shift")
@@ -107,24 +106,29 @@ def _reset(options: Namespace, output: Output) -> int:
             what = "set" if is_there else "it does not exist: create it with"
             question = f"group {options.group}: {what} {counted(len(rows), 'offset')}?"
             output.confirm(question, yes=options.yes)
-            _commit(client, options.group, new)
+            try:
+                await commit_offsets(client, options.group, new)
+            except RequestError as error:
+                what = f"cannot set the offsets of group {options.group!r}"
+                raise AdminError(f"{what}: {error}") from error
     output.result(rows, "")
     return 0
 
 
-def _delete(options: Namespace, output: Output) -> int:
+async def _delete(options: Namespace, output: Output) -> int:
     names = list(dict.fromkeys(options.groups))
     code = 0
-    with connected("AdminClient", options) as (client, _):
-        for name, group in _described(client, names).items():
-            if not _check_empty(name, group):
-                raise group
+    async with connected(options) as client:
+        for name in names:
+            if not await _is_empty(client, name):
+                raise await _unknown(client, name)
         output.confirm(f"delete group {', '.join(names)}?", yes=options.yes)
-        found = answers(lambda some: client.delete_consumer_groups(some, **TIMEOUT), names)
-        for name, error in found.items():
-            if isinstance(error, Exception):
+        for name in names:
+            try:
+                await delete_group(client, name)
+            except AdminError as error:
                 code = 1
-                output.note(f"cannot delete group {name!r}: {reason(error)}")
+                output.note(f"cannot delete group {name!r}: {error}")
             else:
                 output.line(f"deleted group {name}")
     return code
@@ -172,120 +176,78 @@ def planned(
     return {one: min(max(offset, starts[one]), ends[one]) for one, offset in goals.items()}
 
 
-def listed(client: Any) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the groups in order of their names, and why some of them may be missing."""
-    found = answer("list groups", lambda: client.list_consumer_groups(**TIMEOUT))
-    groups = [
-        {"group": one.group_id, "type": _words(one.type), "state": _words(one.state)}
-        for one in found.valid
-    ]
-    return sorted(groups, key=lambda one: one["group"]), sorted(set(map(reason, found.errors)))
+async def _found(client: AdminClient, name: str) -> Group | None:
+    """Return a group; None where it does not exist."""
+    try:
+        return await describe_group(client, name)
+    except AdminError as error:
+        raise AdminError(f"cannot describe group {name!r}: {error}") from error
 
 
-def _described(client: Any, names: Sequence[str]) -> dict[str, Any]:
-    """Return the library's descriptions of groups, or an `AdminError` instead."""
-    found = answers(lambda some: client.describe_consumer_groups(some, **TIMEOUT), names)
-    for name, group in found.items():
-        is_error = isinstance(group, Exception)
-        # Brokers with an older version of the request answer that an unknown group is dead.
-        state = group.args[0].name() if is_error else group.state.name
-        if state in ("GROUP_ID_NOT_FOUND", "DEAD"):
-            known = [one["group"] for one in listed(client)[0]]
-            found[name] = UnknownGroupError(str(unknown("group", name, known)))
-        elif is_error:
-            found[name] = AdminError(f"cannot describe group {name!r}: {reason(group)}")
+async def _described(client: AdminClient, name: str) -> Group:
+    """Return a group that has to exist."""
+    found = await _found(client, name)
+    if found is None:
+        raise await _unknown(client, name)
     return found
 
 
-def _check_empty(name: str, group: Any) -> bool:
-    """Insist that a described group has no members; returns whether it exists."""
-    if isinstance(group, UnknownGroupError):
-        return False
-    if isinstance(group, AdminError):
-        raise group
-    if group.members:
+async def _unknown(client: AdminClient, name: str) -> AdminError:
+    return unknown("group", name, [one.group for one in (await list_groups(client))[0]])
+
+
+async def _is_empty(client: AdminClient, name: str) -> bool:
+    """Insist that a group has no members; returns whether it exists."""
+    group = await _found(client, name)
+    if group is not None and group.members:
         members = counted(len(group.members), "member")
-        raise AdminError(f"group {name!r} has {members} ({_words(group.state)}): stop them first")
-    return True
+        raise AdminError(f"group {name!r} has {members} ({group.state}): stop them first")
+    return group is not None
 
 
-def _committed(options: Namespace, group: str) -> Offsets:
-    """Return the committed offsets of a group.
-
-    A consumer asks: librdkafka 2.16 ends the process where an administrator asks a coordinator
-    that loads.
-    """
-    import confluent_kafka
-
-    with connected("Consumer", options, {"group.id": group}) as (consumer, topics):
-        places = [
-            confluent_kafka.TopicPartition(topic, partition)
-            for topic, partitions in topics.items()
-            for partition in partitions
-        ]
-
-        def ask() -> Future[Any]:
-            future: Future[Any] = Future()
-            try:
-                future.set_result(consumer.committed(places, ANSWER_TIMEOUT_S))
-            except confluent_kafka.KafkaException as error:
-                future.set_exception(error)
-            return future
-
-        found = answer(f"get the offsets of group {group!r}", ask)
-    return {
-        TopicPartition(one.topic, one.partition): one.offset for one in found if one.offset >= 0
-    }
+async def _committed(client: AdminClient, name: str) -> Offsets:
+    try:
+        return await committed_offsets(client, name)
+    except AdminError as error:
+        raise AdminError(f"cannot get the offsets of group {name!r}: {error}") from error
 
 
-def _offsets(client: Any, wanted: list[TopicPartition], when: str | int) -> Offsets:
-    found = list_offsets(client, wanted, when)
-    return {one: checked(f"cannot get the offset of {one}", found[one]).offset for one in wanted}
+async def _offsets(client: AdminClient, wanted: list[TopicPartition], when: int) -> Offsets:
+    found = {}
+    for one, answer in (await list_offsets(client, wanted, when)).items():
+        if isinstance(answer, AdminError):
+            raise AdminError(f"cannot get the offset of {one}: {answer}")
+        found[one] = answer.offset
+    return found
 
 
-def _commit(client: Any, group: str, offsets: Offsets) -> None:
-    from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
-
-    places = [TopicPartition(*one, offset) for one, offset in offsets.items()]
-    asked = [ConsumerGroupTopicPartitions(group, places)]
-    found = answer(
-        f"set the offsets of group {group!r}",
-        lambda: client.alter_consumer_group_offsets(asked, **TIMEOUT)[group],
-    )
-    for one in found.topic_partitions:
-        if one.error is not None:
-            where = f"{one.topic}-{one.partition}"
-            raise AdminError(f"cannot set the offset of {where}: {one.error.str()}")
-
-
-def _value(client: Any, group: Any, offsets: Offsets) -> dict[str, Any]:
+async def _value(client: AdminClient, group: Group, offsets: Offsets) -> dict[str, Any]:
     """Return a group as JSON has it; `docs/commands.md` names the fields."""
-    owners = {one: member.member_id for member in group.members for one in _assigned(member)}
+    owners = {one: member.member_id for member in group.members for one in member.partitions}
     rows = []
     places = sorted(owners.keys() | offsets.keys())
-    for one, found in list_offsets(client, places, "latest").items():
+    for one, found in (await list_offsets(client, places, LATEST)).items():
         offset = offsets.get(one)
-        end = None if isinstance(found, Exception) else found.offset
+        end = found.offset if isinstance(found, Offset) else None
         lag = None if offset is None or end is None else end - offset
         progress = {"offset": offset, "end_offset": end, "lag": lag, "member": owners.get(one)}
         rows.append({**one._asdict(), **progress})
     members = [
         {
             "member": one.member_id,
-            "instance": one.group_instance_id,
+            "instance": one.instance,
             "client": one.client_id,
             "host": one.host,
-            "partitions": [each._asdict() for each in _assigned(one)],
+            "partitions": [each._asdict() for each in one.partitions],
         }
         for one in group.members
     ]
     return {
         "group": group.group_id,
-        # confluent-kafka 2.6 does not have it.
-        "type": _words(getattr(group, "type", None)),
-        "state": _words(group.state),
-        "assignor": group.partition_assignor or None,
-        "coordinator": group.coordinator.id,
+        "type": group.type,
+        "state": group.state,
+        "assignor": group.assignor,
+        "coordinator": group.coordinator,
         "members": members,
         "offsets": rows,
     }
@@ -306,16 +268,6 @@ def _text(value: dict[str, Any]) -> str:
     hosts = {one["member"]: one["host"] for one in members}
     rows = [(*row.values(), hosts.get(row["member"])) for row in value["offsets"]]
     return "\n".join([*lines, *([table(_COLUMNS, rows)] if rows else [])])
-
-
-def _assigned(member: Any) -> list[TopicPartition]:
-    found = member.assignment.topic_partitions
-    return sorted(TopicPartition(one.topic, one.partition) for one in found)
-
-
-def _words(value: Any) -> str | None:
-    """Return the name of a state or type in small letters; None where the library has none."""
-    return None if value is None else str(value.name).lower().replace("_", " ")
 
 
 _RESET_EXAMPLES = (

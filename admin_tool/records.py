@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from admin_tool.arguments import add_partition, add_repeated, key_value, positive, seconds
-from admin_tool.client import connected, partitions_of, reason
+from admin_tool.client import connected, reason
+from admin_tool.offsets import partitions_of
 from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output, counted
 from jbodlab.cli.parser import Parser, UsageError

@@ -17,10 +17,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from jbodlab.kafka_admin import message
 from jbodlab.kafka_admin.errors import (
+    PASSING,
     AdminError,
     NoAnswerError,
     UnsupportedRequestError,
-    check,
 )
 from jbodlab.kafka_admin.properties import AdminProperties
 from jbodlab.kafka_wire.api_key import ApiKey
@@ -28,7 +28,6 @@ from jbodlab.kafka_wire.schema import EncodeError
 from jbodlab.peers.client import KafkaConnection, PeerRefusedError
 from jbodlab.peers.client_security import ClientSecurity
 from jbodlab.peers.peer_pool import Address, PeerPool
-from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import DecodeError
 
 CONNECT_TIMEOUT_S = 3.0
@@ -40,16 +39,6 @@ RECONNECT_DEADLINE_S = 10.0
 PASSING_DEADLINE_S = 10.0
 """How long a coordinator may load or move, and a controller be elected."""
 RETRY_PAUSE_S = 0.1
-
-PASSING = frozenset(
-    {
-        ErrorCode.NOT_CONTROLLER,
-        *(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
-        *(ErrorCode.NOT_COORDINATOR, ErrorCode.LEADER_NOT_AVAILABLE),
-        *(ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH),
-    }
-)
-"""Errors that are over once somebody else has taken over; the request has changed nothing."""
 
 _VERSIONS_VERSIONS, _METADATA_VERSIONS = range(3, 4), range(1, 2)
 """Of the first two questions: a broker of every release serves them."""
@@ -181,24 +170,51 @@ class AdminClient:
             served = range(served.start, min(served.stop, newest + 1))
         return message.request(api_key, served, values)
 
-    async def ask(self, name: str, question: Callable[[], Any]) -> Any:
-        """Ask until somebody is there who can answer, for a while.
+    async def ask(self, question: Callable[[], Awaitable[Any]]) -> Any:
+        """Ask again, for a while, as long as nobody is there who can answer.
 
         Args:
-            name: The subject, for the text of an error; empty for none.
-            question: Makes the coroutine that asks; its answer has an `error_code`.
-
-        Raises:
-            RequestError: the answer is another error, or time is over.
+            question: Asks; its answer has an `error_code`, which may still be one.
         """
         now_s = asyncio.get_running_loop().time
         end_s = now_s() + PASSING_DEADLINE_S
         while True:
             answer = await question()
             if int(answer.error_code) not in PASSING or now_s() > end_s:
-                check(answer, name)
                 return answer
             await asyncio.sleep(RETRY_PAUSE_S)
+
+    async def at_coordinator(
+        self,
+        key_type: int,
+        key: str,
+        question: Callable[[int], Awaitable[Any]],
+        answer_of: Callable[[Any], Any],
+    ) -> tuple[int, Any]:
+        """Ask the coordinator of a group (0) or a transactional id (1), as `ask`.
+
+        Args:
+            key_type: Which of both.
+            key: Its name.
+            question: Asks a broker.
+            answer_of: Returns the part of its response that has an `error_code`.
+
+        Returns:
+            The broker, and the answer, which may be that there is none.
+        """
+        broker = -1
+
+        async def ask() -> Any:
+            nonlocal broker
+            values = {"key_type": key_type, "key": key}
+            found = await self.call(ApiKey.FIND_COORDINATOR, values)
+            if int(found.error_code):
+                return found
+            broker = int(found.node_id)
+            return answer_of(await question(broker))
+
+        answer = await self.ask(ask)
+        return broker, answer
 
     async def brokers(self) -> tuple[Broker, ...]:
         """Return the live brokers, in the order of their ids."""
@@ -235,17 +251,6 @@ class AdminClient:
         """Return the id of the cluster; None where its brokers do not say it."""
         found: str | None = (await self._metadata()).cluster_id
         return found
-
-    async def coordinator(self, key_type: int, key: str) -> int:
-        """Return the broker that coordinates a group (0) or a transactional id (1).
-
-        Raises:
-            RequestError: there is none, and none comes.
-        """
-        values = {"key_type": key_type, "key": key}
-        find = ApiKey.FIND_COORDINATOR
-        answer = await self.ask(key, lambda: self.call(find, values))
-        return int(answer.node_id)
 
     async def _metadata(self) -> Any:
         values = {"topics": (), "allow_auto_topic_creation": False}

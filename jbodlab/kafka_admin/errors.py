@@ -7,6 +7,16 @@ from typing import Any
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import JbodlabError
 
+PASSING = frozenset(
+    {
+        ErrorCode.NOT_CONTROLLER,
+        *(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        *(ErrorCode.NOT_COORDINATOR, ErrorCode.LEADER_NOT_AVAILABLE),
+        *(ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH),
+    }
+)
+"""Errors that are over once somebody else has taken over; the request has changed nothing."""
+
 
 class AdminError(JbodlabError):
     """A failure that the operator reads as it is."""

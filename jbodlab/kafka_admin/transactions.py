@@ -42,7 +42,8 @@ async def list_transactions(client: AdminClient, **filters: Any) -> list[Row]:
     found = list[Row]()
     for broker in await client.brokers():
         ask = partial(client.call, ApiKey.LIST_TRANSACTIONS, values, broker.id)
-        response = await client.ask(f"broker {broker.id}", ask)
+        response = await client.ask(ask)
+        check(response, f"broker {broker.id}")
         for state in response.unknown_state_filters:
             raise AdminError(f"unknown state {state!r}")
         found += [
@@ -59,16 +60,14 @@ async def list_transactions(client: AdminClient, **filters: Any) -> list[Row]:
 
 async def describe_transaction(client: AdminClient, name: str) -> Row:
     """Return what is known of an id, `start_ms` -1 for no transaction; raises RequestError."""
-    where = None
-
-    async def ask() -> Any:
-        nonlocal where
-        where = await client.coordinator(TRANSACTION_KEY, name)
-        values = {"transactional_ids": [name]}
-        response = await client.call(ApiKey.DESCRIBE_TRANSACTIONS, values, where)
-        return response.transaction_states[0]
-
-    entry = await client.ask(name, ask)
+    values = {"transactional_ids": [name]}
+    where, entry = await client.at_coordinator(
+        TRANSACTION_KEY,
+        name,
+        lambda broker: client.call(ApiKey.DESCRIBE_TRANSACTIONS, values, broker),
+        lambda answer: answer.transaction_states[0],
+    )
+    check(entry, name)
     start = entry.transaction_start_time
     return {
         "transactional_id": name,

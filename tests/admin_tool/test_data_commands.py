@@ -5,14 +5,11 @@ from __future__ import annotations
 import signal
 import socket
 from collections.abc import Iterator
-from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import ListConsumerGroupsResult
 
-from admin_tool import client, groups
+from admin_tool import client
 from admin_tool.records import separator, split
 from lab.cluster.ports import HeldPorts
 from tests.command_lines import CommandLines, started
@@ -53,14 +50,14 @@ def test_a_server_that_does_not_answer_is_given_up(
     silent: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client, "METADATA_TIMEOUTS_S", (0.2, 0.3))
-    assert CommandLines(address(silent)).seen("offsets orders") == (
+    assert CommandLines(address(silent)).seen("records consume orders") == (
         "! jbodlab: no Kafka broker answers at ADDRESS within 0.5 s\nexit 1\n"
     )
 
 
 @pytest.mark.process
 def test_ctrl_c_while_nobody_answers_is_one_line(silent: socket.socket) -> None:
-    with started("groups", "list", "--bootstrap-server", address(silent)) as process:
+    with started("records", "consume", "t", "--bootstrap-server", address(silent)) as process:
         silent.settimeout(60)
         # The first only tries whether somebody is there.
         silent.accept()[0].close()
@@ -111,13 +108,13 @@ def test_a_wrong_call_says_what_was_expected(line: str, message: str) -> None:
 def test_properties_are_handed_to_the_library(tmp_path: Path) -> None:
     path = tmp_path / "client.properties"
     given = ("--command-config", str(path))
-    assert CommandLines("127.0.0.1:1").seen("offsets t", *given) == (
+    assert CommandLines("127.0.0.1:1").seen("records consume t", *given) == (
         f"! jbodlab: cannot read {path}: No such file or directory\nexit 1\n"
     )
 
     path.write_text("linger.sm=5\n")
     with socket.create_server(("127.0.0.1", 0)) as server:
-        assert CommandLines(address(server)).seen("offsets t", *given) == (
+        assert CommandLines(address(server)).seen("records consume t", *given) == (
             '! jbodlab: No such configuration property: "linger.sm"\nexit 1\n'
         )
 
@@ -127,46 +124,3 @@ def test_lines_have_a_key_where_a_separator_is_given() -> None:
     assert split(b"a:b:c", ":", 1) == (b"a", b"b:c")
     assert split(b":", ":", 1) == (b"", b"")
     assert separator(r"\t") == "\t"
-
-
-class Loading:
-    """An administrator whose coordinator still loads when it is asked first."""
-
-    def __init__(self) -> None:
-        self.asked = 0
-
-    def list_consumer_groups(self, **_: object) -> Future[ListConsumerGroupsResult]:
-        self.asked += 1
-        error = KafkaError(KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
-        found: Future[ListConsumerGroupsResult] = Future()
-        found.set_result(ListConsumerGroupsResult([], [error] if self.asked == 1 else []))
-        return found
-
-    def ask(self, some: list[str]) -> dict[str, Future[str]]:
-        self.asked += 1
-        found: dict[str, Future[str]] = {name: Future() for name in some}
-        for name, future in found.items():
-            if self.asked == 1 and name == "loads":
-                code = KafkaError.COORDINATOR_LOAD_IN_PROGRESS
-                future.set_exception(KafkaException(KafkaError(code)))
-            elif name == "fails":
-                future.set_exception(KafkaException(KafkaError(KafkaError.GROUP_ID_NOT_FOUND)))
-            else:
-                future.set_result(f"{name} {self.asked}")
-        return found
-
-
-def test_a_coordinator_that_loads_is_asked_again_and_only_for_its_groups(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(client, "RETRY_PAUSE_S", 0)
-    found = client.answers(Loading().ask, ["loads", "fails", "answers"])
-
-    assert (found["loads"], found["answers"]) == ("loads 2", "answers 1")
-    assert client.reason(found["fails"]).startswith("The group id does not exist")
-
-
-def test_a_coordinator_that_loads_is_asked_again_for_all_groups() -> None:
-    loading = Loading()
-    assert groups.listed(loading) == ([], [])
-    assert loading.asked == 2

@@ -13,13 +13,17 @@ import pytest
 
 from jbodlab.kafka_admin import client as admin_client
 from jbodlab.kafka_admin import message
+from jbodlab.kafka_admin import offsets as kafka_offsets
 from jbodlab.kafka_admin.client import AdminClient, opened
 from jbodlab.kafka_admin.errors import (
     AdminError,
     NoAnswerError,
     RequestError,
     UnsupportedRequestError,
+    check,
 )
+from jbodlab.kafka_admin.groups import describe_group, list_groups
+from jbodlab.kafka_admin.offsets import LATEST, list_offsets
 from jbodlab.kafka_admin.properties import AdminProperties, admin_properties
 from jbodlab.kafka_admin.topics import describe_topics
 from jbodlab.kafka_admin.transactions import describe_transaction
@@ -27,6 +31,7 @@ from jbodlab.kafka_wire.api_key import ApiKey
 from jbodlab.kafka_wire.api_table import request_reader, response_class, response_encoder
 from jbodlab.kafka_wire.headers import read_request_header, response_header
 from jbodlab.kafka_wire.kio_import import ErrorCode
+from jbodlab.vocabulary.ids import TopicPartition
 from lab.cluster.ports import HeldPorts
 from tests.waiting import runner_on
 
@@ -243,11 +248,9 @@ async def test_what_a_broker_refuses_is_its_text_or_the_name_of_its_error() -> N
     versions = {ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: (0, 0)}
     async with cluster(answers, versions) as (client, _):
         for text in ("alice: no", "alice: CLUSTER_AUTHORIZATION_FAILED"):
+            answer = await client.call(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, {"users": None})
             with pytest.raises(RequestError) as refused:
-                await client.ask(
-                    "alice",
-                    lambda: client.call(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, {"users": None}),
-                )
+                check(answer, "alice")
             assert str(refused.value) == text
 
 
@@ -263,3 +266,65 @@ def test_fields_that_are_not_named_have_their_defaults() -> None:
     assert made is not None
     version, request = made
     assert (version, request.topics[0].configs, request.validate_only) == (7, (), False)
+
+
+async def test_a_group_of_a_coordinator_that_loads_is_asked_for_again() -> None:
+    codes = [ErrorCode.coordinator_load_in_progress, ErrorCode.none]
+
+    def listed(_: Any) -> Mapping[str, Any]:
+        code = codes.pop(0)
+        names = [("readers", "consumer"), ("tasks", "connect")] if code is ErrorCode.none else []
+        rest = {"group_state": "PreparingRebalance", "group_type": "Classic"}
+        groups = [{"group_id": name, "protocol_type": kind, **rest} for name, kind in names]
+        return {"error_code": code, "groups": groups}
+
+    answers = {ApiKey.LIST_GROUPS: listed}
+    async with cluster(answers, {ApiKey.LIST_GROUPS: (0, 5)}) as (client, _):
+        found, problems = await list_groups(client)
+    assert [tuple(one) for one in found] == [("readers", "classic", "preparing rebalancing")]
+    assert problems == []
+
+
+@pytest.mark.parametrize("newest", [5, 6])
+async def test_a_group_that_no_broker_knows_is_none_in_each_version(newest: int) -> None:
+    def described(request: Any) -> Mapping[str, Any]:
+        code = ErrorCode.group_id_not_found if newest == 6 else ErrorCode.none
+        rest = {"protocol_type": "", "protocol_data": "", "members": []}
+        one = {"error_code": code, "group_id": request.groups[0], "group_state": "Dead", **rest}
+        return {"groups": [one]}
+
+    def find(_: Any) -> Mapping[str, Any]:
+        return {"error_message": None, "node_id": 1, "host": "", "port": 1}
+
+    answers = {ApiKey.DESCRIBE_GROUPS: described, ApiKey.FIND_COORDINATOR: find}
+    versions = {ApiKey.DESCRIBE_GROUPS: (0, newest), ApiKey.FIND_COORDINATOR: (0, 6)}
+    async with cluster(answers, versions) as (client, _):
+        assert await describe_group(client, "readers") is None
+
+
+async def test_an_offset_is_asked_of_the_next_leader_where_one_has_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kafka_offsets, "LEADER_DEADLINE_S", 0.3)
+    codes = [ErrorCode.not_leader_or_follower, ErrorCode.none]
+
+    def topics(_: Any) -> Mapping[str, Any]:
+        ids = {"replica_nodes": [1], "isr_nodes": [1], "offline_replicas": []}
+        led = {"error_code": ErrorCode.none, "leader_id": 1, **ids}
+        partitions = [{"partition_index": 0, **led}, {"partition_index": 1, **led, "leader_id": -1}]
+        topic = {"error_code": ErrorCode.none, "name": "own", "partitions": partitions}
+        return {"brokers": [], "topics": [topic]}
+
+    def offsets(request: Any) -> Mapping[str, Any]:
+        (topic,) = request.topics
+        assert [one.partition_index for one in topic.partitions] == [0]
+        one = {"partition_index": 0, "error_code": codes.pop(0), "offset": 7, "timestamp": -1}
+        return {"topics": [{"name": topic.name, "partitions": [one]}]}
+
+    first, second = TopicPartition("own", 0), TopicPartition("own", 1)
+    versions = {ApiKey.LIST_OFFSETS: (1, 7)}
+    async with cluster({ApiKey.LIST_OFFSETS: offsets}, versions) as (client, home):
+        home.answers[ApiKey.METADATA] = topics
+        found = await list_offsets(client, [first, second], LATEST)
+    assert found[first] == (7, -1)
+    assert str(found[second]) == "LEADER_NOT_AVAILABLE"
