@@ -15,10 +15,9 @@ from jbodlab.cli import lab_state
 from jbodlab.cli.lab_state import ClusterState, NodeState
 from jbodlab.cli.output import counted
 from jbodlab.kafka_wire.describe_log_dir_states import LogDirStateEntry
-from jbodlab.peers.admin_requests import describe_log_dir_states
 from jbodlab.record_batch.record_batch import iterate_headers
 from jbodlab.vocabulary.ids import METADATA_TOPIC
-from lab.cluster import processes, questions, security
+from lab.cluster import processes, questions
 from lab.cluster.engine import JBODLAB, Engine
 from lab.cluster.log_dir_states import of_kafka
 from lab.cluster.questions import NO_ANSWER, ClusterView, LogDirView
@@ -167,9 +166,7 @@ async def _ask(
 
 async def _ask_states(node: NodeState) -> Sequence[LogDirStateEntry]:
     try:
-        return (
-            await describe_log_dir_states(node.host, node.port, TIMEOUT_S, security.of_node(node))
-        ).log_dirs
+        return await questions.log_dir_states(node, TIMEOUT_S)
     except NO_ANSWER:
         return ()
 

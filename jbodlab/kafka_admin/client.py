@@ -24,6 +24,7 @@ from jbodlab.kafka_admin.errors import (
 )
 from jbodlab.kafka_admin.properties import AdminProperties
 from jbodlab.kafka_wire.api_key import ApiKey
+from jbodlab.kafka_wire.api_table import OWN_MESSAGES
 from jbodlab.kafka_wire.schema import EncodeError
 from jbodlab.peers.client import KafkaConnection, PeerRefusedError
 from jbodlab.peers.client_security import ClientSecurity
@@ -34,14 +35,11 @@ CONNECT_TIMEOUT_S = 3.0
 """For one address."""
 BOOTSTRAP_TIMEOUT_S = 10.0
 """For the first answers of all addresses of a bootstrap list."""
-RECONNECT_DEADLINE_S = 10.0
-"""How long a broker that the cluster lists may refuse connections, or lose them."""
-PASSING_DEADLINE_S = 10.0
-"""How long a coordinator may load or move, and a controller be elected."""
 RETRY_PAUSE_S = 0.1
 
-_VERSIONS_VERSIONS, _METADATA_VERSIONS = range(3, 4), range(1, 2)
-"""Of the first two questions: a broker of every release serves them."""
+_VERSIONS_VERSIONS = range(3, 4)
+"""Of the first question: a broker of every release serves it."""
+_BROKERS_ALONE: message.Fields = {"topics": (), "allow_auto_topic_creation": False}
 _ERRNO = re.compile(r"\[Errno (\d+)\]")
 
 T = TypeVar("T")
@@ -117,7 +115,7 @@ class AdminClient:
     ) -> Any:
         name = api_key.name.title().replace("_", "")
         now_s = asyncio.get_running_loop().time
-        deadline_s = now_s() + RECONNECT_DEADLINE_S
+        deadline_s = now_s() + self.properties.patience_s
         while True:
             is_reached, made = False, None
             address = await self._address(node)
@@ -145,6 +143,11 @@ class AdminClient:
                 raise UnsupportedRequestError(f"{_named(node)} does not support the request {name}")
             # Another release may answer there next time.
             self._versions.pop(address, None)
+            if is_reached and api_key in OWN_MESSAGES:
+                # So a broker of Apache Kafka ends a connection over which it is asked this.
+                raise UnsupportedRequestError(
+                    f"{_named(node)} does not know the request {name}, or went away"
+                )
             if now_s() > deadline_s:
                 raise NoAnswerError(f"no connection to {_named(node)}: {reason}")
             await asyncio.sleep(RETRY_PAUSE_S)
@@ -165,7 +168,8 @@ class AdminClient:
         versions = self._versions.get(address)
         if versions is None:
             versions = self._versions[address] = await _ask_versions(connection, timeout_s)
-        served = versions.get(api_key, range(0))
+        # Our own APIs are told to nobody.
+        served = versions.get(api_key, range(int(api_key in OWN_MESSAGES)))
         if newest is not None:
             served = range(served.start, min(served.stop, newest + 1))
         return message.request(api_key, served, values)
@@ -177,7 +181,7 @@ class AdminClient:
             question: Asks; its answer has an `error_code`, which may still be one.
         """
         now_s = asyncio.get_running_loop().time
-        end_s = now_s() + PASSING_DEADLINE_S
+        end_s = now_s() + self.properties.patience_s
         while True:
             answer = await question()
             if int(answer.error_code) not in PASSING or now_s() > end_s:
@@ -216,6 +220,10 @@ class AdminClient:
         answer = await self.ask(ask)
         return broker, answer
 
+    def close(self) -> None:
+        """Close all connections."""
+        self._pool.close()
+
     async def brokers(self) -> tuple[Broker, ...]:
         """Return the live brokers, in the order of their ids."""
         found = (
@@ -253,8 +261,7 @@ class AdminClient:
         return found
 
     async def _metadata(self) -> Any:
-        values = {"topics": (), "allow_auto_topic_creation": False}
-        found = await self.call(ApiKey.METADATA, values)
+        found = await self.call(ApiKey.METADATA, _BROKERS_ALONE)
         self._addresses |= _addresses(found)
         return found
 
@@ -294,17 +301,30 @@ async def opened(
         AdminError: none answers, with the reason of each.
         ConfigError: the properties are wrong.
     """
-    pool = PeerPool(properties.client_id, CONNECT_TIMEOUT_S, properties.security)
-    timeout_s = BOOTSTRAP_TIMEOUT_S / len(servers)
+    client = await connect(servers, properties, note)
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+async def connect(
+    servers: Sequence[Address], properties: AdminProperties, note: Note = lambda _: nullcontext()
+) -> AdminClient:
+    """Connect as `opened`; the caller closes the client."""
+    patience_s = properties.request_timeout_ms / 1000
+    pool = PeerPool(properties.client_id, min(CONNECT_TIMEOUT_S, patience_s), properties.security)
+    timeout_s = min(BOOTSTRAP_TIMEOUT_S / len(servers), patience_s)
 
     async def ask(address: Address) -> tuple[Address, _First]:
         with note(f"waiting for {address[0]}:{address[1]}"):
             return address, await _reach(pool, address, timeout_s)
 
     try:
-        yield AdminClient(pool, *await _first_of(servers, ask), properties, note)
-    finally:
+        return AdminClient(pool, *await _first_of(servers, ask), properties, note)
+    except BaseException:
         pool.close()
+        raise
 
 
 async def be_served(servers: Sequence[Address], security: ClientSecurity | None) -> None:
@@ -358,8 +378,10 @@ async def _reach(pool: PeerPool, address: Address, timeout_s: float) -> _First:
             is_reached = True
             # A listener that wants a login answers the first question, and not the second one.
             versions = await _ask_versions(connection, timeout_s)
-            made = message.request(ApiKey.METADATA, _METADATA_VERSIONS, {"topics": ()})
-            assert made is not None
+            served = versions.get(ApiKey.METADATA, range(0))
+            made = message.request(ApiKey.METADATA, served, _BROKERS_ALONE)
+            if made is None:
+                raise DecodeError("it serves no version of Metadata that is known here")
             return _First(versions, await connection.call(ApiKey.METADATA, *made, timeout_s))
     except (OSError, TimeoutError, DecodeError) as error:
         if not is_reached:

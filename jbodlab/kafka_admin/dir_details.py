@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jbodlab.kafka_admin.errors import AdminError
+from jbodlab.kafka_admin.errors import AdminError, RequestError, UnsupportedRequestError
+from jbodlab.kafka_admin.log_dirs import describe_log_dir_states
 from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.error_code import ErrorCode
-from jbodlab.vocabulary.errors import DecodeError, KafkaError
 
 if TYPE_CHECKING:
     from jbodlab.kafka_admin.client import AdminClient, Broker
@@ -41,30 +41,22 @@ async def dir_details(client: AdminClient, broker: Broker) -> Mapping[str, DirDe
     Raises:
         AdminError: the broker knows the request, and does not answer.
     """
-    from jbodlab.peers.admin_requests import describe_log_dir_states
-
     try:
-        response = await describe_log_dir_states(
-            broker.host, broker.port, TIMEOUT_S, client.properties.security
-        )
-    except ConnectionResetError:
-        # So a broker of Apache Kafka ends a connection over which it is asked this.
+        states = await describe_log_dir_states(client, broker.id, TIMEOUT_S)
+    except UnsupportedRequestError:
         return {}
-    except KafkaError as error:
-        if error.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+    except RequestError as error:
+        if error.code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             # Only the listener at which brokers find each other tells more than Kafka does.
             return {}
         raise AdminError(f"broker {broker.id}: {error}") from error
-    except (TimeoutError, ConnectionError, DecodeError) as error:
-        reason = str(error) or f"no answer within {TIMEOUT_S:g} s"
-        raise AdminError(f"broker {broker.id}: {reason}") from error
     return {
         one.path: DirDetail(
             directory_id="" if one.directory_id is None else kafka_uuid.to_text(one.directory_id),
             conditions=one.conditions if one.state in _SERVING else (one.state,),
             cause=one.cause or "",
         )
-        for one in response.log_dirs
+        for one in states
     }
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from jbodlab.kafka_admin.errors import check
 from jbodlab.kafka_wire.api_key import ApiKey
@@ -14,6 +14,8 @@ from jbodlab.vocabulary.ids import TopicPartition
 
 if TYPE_CHECKING:
     from jbodlab.kafka_admin.client import AdminClient
+    from jbodlab.kafka_wire.describe_log_dir_states import LogDirStateEntry
+    from jbodlab.kafka_wire.revive_log_dir import ReviveLogDirResponse
 
 T = TypeVar("T")
 
@@ -88,13 +90,17 @@ def by_broker(values: Mapping[Replica, T]) -> dict[int, dict[Replica, T]]:
     return found
 
 
-async def describe_log_dirs(client: AdminClient, broker: int) -> tuple[LogDir, ...]:
+async def describe_log_dirs(
+    client: AdminClient, broker: int | None, timeout_s: float | None = None
+) -> tuple[LogDir, ...]:
     """Return the directories of a broker with everything in them, in the order of the answer.
 
     Raises:
         RequestError: the broker refuses to say.
     """
-    response = await client.call(ApiKey.DESCRIBE_LOG_DIRS, {"topics": None}, broker)
+    response = await client.call(
+        ApiKey.DESCRIBE_LOG_DIRS, {"topics": None}, broker, timeout_s=timeout_s
+    )
     if hasattr(response, "error_code"):
         # Versions from 3 on have an error of the whole answer.
         check(response)
@@ -156,3 +162,46 @@ async def alter_replica_log_dirs(
         for topic in response.results
         for one in topic.partitions
     }
+
+
+async def describe_log_dir_states(
+    client: AdminClient, broker: int | None, timeout_s: float | None = None
+) -> Sequence[LogDirStateEntry]:
+    """Ask a broker for the ids, states and conditions of its directories; only ours tell them.
+
+    Raises:
+        UnsupportedRequestError: the broker does not know the request, or went away.
+        RequestError: it refuses to say; CLUSTER_AUTHORIZATION_FAILED at a listener that is not for
+            brokers.
+    """
+    values: dict[str, Any] = {}
+    key = ApiKey.DESCRIBE_LOG_DIR_STATES
+    answer = await client.call(key, values, broker, timeout_s=timeout_s)
+    check(answer)
+    found: Sequence[LogDirStateEntry] = answer.log_dirs
+    return found
+
+
+async def revive_log_dir(
+    client: AdminClient, broker: int | None, path: str, timeout_s: float
+) -> ReviveLogDirResponse:
+    """Ask one of our brokers to bring a repaired directory back online.
+
+    Args:
+        client: The cluster.
+        broker: The broker that has the directory; None for the one that was reached first.
+        path: The directory, as in the broker's `log.dirs`.
+        timeout_s: Longest wait for the answer. The broker goes on when it is over: the recovery of
+            many logs may take minutes.
+
+    Returns:
+        The answer; without an error in it the directory is online, and its replicas follow.
+
+    Raises:
+        UnsupportedRequestError: the broker does not know the request, or went away.
+    """
+    key = ApiKey.REVIVE_LOG_DIR
+    answer: ReviveLogDirResponse = await client.call(
+        key, {"path": path}, broker, timeout_s=timeout_s
+    )
+    return answer

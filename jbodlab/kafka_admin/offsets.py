@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
@@ -55,11 +54,12 @@ async def list_offsets(
 
     left = list(wanted)
     found: dict[TopicPartition, Offset | AdminError] = dict.fromkeys(left, Offset(-1, -1))
-    end_s = time.monotonic() + LEADER_DEADLINE_S
+    now_s = asyncio.get_running_loop().time
+    end_s = now_s() + LEADER_DEADLINE_S
     while left:
         found |= await _asked_once(client, left, when, isolation)
         left = [one for one in left if _passes(found[one])]
-        if time.monotonic() > end_s:
+        if now_s() > end_s:
             break
         if left:
             await asyncio.sleep(PAUSE_S)
@@ -89,15 +89,21 @@ async def _asked_once(
     for broker, some in groupby(in_order, leaders.__getitem__):
         places = list(some)
         try:
-            found |= await _at_leader(client, broker, places, when, isolation)
+            found |= await offsets_at(client, broker, places, when, isolation)
         except AdminError as error:
             found |= dict.fromkeys(places, error)
     return found
 
 
-async def _at_leader(
-    client: AdminClient, broker: int, places: list[TopicPartition], when: int, isolation: int
+async def offsets_at(
+    client: AdminClient,
+    broker: int | None,
+    places: Iterable[TopicPartition],
+    when: int,
+    isolation: int = READ_UNCOMMITTED,
+    timeout_s: float | None = None,
 ) -> dict[TopicPartition, Offset | AdminError]:
+    """Ask one broker for offsets, as `list_offsets`; it answers those that it leads."""
     topics = [
         {
             "name": name,
@@ -106,7 +112,7 @@ async def _at_leader(
         for name, indexes in by_topic(places).items()
     ]
     values = {"replica_id": -1, "isolation_level": isolation, "topics": topics}
-    answer = await client.call(ApiKey.LIST_OFFSETS, values, broker)
+    answer = await client.call(ApiKey.LIST_OFFSETS, values, broker, timeout_s=timeout_s)
     return {
         TopicPartition(topic.name, one.partition_index): (
             RequestError(one.error_code)

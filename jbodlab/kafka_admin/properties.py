@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from jbodlab.peers.client_properties import KERBEROS, MECHANISM, ClientProperties, client_properties
+from jbodlab.peers.client_properties import KERBEROS, MECHANISM, client_properties
 from jbodlab.peers.client_security import ClientSecurity
 from jbodlab.vocabulary.errors import ConfigError
 
@@ -28,15 +28,17 @@ class AdminProperties:
     """How the client works.
 
     Attributes:
-        client: How the cluster is reached.
+        security: How to encrypt and to log in; None for neither.
         client_id: What the client calls itself.
         request_timeout_ms: Longest wait for one answer.
+        patience_s: How long it tries again where a connection is lost, or a coordinator moves.
         unknown: Properties that mean nothing to it.
     """
 
-    client: ClientProperties
+    security: ClientSecurity | None = None
     client_id: str = "jbodlab-admin"
     request_timeout_ms: int = DEFAULT_REQUEST_TIMEOUT_MS
+    patience_s: float = 10.0
     unknown: tuple[str, ...] = ()
 
     @property
@@ -44,33 +46,24 @@ class AdminProperties:
         """Longest wait for one answer."""
         return datetime.timedelta(milliseconds=self.request_timeout_ms)
 
-    @property
-    def security(self) -> ClientSecurity | None:
-        """How to encrypt and to log in; None for neither.
-
-        Raises:
-            ConfigError: a store is of no use, or the login is one of Kerberos.
-        """
-        if self.client.mechanism == KERBEROS:
-            reason = "administration commands do not log in by Kerberos: use PLAIN or SCRAM"
-            raise ConfigError(MECHANISM, KERBEROS, reason)
-        return self.client.security
-
 
 def admin_properties(properties: Mapping[str, str]) -> AdminProperties:
     """Read the properties of a file.
 
     Raises:
-        ConfigError: a value is wrong.
+        ConfigError: a value is wrong, or the login is one of Kerberos.
     """
     client = client_properties(properties)
+    if client.mechanism == KERBEROS:
+        reason = "administration commands do not log in by Kerberos: use PLAIN or SCRAM"
+        raise ConfigError(MECHANISM, KERBEROS, reason)
     others = client.others
     known = {CLIENT_ID, REQUEST_TIMEOUT, *_OF_OTHER_CLIENTS}
     timeout = others.get(REQUEST_TIMEOUT, str(DEFAULT_REQUEST_TIMEOUT_MS))
     if not (timeout.isascii() and timeout.isdecimal()):
         raise ConfigError(REQUEST_TIMEOUT, timeout, "not a number")
     return AdminProperties(
-        client=client,
+        security=client.security,
         client_id=others.get(CLIENT_ID, AdminProperties.client_id),
         request_timeout_ms=int(timeout),
         unknown=tuple(key for key in others if key not in known),

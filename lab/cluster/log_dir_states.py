@@ -6,12 +6,13 @@ import asyncio
 import contextlib
 from collections.abc import Sequence
 
+from jbodlab.cli.lab_state import NodeState
+from jbodlab.kafka_admin.errors import text_of
+from jbodlab.kafka_admin.log_dirs import revive_log_dir
 from jbodlab.kafka_wire.describe_log_dir_states import LogDirStateEntry
-from jbodlab.peers.admin_requests import describe_log_dir_states, revive_log_dir
-from jbodlab.vocabulary.error_code import ErrorCode
-from lab.cluster import security
+from jbodlab.kafka_wire.revive_log_dir import ReviveLogDirResponse
 from lab.cluster.node import Broker
-from lab.cluster.questions import NO_ANSWER, LogDirView, ask_log_dirs
+from lab.cluster.questions import NO_ANSWER, LogDirView, ask_log_dirs, connect, log_dir_states
 
 TIMEOUT_S = 3.0
 REVIVAL_TIMEOUT_S = 60.0
@@ -37,9 +38,8 @@ def states(broker: Broker, *, are_ours: bool = True) -> tuple[LogDirStateEntry, 
     if not are_ours:
         views = asyncio.run(ask_log_dirs(broker.state, TIMEOUT_S))
         return None if views is None else of_kafka(views)
-    host, port, way = broker.state.host, broker.state.port, security.of_node(broker.state)
     with contextlib.suppress(*NO_ANSWER):
-        return asyncio.run(describe_log_dir_states(host, port, TIMEOUT_S, way)).log_dirs
+        return tuple(asyncio.run(log_dir_states(broker.state, TIMEOUT_S)))
     return None
 
 
@@ -50,11 +50,17 @@ def offline(broker: Broker, *, are_ours: bool = True) -> list[LogDirStateEntry]:
 
 def revive(broker: Broker, path: str) -> str:
     """Bring a directory back online; returns why that failed, empty if it did not."""
-    host, port, way = broker.state.host, broker.state.port, security.of_node(broker.state)
     try:
-        answer = asyncio.run(revive_log_dir(host, port, path, REVIVAL_TIMEOUT_S, way))
+        answer = asyncio.run(ask_to_revive(broker.state, path))
     except NO_ANSWER as error:
-        return str(error) or "no answer"
-    if ErrorCode(answer.error_code.value) is ErrorCode.NONE:
-        return ""
-    return answer.error_message or answer.error_code.name
+        return str(error)
+    return text_of(answer.error_code, answer.error_message) if int(answer.error_code) else ""
+
+
+async def ask_to_revive(node: NodeState, path: str) -> ReviveLogDirResponse:
+    """Ask a broker to bring a directory back online; raises AdminError where it does not answer."""
+    asked = await connect(node, TIMEOUT_S)
+    try:
+        return await revive_log_dir(asked, None, path, REVIVAL_TIMEOUT_S)
+    finally:
+        asked.close()

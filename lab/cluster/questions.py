@@ -4,30 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from jbodlab.cli.lab_state import NodeState
-from jbodlab.kafka_wire.api_table import item_class, request_class
-from jbodlab.kafka_wire.describe_log_dir_states import API_KEY as DESCRIBE_LOG_DIR_STATES
-from jbodlab.kafka_wire.describe_log_dir_states import DescribeLogDirStatesRequest
-from jbodlab.peers.client import KafkaConnection
-from jbodlab.vocabulary.errors import DecodeError, KafkaError
+from jbodlab.kafka_admin import client
+from jbodlab.kafka_admin.client import AdminClient
+from jbodlab.kafka_admin.errors import AdminError, check, name_of
+from jbodlab.kafka_admin.log_dirs import describe_log_dir_states, describe_log_dirs
+from jbodlab.kafka_admin.offsets import (
+    LATEST,
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    Offset,
+    offsets_at,
+)
+from jbodlab.kafka_admin.properties import AdminProperties
+from jbodlab.kafka_wire.api_key import ApiKey
+from jbodlab.kafka_wire.describe_log_dir_states import LogDirStateEntry
+from jbodlab.peers.client_security import ClientSecurity
+from jbodlab.peers.peer_pool import Address
 from jbodlab.vocabulary.ids import TRANSACTION_STATE_TOPIC, TopicPartition
 from lab.cluster import security
 
-METADATA, METADATA_VERSION = 3, 12
-LIST_OFFSETS, LIST_OFFSETS_VERSION = 2, 7
-LIST_TRANSACTIONS, LIST_TRANSACTIONS_VERSION = 66, 1
-DESCRIBE_LOG_DIRS, DESCRIBE_LOG_DIRS_VERSION = 35, 4
 CLIENT_ID = "jbodlab"
 ANY_LENGTH = -1
 """Of transactions: also of those that have ended."""
 OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
 
-NO_ANSWER = (TimeoutError, ConnectionError, DecodeError, KafkaError)
+NO_ANSWER = (AdminError,)
 """What a question to a broker ends with when there is no answer, or a refusal."""
 
 
@@ -98,70 +104,67 @@ class LogDirView:
     cause: str = ""
 
 
-async def connect(node: NodeState, timeout_s: float) -> KafkaConnection:
-    """Connect to a broker; raises as `KafkaConnection.open`."""
-    return await KafkaConnection.open(
-        node.host,
-        node.port,
+async def connect(node: NodeState, timeout_s: float) -> AdminClient:
+    """Connect to a broker, which alone is asked, and once; the caller closes the client.
+
+    Raises:
+        AdminError: it does not answer.
+    """
+    return await _connect((node.host, node.port), security.of_node(node), timeout_s)
+
+
+async def _connect(address: Address, way: ClientSecurity | None, timeout_s: float) -> AdminClient:
+    properties = AdminProperties(
+        security=way,
         client_id=CLIENT_ID,
-        timeout_s=timeout_s,
-        security=security.of_node(node),
+        request_timeout_ms=round(timeout_s * 1000),
+        patience_s=0,
     )
+    return await client.connect([address], properties)
 
 
-async def cluster_view(connection: KafkaConnection, timeout_s: float) -> ClusterView:
-    """Ask for all brokers and topics; raises as `KafkaConnection.call`."""
-    request = request_class(METADATA, METADATA_VERSION)(
-        topics=None, allow_auto_topic_creation=False, include_topic_authorized_operations=False
-    )
-    response = await connection.call(METADATA, METADATA_VERSION, request, timeout_s)
+async def cluster_view(asked: AdminClient, timeout_s: float) -> ClusterView:
+    """Ask for all brokers and topics; raises AdminError."""
+    values = {"topics": None, "allow_auto_topic_creation": False}
+    response = await asked.call(ApiKey.METADATA, values, timeout_s=timeout_s)
     return ClusterView(
         broker_ids=frozenset(int(broker.node_id) for broker in response.brokers),
         partitions={
-            TopicPartition(topic.name, partition.partition_index): _partition(partition)
+            TopicPartition(topic.name, partition.partition_index): PartitionView(
+                leader=partition.leader_id,
+                replicas=partition.replica_nodes,
+                isr=partition.isr_nodes,
+                offline=partition.offline_replicas,
+            )
             for topic in response.topics
             for partition in topic.partitions
         },
     )
 
 
-async def log_dirs(connection: KafkaConnection, timeout_s: float) -> list[LogDirView]:
-    """Ask a broker for its directories and all that lies in them.
-
-    Raises:
-        ConnectionError: besides what `call` raises, the broker refuses to say.
-    """
-    request = request_class(DESCRIBE_LOG_DIRS, DESCRIBE_LOG_DIRS_VERSION)(topics=None)
-    response = await connection.call(
-        DESCRIBE_LOG_DIRS, DESCRIBE_LOG_DIRS_VERSION, request, timeout_s
-    )
-    if int(response.error_code):
-        raise ConnectionError(f"it does not tell its directories: {response.error_code.name}")
+async def log_dirs(asked: AdminClient, timeout_s: float) -> list[LogDirView]:
+    """Ask a broker for its directories and all that lies in them; raises AdminError."""
     return [
         LogDirView(
-            path=result.log_dir,
-            error="" if int(result.error_code) == 0 else result.error_code.name.upper(),
-            sizes=_sizes(result, are_future=False),
-            futures=_sizes(result, are_future=True),
-            total_bytes=int(result.total_bytes),
-            usable_bytes=int(result.usable_bytes),
+            path=one.path,
+            error=name_of(one.error_code) if one.error_code else "",
+            sizes={name: held.size_bytes for name, held in one.current.items()},
+            futures={name: held.size_bytes for name, held in one.future.items()},
+            total_bytes=one.total_bytes,
+            usable_bytes=one.usable_bytes,
         )
-        for result in response.results
+        for one in await describe_log_dirs(asked, None, timeout_s)
     ]
 
 
-async def log_dirs_with_states(connection: KafkaConnection, timeout_s: float) -> list[LogDirView]:
+async def log_dirs_with_states(asked: AdminClient, timeout_s: float) -> list[LogDirView]:
     """Ask one of our brokers for its directories, with their conditions and causes.
 
     Raises:
-        ConnectionError: besides what `call` raises, the broker is none of ours.
+        AdminError: also where the broker is none of ours.
     """
-    found = await log_dirs(connection, timeout_s)
-    request = DescribeLogDirStatesRequest()
-    answer = await connection.call(DESCRIBE_LOG_DIR_STATES, 0, request, timeout_s)
-    if int(answer.error_code):
-        raise ConnectionError(f"it does not tell their states: {answer.error_code.name}")
-    states = {entry.path: entry for entry in answer.log_dirs}
+    found = await log_dirs(asked, timeout_s)
+    states = {one.path: one for one in await describe_log_dir_states(asked, None, timeout_s)}
     return [
         replace(view, conditions=states[view.path].conditions, cause=states[view.path].cause or "")
         if view.path in states
@@ -171,12 +174,12 @@ async def log_dirs_with_states(connection: KafkaConnection, timeout_s: float) ->
 
 
 async def open_transactions(
-    connection: KafkaConnection, longer_than_ms: int, timeout_s: float
+    asked: AdminClient, longer_than_ms: int, timeout_s: float
 ) -> list[OpenTransaction]:
     """Ask a broker for the transactions that it coordinates and that are open for so long.
 
     Raises:
-        ConnectionError: besides what `call` raises, the broker refuses to say.
+        AdminError: it refuses to say, too.
     """
     return [
         OpenTransaction(
@@ -184,95 +187,63 @@ async def open_transactions(
             producer_id=int(one.producer_id),
             state=one.transaction_state,
         )
-        for one in await _transactions(connection, OPEN_STATES, longer_than_ms, timeout_s)
+        for one in await _transactions(asked, OPEN_STATES, longer_than_ms, timeout_s)
     ]
 
 
-async def transactional_ids(connection: KafkaConnection, timeout_s: float) -> list[str]:
+async def transactional_ids(asked: AdminClient, timeout_s: float) -> list[str]:
     """Ask a broker for the ids that it coordinates; raises as `open_transactions`."""
-    found = await _transactions(connection, (), ANY_LENGTH, timeout_s)
+    found = await _transactions(asked, (), ANY_LENGTH, timeout_s)
     return [str(one.transactional_id) for one in found]
 
 
 async def _transactions(
-    connection: KafkaConnection, states: Sequence[str], longer_than_ms: int, timeout_s: float
+    asked: AdminClient, states: Sequence[str], longer_than_ms: int, timeout_s: float
 ) -> Sequence[Any]:
-    request = request_class(LIST_TRANSACTIONS, LIST_TRANSACTIONS_VERSION)(
-        state_filters=tuple(states), producer_id_filters=(), duration_filter=longer_than_ms
-    )
-    answer = await connection.call(LIST_TRANSACTIONS, LIST_TRANSACTIONS_VERSION, request, timeout_s)
-    if int(answer.error_code):
-        raise ConnectionError(f"it does not tell its transactions: {answer.error_code.name}")
+    values = {"state_filters": states, "duration_filter": longer_than_ms}
+    answer = await asked.call(ApiKey.LIST_TRANSACTIONS, values, timeout_s=timeout_s)
+    check(answer)
     found: Sequence[Any] = answer.transaction_states
     return found
 
 
 async def offsets(
-    connection: KafkaConnection, partitions: Sequence[TopicPartition], timeout_s: float
+    asked: AdminClient, partitions: Sequence[TopicPartition], timeout_s: float
 ) -> dict[TopicPartition, Offsets]:
     """Ask a broker how far partitions can be read; those that it does not lead are left out."""
     # The last stable offset first: it is never behind a high watermark that is older.
     stable, ends = [
-        await _ends(connection, partitions, isolation, timeout_s) for isolation in (1, 0)
+        {
+            place: found.offset
+            for place, found in (
+                await offsets_at(asked, None, partitions, LATEST, isolation, timeout_s)
+            ).items()
+            if isinstance(found, Offset)
+        }
+        for isolation in (READ_COMMITTED, READ_UNCOMMITTED)
     ]
     return {one: Offsets(stable[one], ends[one]) for one in stable.keys() & ends.keys()}
 
 
-async def _ends(
-    connection: KafkaConnection,
-    partitions: Sequence[TopicPartition],
-    isolation: int,
-    timeout_s: float,
-) -> dict[TopicPartition, int]:
-    request_of = request_class(LIST_OFFSETS, LIST_OFFSETS_VERSION)
-    topic_of = item_class(request_of, "topics")
-    partition_of = item_class(topic_of, "partitions")
-    by_topic = defaultdict(list)
-    for one in partitions:
-        by_topic[one.topic].append(
-            partition_of(partition_index=one.partition, current_leader_epoch=-1, timestamp=-1)
-        )
-    request = request_of(
-        replica_id=-1,
-        isolation_level=isolation,
-        topics=tuple(
-            topic_of(name=name, partitions=tuple(some)) for name, some in by_topic.items()
-        ),
-    )
-    answer = await connection.call(LIST_OFFSETS, LIST_OFFSETS_VERSION, request, timeout_s)
-    return {
-        TopicPartition(topic.name, one.partition_index): int(one.offset)
-        for topic in answer.topics
-        for one in topic.partitions
-        if not int(one.error_code)
-    }
-
-
-async def addresses(
-    first: str, timeout_s: float, client_file: str = ""
-) -> dict[int, tuple[str, int]]:
-    """Ask the broker at `host:port` for all brokers; raises as `connect` and `call`."""
-    host, _, port = first.rpartition(":")
-    node = NodeState(role="broker", node_id=-1, host=host, port=int(port), client_file=client_file)
-    connection = await connect(node, timeout_s)
+async def addresses(first: str, timeout_s: float, client_file: str = "") -> dict[int, Address]:
+    """Ask the broker at `host:port` for all brokers; raises AdminError."""
+    (address,) = client.bootstrap_servers(first)
+    way = security.client(client_file).security if client_file else None
+    asked = await _connect(address, way, timeout_s)
     try:
-        request = request_class(METADATA, METADATA_VERSION)(
-            topics=(), allow_auto_topic_creation=False, include_topic_authorized_operations=False
-        )
-        answer = await connection.call(METADATA, METADATA_VERSION, request, timeout_s)
+        return {one.id: (one.host, one.port) for one in await asked.brokers()}
     finally:
-        connection.close()
-    return {int(one.node_id): (str(one.host), int(one.port)) for one in answer.brokers}
+        asked.close()
 
 
 async def ask_cluster_view(node: NodeState, timeout_s: float) -> ClusterView | None:
     """Ask one broker over a connection of its own; None if it does not answer."""
     with contextlib.suppress(*NO_ANSWER):
-        connection = await connect(node, timeout_s)
+        asked = await connect(node, timeout_s)
         try:
-            return await cluster_view(connection, timeout_s)
+            return await cluster_view(asked, timeout_s)
         finally:
-            connection.close()
+            asked.close()
     return None
 
 
@@ -288,11 +259,11 @@ def views(nodes: Sequence[NodeState], timeout_s: float) -> list[ClusterView | No
 async def ask_log_dirs(node: NodeState, timeout_s: float) -> list[LogDirView] | None:
     """Ask one broker over a connection of its own; None if it does not answer."""
     with contextlib.suppress(*NO_ANSWER):
-        connection = await connect(node, timeout_s)
+        asked = await connect(node, timeout_s)
         try:
-            return await log_dirs(connection, timeout_s)
+            return await log_dirs(asked, timeout_s)
         finally:
-            connection.close()
+            asked.close()
     return None
 
 
@@ -304,19 +275,10 @@ async def ask_all_log_dirs(
     return {node.node_id: answer for node, answer in zip(nodes, answers, strict=True)}
 
 
-def _sizes(result: Any, *, are_future: bool) -> dict[TopicPartition, int]:
-    return {
-        TopicPartition(topic.name, partition.partition_index): int(partition.partition_size)
-        for topic in result.topics
-        for partition in topic.partitions
-        if bool(partition.is_future_key) is are_future
-    }
-
-
-def _partition(partition: Any) -> PartitionView:
-    return PartitionView(
-        leader=int(partition.leader_id),
-        replicas=tuple(map(int, partition.replica_nodes)),
-        isr=tuple(map(int, partition.isr_nodes)),
-        offline=tuple(map(int, partition.offline_replicas)),
-    )
+async def log_dir_states(node: NodeState, timeout_s: float) -> Sequence[LogDirStateEntry]:
+    """Ask one of our brokers for its directories in its own words; raises AdminError."""
+    asked = await connect(node, timeout_s)
+    try:
+        return await describe_log_dir_states(asked, None, timeout_s)
+    finally:
+        asked.close()

@@ -13,12 +13,11 @@ from pathlib import Path
 from fault_injection.kinds import KINDS, Scope
 from fault_injection.mechanism import Target
 from jbodlab.cli.lab_state import ClusterState, NodeState
-from jbodlab.peers.admin_requests import describe_log_dir_states
 from jbodlab.storage.directory import meta_properties
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
-from jbodlab.vocabulary.errors import DecodeError, JbodlabError, KafkaError
+from jbodlab.vocabulary.errors import JbodlabError
 from jbodlab.vocabulary.ids import METADATA_TOPIC, DirectoryId
-from lab.cluster import Cluster, layout, limits, processes, questions, revival, security
+from lab.cluster import Cluster, layout, limits, processes, questions, revival
 from lab.cluster.engine import Engine
 from lab.cluster.kafka_jars import NoKafkaError
 from lab.errors import LabError
@@ -376,9 +375,7 @@ def _revives(state: ClusterState) -> bool:
     """Return whether the brokers are ours: only they know the request for states."""
     node = state.brokers[0]
     try:
-        asyncio.run(
-            describe_log_dir_states(node.host, node.port, ASK_DEADLINE_S, security.of_node(node))
-        )
-    except (OSError, TimeoutError, DecodeError, KafkaError):
+        asyncio.run(questions.log_dir_states(node, ASK_DEADLINE_S))
+    except questions.NO_ANSWER:
         return False
     return True

@@ -18,8 +18,7 @@ from fault_injection.journal import Fault
 from jbodlab.cli import lab_state
 from jbodlab.cli.lab_state import ClusterState, NodeState
 from jbodlab.cli.on_kafka import COMMANDS
-from jbodlab.peers.admin_requests import describe_log_dir_states
-from lab.cluster import layout, questions, security
+from lab.cluster import layout, questions
 from lab.cluster.engine import Engine
 from lab.cluster.questions import NO_ANSWER
 from lab.errors import LabError
@@ -100,8 +99,7 @@ async def _foreign(first: str, client_file: str) -> WatchedCluster:
     ]
     state = layout.foreign(first, nodes)
     try:
-        way = security.of_node(nodes[0])
-        await describe_log_dir_states(nodes[0].host, nodes[0].port, ASK_DEADLINE_S, way)
+        await questions.log_dir_states(nodes[0], ASK_DEADLINE_S)
     except NO_ANSWER:
         return WatchedCluster(state=state, journal=None, are_ours=False, not_known=FOREIGN)
     return WatchedCluster(state=state, journal=None, are_ours=True, not_known=FOREIGN[1:])

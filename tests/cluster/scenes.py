@@ -21,11 +21,11 @@ import pytest
 from confluent_kafka.admin import NewTopic
 
 from jbodlab.kafka_wire.revive_log_dir import ReviveLogDirResponse
-from jbodlab.peers.admin_requests import revive_log_dir
 from jbodlab.vocabulary import properties
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import INTERNAL_TOPICS, BrokerId, DirectoryId
 from lab.cluster.folders import make_folder, remove_folder
+from lab.cluster.log_dir_states import ask_to_revive
 from tests.cluster.disk_faults import DiskFaults
 from tests.cluster.harness import CONTROLLER_ID, Cluster, directory_id, made, wait_for
 from tests.cluster.invariants import (
@@ -141,8 +141,7 @@ class Scene:
 
     def revive(self, broker: int, path: Path) -> ReviveLogDirResponse:
         """Ask a broker to bring a directory back online; its answer, whatever it is."""
-        port = self.cluster.node(broker).port
-        return asyncio.run(revive_log_dir("127.0.0.1", port, str(path), REVIVAL_TIMEOUT_S))
+        return asyncio.run(ask_to_revive(self.cluster.node(broker).state, str(path)))
 
     def registered(self, broker: int) -> tuple[DirectoryId, ...]:
         """The directories that the controller takes for online."""
@@ -293,11 +292,9 @@ class Scene:
 
         async def ask() -> list[ReviveLogDirResponse]:
             nodes = [(self.cluster.node(broker), path) for broker, path in lost]
-            calls = [
-                revive_log_dir("127.0.0.1", node.port, str(path), REVIVAL_TIMEOUT_S)
-                for node, path in nodes
-            ]
-            return await asyncio.gather(*calls)
+            return await asyncio.gather(
+                *(ask_to_revive(node.state, str(path)) for node, path in nodes)
+            )
 
         answers = asyncio.run(ask()) if lost else []
         return [

@@ -2,10 +2,13 @@ from __future__ import annotations
 
 import pytest
 
+from jbodlab.kafka_admin.client import opened
+from jbodlab.kafka_admin.errors import AdminError
+from jbodlab.kafka_admin.log_dirs import revive_log_dir
+from jbodlab.kafka_admin.properties import AdminProperties
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.kafka_wire.codec import encode
 from jbodlab.kafka_wire.revive_log_dir import ReviveLogDirRequest, ReviveLogDirResponse
-from jbodlab.peers.admin_requests import revive_log_dir
 from jbodlab.peers.client import KafkaConnection
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
@@ -17,7 +20,8 @@ def test_bytes_of_a_request() -> None:
 
 
 async def test_directory_is_revived_by_its_path(cluster: Cluster, client: KafkaConnection) -> None:
-    response = await revive_log_dir("127.0.0.1", cluster.port, "/data/d1", 10)
+    async with opened([("127.0.0.1", cluster.port)], AdminProperties()) as admin:
+        response = await revive_log_dir(admin, None, "/data/d1", 10)
 
     assert cluster.revival.paths == ["/data/d1"]
     assert isinstance(response, ReviveLogDirResponse)
@@ -45,8 +49,7 @@ async def test_refusal_is_told_with_its_reason(
     assert (response.directory_id, response.replicas) == (None, 0)
 
 
-async def test_broker_that_is_not_there_is_an_error_of_the_connection(
-    client: KafkaConnection,
-) -> None:
-    with pytest.raises(ConnectionError):
-        await revive_log_dir("127.0.0.1", 1, "/data/d1", 10)
+async def test_a_broker_that_is_not_there_is_named(client: KafkaConnection) -> None:
+    with pytest.raises(AdminError, match=r"cannot connect to 127\.0\.0\.1:1: Connection refused"):
+        async with opened([("127.0.0.1", 1)], AdminProperties()):
+            pass

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from jbodlab.kafka_admin import client as admin_client
 from jbodlab.kafka_admin import message
 from jbodlab.kafka_admin import offsets as kafka_offsets
 from jbodlab.kafka_admin.client import AdminClient, opened
@@ -157,9 +156,8 @@ async def test_a_lost_connection_is_tried_again() -> None:
     assert home.asked.count((ApiKey.API_VERSIONS, 3)) == 4
 
 
-async def test_the_wait_for_a_broker_that_refuses_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admin_client, "RECONNECT_DEADLINE_S", 0.2)
-    async with cluster(brokers=2) as (client, home):
+async def test_the_wait_for_a_broker_that_refuses_ends() -> None:
+    async with cluster(brokers=2, properties=AdminProperties(patience_s=0.2)) as (client, home):
         with HeldPorts.hold(1) as held:
             home.others[2] = SimpleNamespace(port=held.numbers[0])  # type: ignore[assignment]
             await client.brokers()

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from jbodlab.group_records.partitions import coordinator_partition
+from jbodlab.kafka_admin.errors import NoAnswerError
 from jbodlab.vocabulary.ids import TRANSACTION_STATE_TOPIC, TopicPartition
 from lab.cluster import layout, questions, wait_for
 from lab.cluster.processes import own_user
@@ -34,7 +35,7 @@ class Asked:
 
     async def cluster_view(self, *_: object) -> ClusterView:
         if self.view is None:
-            raise TimeoutError
+            raise NoAnswerError("no answer from broker 1 within 2 s")
         return self.view
 
     async def ask_view(self, *_: object) -> ClusterView | None:
@@ -43,7 +44,7 @@ class Asked:
     async def ask_log_dirs(self, *_: object) -> list[LogDirView]:
         self.times += 1
         if self.log_dirs is None:
-            raise TimeoutError
+            raise NoAnswerError("no answer from broker 1 within 2 s")
         return self.log_dirs
 
 

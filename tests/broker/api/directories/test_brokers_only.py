@@ -9,10 +9,12 @@ import pytest
 
 from broker.metadata_cache import MetadataCache
 from broker.replica.client_requests import FetchResult
+from jbodlab.kafka_admin.client import opened
+from jbodlab.kafka_admin.errors import RequestError
+from jbodlab.kafka_admin.log_dirs import describe_log_dir_states, revive_log_dir
+from jbodlab.kafka_admin.properties import AdminProperties
 from jbodlab.kafka_wire.api_table import ApiKey
-from jbodlab.peers.admin_requests import describe_log_dir_states, revive_log_dir
 from jbodlab.vocabulary.error_code import ErrorCode
-from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import TopicPartition
 from tests.broker.api.conftest import LISTENER, US, Cluster, serving
 from tests.broker.api.data.test_fetch import fetch
@@ -33,13 +35,14 @@ async def test_own_apis_are_told_to_nobody_and_served_at_the_listener_of_brokers
         )
         connection.close()
         assert max(each.api_key for each in told.api_keys) < 1000
-        if listener_of_brokers == LISTENER:
-            await describe_log_dir_states("127.0.0.1", cluster.port, 10)
-        else:
-            with pytest.raises(KafkaError) as raised:
-                await describe_log_dir_states("127.0.0.1", cluster.port, 10)
-            assert raised.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-            refused = await revive_log_dir("127.0.0.1", cluster.port, "/disk-1", 10)
+        async with opened([("127.0.0.1", cluster.port)], AdminProperties()) as admin:
+            if listener_of_brokers == LISTENER:
+                await describe_log_dir_states(admin, None)
+                return
+            with pytest.raises(RequestError) as raised:
+                await describe_log_dir_states(admin, None)
+            assert raised.value.code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            refused = await revive_log_dir(admin, None, "/disk-1", 10)
             assert refused.error_code == 31
             assert refused.error_message == (
                 "listener CLIENTS does not serve this request; use the listener of "
