@@ -228,25 +228,28 @@ class DirectoryReports:
         if pending is not None:
             if pending.directory_id == wanted or pending.on_accepted is not None:
                 return
-            if isinstance(partition.state, Offline) and (
-                pending.directory_id in self._log_dirs.offline_ids()
-            ):
-                # It names the very directory that has failed; that says more than LOST.
-                return
         self._sender.assign(key.topic_id, key.partition, wanted)
 
     def _placement(self, partition: Partition) -> Placement:
         assigned = partition.registration.directory(self._broker_id)
-        log = partition.log
         return Placement(
             assigned=assigned,
             presence=_presence(partition),
-            actual=None if log is None else log.log_dir.directory_id,
+            actual=self._actual(partition),
             counts_as_online=(
                 assigned in (UNASSIGNED, MIGRATING) or self._log_dirs.by_id(assigned) is not None
             ),
             is_empty_last_in_sync=partition.data_loss is DataLoss.REPORTED,
         )
+
+    def _actual(self, partition: Partition) -> DirectoryId | None:
+        """Return the directory of a log, or the one that failed with it."""
+        if partition.log is not None:
+            return partition.log.log_dir.directory_id
+        if partition.held_in is None:
+            return None
+        log_dir = self._log_dirs.by_path(partition.held_in)
+        return None if log_dir is None or log_dir.is_online else log_dir.directory_id
 
     def _was_made_anew(self, partition: Partition) -> bool:
         """Return whether an earlier process reported this log lost, as it was made anew."""

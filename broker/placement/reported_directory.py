@@ -6,12 +6,16 @@ there is no directory to name:
     replica is online, in the assigned directory       nothing to report
     replica is online, in another directory            that directory
     recreated, but the last one in the ISR             LOST, until another replica leads
-    failed, though the controller counts it as online  LOST
+    failed with its directory, though the controller
+      counts it as online                              that directory
+    failed alone, though the controller counts it as
+      online                                           LOST
     not created because a dead directory may have it,
       though the controller counts it as online        LOST
 
 LOST means "in no directory that can be named": the controller then removes the replica from ISR and
-leadership. A recreated replica that is the last member of its ISR has none of the records that the
+leadership. It does the same for a directory that is not online. The name of the directory that failed
+says more than LOST: when the directory returns, the replica has what it had. A recreated replica that is the last member of its ISR has none of the records that the
 ISR promises. If it led, the other replicas would truncate their logs to its empty one. The same
 holds for an eligible leader replica and for the last known leader. A replica without others serves
 its empty log.
@@ -47,7 +51,7 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         assigned: Its directory in the metadata.
         presence: How much there is of it here.
-        actual: The directory of its log, if that is online.
+        actual: The directory of its log; of a failed replica, the directory that failed with it.
         counts_as_online: Whether the controller takes the assigned directory for online.
         is_empty_last_in_sync: Whether it was made anew although it was the last one in the ISR of
             several replicas, and still is.
@@ -67,7 +71,7 @@ def directory_to_report(placement: Placement) -> DirectoryId | None:
             wanted = LOST if placement.is_empty_last_in_sync else placement.actual
             return None if wanted == placement.assigned else wanted
         case Presence.ABSENT | Presence.FAILED:
-            return LOST if placement.counts_as_online else None
+            return (placement.actual or LOST) if placement.counts_as_online else None
         case Presence.IN_CREATION:
             return None
 

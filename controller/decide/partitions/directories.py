@@ -33,6 +33,7 @@ from jbodlab.metadata.records.cluster_records import BrokerRegistrationChangeRec
 from jbodlab.metadata.records.metadata_version import JBOD_LEVEL
 from jbodlab.metadata.records.topic_records import PartitionChangeRecord
 from jbodlab.vocabulary import kafka_uuid
+from jbodlab.vocabulary.directory_id import LOST
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId, DirectoryId, TopicIdPartition
 
@@ -159,10 +160,11 @@ class _Assigner:
         """Return whether a replica has what it had in the directory that it was in.
 
         A copy that takes its place has all of it, and the first report of a directory loses
-        nothing. A recreated log lacks the records of a directory that is gone.
+        nothing. A recreated log lacks the records of a directory that is gone. The broker does not
+        take back that a replica is LOST while a recreated log is counted on.
         """
         former = partition.state.directory(self._broker.broker_id)
-        return former == directory or self._broker.directory_is_online(former)
+        return former in (directory, LOST) or self._broker.directory_is_online(former)
 
     def take_offline_replicas_out(self) -> None:
         """Take the broker out of the ISR of each partition that it now holds offline."""

@@ -174,6 +174,23 @@ async def test_unreported_replica_of_a_failed_directory_is_reported_in_it(
     assert reported.sender.reports == [(0, failed.directory_id)]
 
 
+async def test_accepted_directory_that_fails_before_the_metadata_shows_it_is_not_lost(
+    reported: Reported,
+) -> None:
+    reported.begin(partition_record((1,), (UNASSIGNED,)))
+    await reported.host.online()
+    reported.reports.review()
+    directory = reported.sender.reports[0][1]
+    failed = reported.host.log_dirs.by_id(directory)
+    assert failed is not None
+
+    reported.sender.waiting.clear()
+    reported.host.log_dirs.fail(failed, "test")
+    reported.reports.review()
+
+    assert {told for _, told in reported.sender.reports} == {directory}
+
+
 async def test_replica_that_may_lie_in_a_dead_directory_is_lost_if_the_controller_sees_it_online(
     reported: Reported,
 ) -> None:

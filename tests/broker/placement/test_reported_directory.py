@@ -4,6 +4,7 @@ import pytest
 
 from broker.placement.reported_directory import Placement, Presence, directory_to_report
 from jbodlab.vocabulary.directory_id import LOST, MIGRATING, UNASSIGNED
+from jbodlab.vocabulary.ids import DirectoryId
 from tests.broker.disks import directory_id
 
 D1, D2 = directory_id(1), directory_id(2)
@@ -36,6 +37,12 @@ def test_replica_that_only_the_controller_takes_for_online_is_lost(presence: Pre
     # The heartbeats say it of a directory that has failed.
     offline = Placement(assigned=D1, presence=presence, counts_as_online=False)
     assert directory_to_report(offline) is None
+
+
+@pytest.mark.parametrize("assigned", [D2, UNASSIGNED, MIGRATING])
+def test_replica_that_failed_with_its_directory_is_reported_in_it(assigned: DirectoryId) -> None:
+    placement = Placement(assigned=assigned, presence=Presence.FAILED, actual=D1)
+    assert directory_to_report(placement) == D1
 
 
 def test_replica_in_creation_is_not_reported_yet() -> None:
