@@ -129,14 +129,16 @@ class CoordinatorService(Generic[C, Record]):
             except KafkaError:
                 shard = None
             by_shard.setdefault(shard, []).append(key)
-        return self._loop.create_task(
-            _each(
-                [
-                    (tuple(some), _submitted(shard, request_for(tuple(some))))
-                    for shard, some in by_shard.items()
-                ]
-            )
+        asked = [tuple(some) for some in by_shard.values()]
+        # Gathered now: a task that is cancelled before its first step would leave errors unread.
+        answers = asyncio.gather(
+            *(
+                _submitted(shard, request_for(some))
+                for shard, some in zip(by_shard, asked, strict=True)
+            ),
+            return_exceptions=True,
         )
+        return self._loop.create_task(_each(asked, answers))
 
     def submit_to_all(self, request: Any) -> asyncio.Future[list[Any]]:
         """Ask all coordinators.
@@ -195,12 +197,10 @@ def _submitted(shard: Shard[Any, Any] | None, request: Any) -> asyncio.Future[An
 
 
 async def _each(
-    asked: list[tuple[tuple[str, ...], asyncio.Future[Any]]],
+    asked: list[tuple[str, ...]], answers: asyncio.Future[list[Any]]
 ) -> list[tuple[tuple[str, ...], Any]]:
-    answers = await asyncio.gather(*(future for _, future in asked), return_exceptions=True)
-    results = []
-    for (keys, _), answer in zip(asked, answers, strict=True):
+    results = list(zip(asked, await answers, strict=True))
+    for _, answer in results:
         if isinstance(answer, BaseException) and not isinstance(answer, KafkaError):
             raise answer
-        results.append((keys, answer))
     return results

@@ -1,4 +1,4 @@
-"""Tasks that cannot end unnoticed, and callbacks that all run.
+"""Tasks that cannot end unnoticed, callbacks that all run, and futures that are given up.
 
 If a task ends with an unexpected exception, all code that relies on the task waits, and asyncio
 logs the exception only when the task is collected, if ever. This module logs the exception with its
@@ -46,6 +46,16 @@ def call_each(callbacks: Iterable[Callable[[], object]], what: str) -> None:
             callback()
         except Exception:
             logger.exception("a callback for %s failed", what)
+
+
+def give_up(future: asyncio.Future[Any]) -> None:
+    """Cancel a future whose result nobody will read.
+
+    What `asyncio.gather` returns does not become a cancelled future: it gets the CancelledError as
+    an exception, which asyncio logs as an error if nobody has read it.
+    """
+    future.cancel()
+    future.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
 
 
 async def _supervise(

@@ -25,6 +25,7 @@ import msgspec
 
 from jbodlab.kafka_wire.framing import SMALL_FRAME_BYTES_MAX, FrameDecoder
 from jbodlab.runtime import tcp
+from jbodlab.runtime.supervised import give_up
 from jbodlab.server.authentication import Authentication, SaslSettings
 from jbodlab.server.bounds import Bounds
 from jbodlab.server.listener_counts import ListenerCounts
@@ -479,4 +480,4 @@ class Connection(asyncio.BufferedProtocol):
         self._give_back(self._held_bytes)
         for request in in_progress:
             request.pending.future.remove_done_callback(self._answered)
-            request.pending.future.cancel()
+            give_up(request.pending.future)

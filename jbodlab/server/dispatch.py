@@ -33,6 +33,7 @@ from jbodlab.kafka_wire.headers import (
     read_request_header,
     response_header,
 )
+from jbodlab.runtime.supervised import give_up
 from jbodlab.server.answer import Answer, Handler, InParts, Later, NoAnswer, RequestContext
 from jbodlab.server.api import Api
 from jbodlab.server.authentication import Authentication, refuse
@@ -259,7 +260,7 @@ async def await_later(call: _Call, later: Later) -> Response:
     try:
         await asyncio.wait([later.future])
     except asyncio.CancelledError:
-        later.future.cancel()
+        give_up(later.future)
         raise
     return response_of_later(call, later)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
@@ -608,6 +609,20 @@ async def test_what_is_computed_when_the_leadership_ends_is_thrown_away(
 
 
 # Many groups
+
+
+async def test_client_that_leaves_at_once_leaves_no_unread_error_behind(cluster: Cluster) -> None:
+    reported: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
+    cluster.metadata.apply(change(leader=2))
+
+    cluster.coordinator.submit_each(
+        [GROUP], lambda groups: requests.DescribeGroups(groups=groups)
+    ).cancel()
+    await turns()
+    gc.collect()
+
+    assert reported == []
 
 
 async def test_groups_are_asked_for_where_they_are(cluster: Cluster) -> None:

@@ -77,6 +77,8 @@ class ScriptedHandler:
         if name.startswith("!"):
             return (framed(b"now "), name.encode()) if len(name) > 100 else (framed(name.encode()),)
         future = asyncio.get_running_loop().create_future()
+        if name == "gathered":
+            future = asyncio.gather(future)
         self.waiting[name] = future
         return Pending(
             future,
@@ -319,6 +321,25 @@ async def test_waiting_requests_are_dropped_when_the_client_goes_away() -> None:
                 await asyncio.sleep(0.001)
         assert all(future.cancelled() for future in handler.waiting.values())
         assert handler.started == ["a", "b"]
+
+
+async def test_gathered_answer_that_is_dropped_leaves_no_error_behind() -> None:
+    reported: list[dict[str, Any]] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: reported.append(context))
+    bounds = Bounds(system_environment())
+    async with serving(bounds) as (listener, handler):
+        async with connected(listener) as client:
+            client.send(request(OTHER, "gathered"))
+            await handler.until(lambda: "gathered" in handler.waiting)
+        async with asyncio.timeout(DEADLINE_S):
+            while len(bounds.connections):  # noqa: ASYNC110 - nothing to wait on
+                await asyncio.sleep(0.001)
+        await turns()
+        handler.waiting.clear()
+        gc.collect()
+
+    assert reported == []
 
 
 async def test_produce_requests_of_a_client_that_has_ended_are_started() -> None:

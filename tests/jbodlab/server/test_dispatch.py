@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import struct
 import threading
 from collections.abc import Iterator
@@ -195,6 +196,26 @@ async def test_client_that_leaves_gives_its_turn_up_and_what_it_waits_for() -> N
 
     assert await answered(second)
     assert future.cancelled()
+
+
+async def test_client_that_leaves_a_gathered_answer_leaves_no_error_behind() -> None:
+    reported: list[dict[str, Any]] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: reported.append(context))
+    gathered = asyncio.gather(loop.create_future(), return_exceptions=True)
+    served = dispatcher(Later(gathered, lambda _: response()))
+    first = served.handle(LARGE, WHO)
+    assert isinstance(first, Pending)
+    async with asyncio.timeout(DEADLINE_S):
+        while scripted(served).answers:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+
+    first.future.cancel()
+    await loop_turns()
+    del first, gathered, served
+    gc.collect()
+
+    assert reported == []
 
 
 async def test_large_answers_are_encoded_off_the_loop() -> None:
