@@ -225,9 +225,10 @@ class DirectoryReports:
         if wanted is None:
             return
         pending = self._sender.pending(key)
-        if pending is not None:
-            if pending.directory_id == wanted or pending.on_accepted is not None:
-                return
+        if pending is not None and (
+            pending.directory_id == wanted or pending.on_accepted is not None
+        ):
+            return
         self._sender.assign(key.topic_id, key.partition, wanted)
 
     def _placement(self, partition: Partition) -> Placement:
