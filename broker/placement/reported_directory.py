@@ -15,10 +15,10 @@ there is no directory to name:
 
 LOST means "in no directory that can be named": the controller then removes the replica from ISR and
 leadership. It does the same for a directory that is not online. The name of the directory that
-failed says more than LOST: when the directory returns, the replica has what it had. A recreated replica that is the last member of its ISR has none of the records that the
-ISR promises. If it led, the other replicas would truncate their logs to its empty one. The same
-holds for an eligible leader replica and for the last known leader. A replica without others serves
-its empty log.
+failed says more than LOST: when the directory returns, the replica has what it had. A recreated
+replica that is the last member of its ISR has none of the records that the ISR promises. If it led,
+the other replicas would truncate their logs to its empty one. The same holds for an eligible leader
+replica and for the last known leader. A replica without others serves its empty log.
 """
 
 from __future__ import annotations
