@@ -26,9 +26,9 @@ from lab.cluster import engine, kafka_servers, programs
 from lab.cluster.engine import Engine
 from lab.cluster.processes import ServerUser
 from lab.errors import LabError
+from lab.findings import Outcome, Weight
 from lab.interrupts import Interrupts
 from lab.rehearsal import messages
-from lab.rehearsal.judgement import Outcome
 from lab.rehearsal.metrics import Measured
 from lab.rehearsal.plan import (
     After,
@@ -77,11 +77,27 @@ class Story(NamedTuple):
 
     Attributes:
         figures: The result of its plan, as JSON values.
-        problems: What went wrong, one line each.
+        problems: What went wrong beside it, one line each.
     """
 
     figures: dict[str, Any]
     problems: list[str]
+
+    @property
+    def exit_code(self) -> int:
+        """That of its verdict; 1 where only something beside it went wrong."""
+        return Outcome[self.figures["verdict"]].value or int(bool(self.problems))
+
+    @property
+    def lines(self) -> list[str]:
+        """What speaks against it, one line each."""
+        word = "INCONCLUSIVE" if self.figures["verdict"] == "INCONCLUSIVE" else "FAILED"
+        found = [
+            f"{word}: {one['text']}"
+            for one in self.figures["findings"]
+            if one["weight"] != Weight.WARNING.value
+        ]
+        return [*found, *(f"FAILED: {problem}" for problem in self.problems)]
 
 
 def plan(cluster_name: str) -> Plan:
@@ -178,7 +194,7 @@ def run(options: Namespace, output: Output, interrupts: Interrupts) -> int:
         figures = [found for each in runs.values() for found in each]
         output.json(figures if options.against else figures[0])
     # The exit code is about the first engine; the others are for comparison.
-    return 1 if stories[engines[0]].problems else 0
+    return stories[engines[0]].exit_code
 
 
 def _story(
@@ -254,9 +270,7 @@ def _play(state: ClusterState, files: StateFiles, results: Results, screen: Scre
         shutil.rmtree(results.folder / "clients", ignore_errors=True)
     results.page.write_text(page.page([done.json]), "utf-8")
     _print(done, screen)
-    judged = done.judgement
-    problems = [] if judged.outcome is Outcome.PASS else [*judged.missed, *judged.doubts]
-    return Story(done.json, problems)
+    return Story(done.json, [])
 
 
 def _print(done: Done, screen: Screen) -> None:
@@ -326,9 +340,9 @@ def _close(
     screen.line()
     for one, story in stories.items():
         of_engine = f"{one}: " if len(stories) > 1 else ""
-        for problem in story.problems:
-            screen.line(f"{of_engine}FAILED: {problem}", Tone.BAD)
-        if not story.problems:
+        for line in story.lines:
+            screen.line(f"{of_engine}{line}", Tone.BAD)
+        if not story.lines:
             screen.line(
                 f"{of_engine}PASSED: nothing lost, nothing twice, nothing out of order, and every "
                 "partition has its leader",

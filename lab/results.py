@@ -28,6 +28,7 @@ from jbodlab.vocabulary import properties
 from jbodlab.vocabulary.ids import METADATA_TOPIC
 from lab.cluster.engine import Engine
 from lab.errors import LabError
+from lab.hiding import hidden
 
 
 class Results:
@@ -98,8 +99,7 @@ def keep_folders(root: Path, results: Results) -> None:
             shutil.copytree(root / name, results.folder / name, dirs_exist_ok=True)
     for file in (results.folder / "config").glob("*.properties"):
         values = properties.parse(file.read_text("utf-8"))
-        logins = [key for key in values if key.endswith("sasl.jaas.config")]
-        file.write_text(properties.render({**values, **dict.fromkeys(logins, "[hidden]")}), "utf-8")
+        file.write_text(properties.render(hidden(values)), "utf-8")
 
 
 def keep_faults(root: Path, state_dir: Path, results: Results) -> None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from pathlib import Path
 
-from jbodlab.vocabulary import properties
 from lab.cluster import kafka_jars
 from lab.cluster.kafka_jars import RELEASE, NoKafkaError
 
@@ -46,12 +44,6 @@ def refusal() -> str:
     except NoKafkaError as error:
         return str(error)
     return ""
-
-
-def write_settings(file: Path, settings: Mapping[str, str]) -> None:
-    """Write its settings, which are those of Kafka Streams, where nobody else reads passwords."""
-    file.touch(mode=0o600)
-    file.write_text(properties.render(settings), "utf-8")
 
 
 def _compile(jars: Path, folder: Path) -> None:

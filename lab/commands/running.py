@@ -26,11 +26,14 @@ from fault_injection import kinds
 from fault_injection.errors import FaultError
 from jbodlab.cli.choice import NoClusterError
 from jbodlab.cli.output import Output
+from jbodlab.vocabulary import expressions
 from jbodlab.vocabulary.durations import duration_s, duration_text
+from jbodlab.vocabulary.expressions import Unit
 from lab.cluster import Cluster, programs
 from lab.commands import breaking, clusters
 from lab.commands.own_cluster import chosen_cluster, chosen_name
 from lab.errors import WRONG_USE, LabError, WrongCallError
+from lab.findings import Weight
 from lab.interrupts import Interrupts
 from lab.rehearsal import actions, targets
 from lab.rehearsal.facts import Event, FaultFacts
@@ -42,6 +45,7 @@ from lab.rehearsal.plan import (
     Entry,
     Exit,
     ForegroundCommand,
+    Objective,
     Plan,
     Readers,
     Steady,
@@ -65,6 +69,8 @@ STEADY_WITHIN_S = 40.0
 STEADY_S = 2.0
 """Each partition is acknowledged in such a time before, also where the machine has more to do."""
 APP, FAULT = "app", "fault"
+_PRINTED = (Weight.DOUBT.value, Weight.WARNING.value)
+"""Findings with a line of their own; the others have theirs by the counts of messages."""
 LENGTH_MAX_S = 7 * 24 * 3600.0
 
 
@@ -116,6 +122,12 @@ def _run(options: Namespace, output: Output, interrupts: Interrupts) -> int:
     return exit_code(found)
 
 
+def objectives() -> tuple[Objective, ...]:
+    """Return what must hold of the cluster, beside what holds of every plan."""
+    none_twice = expressions.parse("producer.duplicated == 0", lambda _metric: Unit.COUNT)
+    return (Objective(that=none_twice),)
+
+
 def rate(partitions: int) -> int:
     """Return how many messages per second measure so many partitions."""
     return min(RATE_OF_PARTITION * partitions, RATE_MAX)
@@ -123,10 +135,11 @@ def rate(partitions: int) -> int:
 
 def exit_code(found: dict[str, Any]) -> int:
     """Return the exit code of a run."""
-    if found["lost"] or found["duplicated"]:
+    weights = {Weight(one["weight"]) for one in found["findings"]}
+    if weights & {Weight.BREACH, Weight.MISS}:
         return LOST
     own: int = found["exit_code"] or 0
-    return NOT_KNOWN if not own and (found["unread"] or found["doubts"]) else own
+    return NOT_KNOWN if not own and Weight.DOUBT in weights else own
 
 
 def _plan(options: Namespace, cluster: Cluster) -> Plan:
@@ -188,6 +201,7 @@ def _plan(options: Namespace, cluster: Cluster) -> Plan:
         steady=Steady(within_s=STEADY_WITHIN_S, hold_s=STEADY_S),
         timeline=(fault,),
         end=End(instant=Exit(name=APP), within_s=LENGTH_MAX_S),
+        objectives=objectives(),
     )
 
 
@@ -203,11 +217,6 @@ def judged(done: Done, plan: Plan) -> dict[str, Any]:
     is_unclear = bool(verdict.lost or verdict.unread or verdict.duplicated)
     injected_ns = fault.injected_ns
     gap = None if injected_ns is None else Measured(facts).longest_gap(injected_ns)
-    doubts = [*facts.broken_off]
-    if fault.problem:
-        doubts.append(f"the fault was not injected: {fault.problem}")
-    elif injected_ns is None:
-        doubts.append("the program ended before the fault was injected, so nothing was tested")
     return {
         "exit_code": None if code is None else code if code >= 0 else 128 - code,
         "gap_ms": None if gap is None else round(gap.seconds * 1000, 1),
@@ -224,7 +233,9 @@ def judged(done: Done, plan: Plan) -> dict[str, Any]:
         "clients": None if fault.clients is None else asdict(fault.clients),
         "topic": topic.name,
         "topic_kept": is_unclear and not producer.is_topic_deleted,
-        "doubts": doubts,
+        "verdict": done.json["verdict"],
+        "findings": done.json["findings"],
+        "doubts": done.json["doubts"],
     }
 
 
@@ -242,7 +253,7 @@ def _text(options: Namespace, found: dict[str, Any], to_do: list[str]) -> str:
     lines += [
         f"duplicated   {found['duplicated']}",
         f"exit code    {_exit_codes(found)}",
-        *found["doubts"],
+        *(one["text"] for one in found["findings"] if one["weight"] in _PRINTED),
     ]
     if found["topic_kept"]:
         deletion = programs.call(f"topics delete {found['topic']}", options.cluster)

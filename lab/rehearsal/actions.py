@@ -12,6 +12,7 @@ from typing import Any
 from jbodlab.vocabulary.ids import TopicPartition
 from lab.cluster import Cluster, NotInTimeError, processes, programs, wait_for
 from lab.errors import LabError
+from lab.hiding import hidden
 from lab.rehearsal import targets
 from lab.rehearsal.observer import Observer
 from lab.rehearsal.plan import Entry, Topic
@@ -135,7 +136,7 @@ def _set_config(entry: Entry, cluster: Cluster, observer: Observer, chance: rand
         f"cannot change settings of {place}",
         lambda: _done(cluster.admin().incremental_alter_configs([resource])),
     )
-    shown = ", ".join(f"{one.name}={one.value}" for one in entries)
+    shown = ", ".join(f"{key}={value}" for key, value in hidden(entry.details["config"]).items())
     return f"{place} has {shown}"
 
 

@@ -1,6 +1,6 @@
-"""A client in a process of its own: the unmodified client library, told by a file what to do.
+"""A client in a process of its own: the unmodified client library, told what to do.
 
-    python -m lab.rehearsal.client CONFIG.json
+    python -m lab.rehearsal.client < CONFIG.json
 
     role write                send by a schedule until SIGTERM, then wait for the answers
     role write-transactions   the same in transactions, one after the other
@@ -80,7 +80,7 @@ class Output:
 
 def main() -> int:
     """Run one client; returns the exit code."""
-    config = json.loads(Path(sys.argv[1]).read_text("utf-8"))
+    config = json.load(sys.stdin)
     status = Path(config["status"])
     roles: dict[str, Callable[[dict[str, Any], Output, Stop], dict[str, Any]]] = {
         "write": write,
@@ -388,7 +388,10 @@ def drain(config: dict[str, Any], output: Output, stop: Stop) -> dict[str, Any]:
 
 def _ends(config: dict[str, Any]) -> dict[int, int]:
     """Return the high watermarks; empty if nobody tells them, so that nothing is read."""
-    admin = AdminClient({"bootstrap.servers": config["client"]["bootstrap.servers"]})
+    client = config["client"]
+    # Of a consumer's settings only how the cluster is reached.
+    words = ("bootstrap.servers", "security.protocol", "ssl.", "sasl.")
+    admin = AdminClient({key: client[key] for key in client if any(word in key for word in words)})
     end = OffsetSpec.latest()  # type: ignore[no-untyped-call]
     wanted = {
         confluent_kafka.TopicPartition(config["topic"], each): end

@@ -6,6 +6,7 @@ or a wrong call, 130 interrupted, after everything was healed.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -24,15 +25,19 @@ from lab.applications import word_count
 from lab.cluster import disks, kafka_servers
 from lab.cluster.engine import OWN, Engine, EngineError, compared
 from lab.errors import WRONG_USE, LabError, WrongCallError
+from lab.findings import Kind, Outcome
 from lab.interrupts import Interrupts
 from lab.rehearsal import plans, reader
-from lab.rehearsal.judgement import Outcome
 from lab.rehearsal.plan import Attach, ClusterNeed, Plan
 from lab.report import junit, page, side_by_side
 from lab.screen import Screen, Tone
 
 Runs = dict[str, list[dict[str, Any]]]
 """Results by the engine, in the order of the command line."""
+OF_A_RUN = ("report.html", "result.json", "events.jsonl", "distribution.json")
+"""Files of results."""
+_OF_OBJECTIVES = [kind.name.lower() for kind in (Kind.MISSED, Kind.WARNED)]
+"""What the line of an objective says already."""
 _TONES = {"PASS": Tone.GOOD, "FAIL": Tone.BAD, "INCONCLUSIVE": Tone.HEADING}
 
 
@@ -43,6 +48,8 @@ def run(options: Namespace, output: Output, interrupts: Interrupts) -> int:
     try:
         if options.compare is not None:
             return _compare(options)
+        if not options.check:
+            _keep_no_verdict(options, "the rehearsal has not come to its end")
         if options.plan is None:
             raise WrongCallError("expected a plan; --list shows those that are shipped")
         plan = _read(options.plan)
@@ -51,14 +58,31 @@ def run(options: Namespace, output: Output, interrupts: Interrupts) -> int:
             return 0
         return _rehearse(plan, options, output, interrupts)
     except reader.PlanError as error:
-        print(error, file=sys.stderr)
-        return WRONG_USE
+        return _without_verdict(options, str(error), str(error), WRONG_USE)
     except WrongCallError as error:
-        print(f"jbodlab rehearse: {error}", file=sys.stderr)
-        return WRONG_USE
+        return _without_verdict(options, str(error), f"jbodlab rehearse: {error}", WRONG_USE)
     except LabError as error:
-        print(f"jbodlab rehearse: INCONCLUSIVE: {error}", file=sys.stderr)
-        return Outcome.INCONCLUSIVE.value
+        line = f"jbodlab rehearse: INCONCLUSIVE: {error}"
+        return _without_verdict(options, str(error), line, Outcome.INCONCLUSIVE.value)
+
+
+def _without_verdict(options: Namespace, reason: str, line: str, code: int) -> int:
+    print(line, file=sys.stderr)
+    # Where the file cannot be written, that is the reason already.
+    with contextlib.suppress(WrongCallError):
+        if not options.check:
+            _keep_no_verdict(options, reason)
+    return code
+
+
+def _keep_no_verdict(options: Namespace, reason: str) -> None:
+    """Replace the verdict of an earlier run, which a reader would take for that of this one.
+
+    Raises:
+        WrongCallError: the file cannot be written.
+    """
+    if options.junit is not None:
+        _write(options.junit, junit.unfinished(reason))
 
 
 def _list(output: Output) -> int:
@@ -107,8 +131,6 @@ def _read(name: str) -> Plan:
 def _rehearse(plan: Plan, options: Namespace, output: Output, interrupts: Interrupts) -> int:
     from lab.rehearsal.run import run as run_once
 
-    if options.junit is not None:
-        _check_writable(options.junit)
     plan, engines = _on(plan, options)
     for each in plan.streams:
         # Nothing is made where its jars are missing.
@@ -118,23 +140,25 @@ def _rehearse(plan: Plan, options: Namespace, output: Output, interrupts: Interr
     if options.against:
         kafka_servers.fetch(engines)
     runs: Runs = {str(one): [] for one in engines}
-    for one in engines:
-        for number in range(1, options.repeat + 1):
-            parts = [one.folder_name] if options.against else []
-            parts += [f"run-{number}"] if options.repeat > 1 else []
-            shown = [f"[{one.title}]"] if options.against else []
-            shown += [f"[run-{number}]"] if options.repeat > 1 else []
-            screen.heading(" ".join([plan.name, *shown]))
-            done = run_once(
-                plan,
-                folder.joinpath(*parts),
-                screen.teller("steady"),
-                engine=one,
-                is_mine=options.is_mine,
-                interrupts=interrupts,
-            )
-            runs[str(one)].append(done.json)
-            _print(done.json, screen)
+    wanted = [(one, number) for one in engines for number in range(1, options.repeat + 1)]
+    # What is left of an earlier run would be taken for that of this one.
+    for below in (folder, *(_of_run(folder, *each, options) for each in wanted)):
+        for name in OF_A_RUN:
+            (below / name).unlink(missing_ok=True)
+    for one, number in wanted:
+        shown = [f"[{one.title}]"] if options.against else []
+        shown += [f"[run-{number}]"] if options.repeat > 1 else []
+        screen.heading(" ".join([plan.name, *shown]))
+        done = run_once(
+            plan,
+            _of_run(folder, one, number, options),
+            screen.teller("steady"),
+            engine=one,
+            is_mine=options.is_mine,
+            interrupts=interrupts,
+        )
+        runs[str(one)].append(done.json)
+        _print(done.json, screen)
     _keep(folder, runs, options, screen)
     everything = [run for each in runs.values() for run in each]
     # The verdict is about the first engine; the others are for comparison.
@@ -142,6 +166,13 @@ def _rehearse(plan: Plan, options: Namespace, output: Output, interrupts: Interr
     if output.is_json:
         output.json(everything if len(everything) > 1 else everything[0])
     return _worst([run["verdict"] for run in judged])
+
+
+def _of_run(folder: Path, engine: Engine, number: int, options: Namespace) -> Path:
+    """Return the folder of one run below that of all results."""
+    parts = [engine.folder_name] if options.against else []
+    parts += [f"run-{number}"] if options.repeat > 1 else []
+    return folder.joinpath(*parts)
 
 
 def _on(plan: Plan, options: Namespace) -> tuple[Plan, list[Engine]]:
@@ -206,7 +237,7 @@ def _keep(
             screen.line()
             screen.block("\n".join(page.spread_lines(first)))
     if options.junit is not None:
-        options.junit.write_text(junit.xml(runs), "utf-8")
+        _write(options.junit, junit.xml(runs))
     screen.line()
     screen.detail(str(report))
 
@@ -217,11 +248,9 @@ def _print(found: dict[str, Any], screen: Screen) -> None:
         word = {True: "met", False: "missed", None: "not known"}[held["holds"]]
         tone = Tone.GOOD if held["holds"] else Tone.BAD
         screen.line(f"  {word:<9}  {held['text']:<40}  measured {held['measured']}", tone)
-    shown = {held["text"] for held in found["objectives"]}
-    for reason in [*found["missed"], *found["doubts"], *found["warnings"]]:
-        # A missed objective has its line already.
-        if not any(text in reason for text in shown):
-            screen.detail(reason)
+    for one in found["findings"]:
+        if one["kind"] not in _OF_OBJECTIVES:
+            screen.detail(one["text"])
     screen.line(found["sentence"], _TONES[found["verdict"]])
 
 
@@ -255,16 +284,13 @@ def _folder(wanted: Path | None) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise WrongCallError(f"{folder} cannot be written: {error.strerror}") from error
-    _check_writable(folder / "report.html")
+    _write(folder / "report.html", "")
+    (folder / "report.html").unlink()
     return folder
 
 
-def _check_writable(file: Path) -> None:
-    """Find out now what would be found out behind a run of minutes."""
-    is_there = file.exists()
+def _write(file: Path, text: str) -> None:
     try:
-        file.open("a").close()
+        file.write_text(text, "utf-8")
     except OSError as error:
         raise WrongCallError(f"{file} cannot be written: {error.strerror}") from error
-    if not is_there:
-        file.unlink()

@@ -20,6 +20,7 @@ from jbodlab.vocabulary.expressions import Expression, Metric
 from jbodlab.vocabulary.ids import TopicPartition
 from lab.cluster import NotInTimeError, processes, programs, security, wait_for
 from lab.errors import LabError
+from lab.findings import Finding, Kind
 from lab.rehearsal import actions
 from lab.rehearsal.facts import Event, Facts, FaultFacts, WriterFacts, join
 from lab.rehearsal.injecting import Active, Injector
@@ -73,13 +74,13 @@ class Rehearsal:
             programs.environment(target_cluster.cluster.root, processes.own_user()),
         )
         self._injector = Injector(
-            target_cluster, self._observer, self._chance, self._say, self._doubt
+            target_cluster, self._observer, self._chance, self._say, self._find
         )
         self._active: dict[str, Active] = {}
         self._moments: dict[tuple[str, str], int] = {}
         self._actions: dict[str, Future[None]] = {}
         self._events: list[Event] = []
-        self._broken_off: list[str] = []
+        self._broken_off: list[Finding] = []
         self._reviving: dict[int, Future[None]] = {}
         self._tried_ns: dict[Place, int] = {}
         self._revive_after_ns = 0
@@ -180,7 +181,8 @@ class Rehearsal:
                 return True
             time.sleep(TICK_S)
         self._begin_ns = time.monotonic_ns()
-        self._doubt(f"no steady state within {duration_text(steady.within_s)}: {missing}")
+        why = f"{duration_text(steady.within_s)}: {missing}"
+        self._find(Finding(kind=Kind.NOT_STEADY, why=why))
         return False
 
     def _not_steady(self, since_s: float) -> str:
@@ -201,7 +203,7 @@ class Rehearsal:
             return "not every replica is in sync"
         for expression in self._plan.steady.that:
             if not expression.holds(measured):
-                return _found(expression, measured)
+                return f"expected {expression}; {_values(expression, measured)}"
         return ""
 
     # Timeline
@@ -229,8 +231,8 @@ class Rehearsal:
                     waiting.remove(entry)
                     due.append(entry)
             self._make(due)
-            if aborting := self._aborts():
-                self._say("action", "abort", f"aborted: {aborting}")
+            if (aborting := self._aborts()) is not None:
+                self._find(aborting)
                 break
             time.sleep(TICK_S)
 
@@ -241,7 +243,8 @@ class Rehearsal:
         if at == NEVER:
             waiting.remove(entry)
             self._moments[entry.name, "skipped"] = now
-            self._doubt(f"{entry.name} was not carried out: {_shown(instant)} never came")
+            why = f"{_shown(instant)} never came"
+            self._find(Finding(kind=Kind.SKIPPED, subject=entry.name, why=why))
             return False
         return now >= at
 
@@ -297,10 +300,8 @@ class Rehearsal:
         if now - since > instant.within_s * 1e9:
             waiting.remove(entry)
             self._moments[entry.name, "skipped"] = now
-            self._doubt(
-                f"{entry.name} was not carried out: {instant.expression} did not hold within "
-                f"{duration_text(instant.within_s)}"
-            )
+            why = f"{instant.expression} did not hold within {duration_text(instant.within_s)}"
+            self._find(Finding(kind=Kind.SKIPPED, subject=entry.name, why=why))
         return False
 
     def _is_over(self, waiting: list[Entry]) -> bool:
@@ -308,15 +309,14 @@ class Rehearsal:
         for name, why in self._load.check().items():
             if end.instant == Exit(name=name):
                 return True
-            if not any(name in text for text in self._broken_off):
-                self._doubt(f"{name} ended before the end of the run: {why}")
+            self._find(Finding(kind=Kind.ENDED, subject=name, why=why))
             return True
         at = None if isinstance(end.instant, Exit) else self._end_instant_ns(end.instant, waiting)
         if at is not None:
             return now >= at
         if now > self._begin_ns + end.within_s * 1e9:
             within = duration_text(end.within_s)
-            self._doubt(f"{_shown(end.instant)}, the end of the load, did not come within {within}")
+            self._find(Finding(kind=Kind.NO_END, subject=_shown(end.instant), why=within))
             return True
         return False
 
@@ -349,16 +349,18 @@ class Rehearsal:
             or self._begin_ns
         )
 
-    def _aborts(self) -> str:
+    def _aborts(self) -> Finding | None:
+        """Return what ends the run at once; None where nothing does."""
         wanted = [one for one in self._plan.objectives if one.aborts]
         if not wanted:
-            return ""
+            return None
         measured = self._measure()
         for objective in wanted:
             known = all(measured(metric) is not None for metric in objective.that.metrics)
             if known and not objective.that.holds(measured):
-                return _found(objective.that, measured)
-        return ""
+                why = _values(objective.that, measured)
+                return Finding(kind=Kind.ABORTED, subject=str(objective.that), why=why)
+        return None
 
     # Making and healing
 
@@ -381,7 +383,8 @@ class Rehearsal:
             text = actions.carry_out(entry, self._target_cluster, self._observer, self._chance)
             self._say("action", entry.do, text, ref=entry.name)
         except (JbodlabError, NotInTimeError, ValueError) as error:
-            self._doubt(f"{entry.name} could not be carried out: {str(error).splitlines()[0]}")
+            why = str(error).splitlines()[0]
+            self._find(Finding(kind=Kind.NOT_DONE, subject=entry.name, why=why))
         self._moments[entry.name, "done"] = time.monotonic_ns()
 
     def _heal_due(self, now: int) -> None:
@@ -472,7 +475,8 @@ class Rehearsal:
             wait_for("leaders of all partitions", is_restored, RESTORED_DEADLINE_S)
         except NotInTimeError:
             gone = [str(p) for p, leader in self._observer.picture.leaders.items() if leader < 0]
-            self._doubt(f"no leader after the end: {', '.join(sorted(gone))}")
+            where = ", ".join(sorted(gone))
+            self._find(Finding(kind=Kind.NO_LEADER, subject=where, count=len(gone)))
             return
 
         # A replica that comes back after the load has ended does come back, and so does a directory
@@ -491,13 +495,14 @@ class Rehearsal:
         self._load.judge()
         for topic, unread in self._load.unread.items():
             if topic in self._load.deleted:
-                self._doubt(f"topic {topic} was deleted during the run")
+                self._find(Finding(kind=Kind.DELETED, subject=topic))
                 continue
             stuck = self._load.stuck or ()
             places = [TopicPartition(topic, partition) for partition in unread]
             # Those that are stuck are known: a transaction is open that nobody ends.
-            if shown := ", ".join(str(one) for one in places if one not in stuck):
-                self._doubt(f"could not be read to the end: {shown}")
+            if left := [str(one) for one in places if one not in stuck]:
+                where = ", ".join(left)
+                self._find(Finding(kind=Kind.NOT_READ, subject=where, count=len(left)))
 
     def _close(self) -> None:
         # First whatever is being made comes to its end, so that nothing is made behind our back.
@@ -544,10 +549,11 @@ class Rehearsal:
                     text = f"first acknowledged message afterwards: {partition}"
                     self._say("client", "first-ack", text, ref=name, at_ns=at_ns)
 
-    def _doubt(self, text: str) -> None:
-        if text not in self._broken_off:
-            self._broken_off.append(text)
-            self._say("action", "doubt", text)
+    def _find(self, found: Finding) -> None:
+        """Keep what speaks against the run, once, and tell it."""
+        if found not in self._broken_off:
+            self._broken_off.append(found)
+            self._say("action", "abort" if found.kind is Kind.ABORTED else "doubt", found.text)
 
     def _say(
         self,
@@ -578,12 +584,12 @@ def _silent(facts: WriterFacts, writer: Writers, partitions: Mapping[str, int]) 
     return ""
 
 
-def _found(expression: Expression, measured: Measured) -> str:
+def _values(expression: Expression, measured: Measured) -> str:
     values = [
         f"{each.metric} is {measured.shown(each.metric, each.wanted.unit)}"
         for each in expression.comparisons
     ]
-    return f"expected {expression}; {', '.join(dict.fromkeys(values))}"
+    return ", ".join(dict.fromkeys(values))
 
 
 def _shown(instant: At | After | Exit) -> str:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from fault_injection.mechanism import Clients
 from jbodlab.vocabulary.ids import TopicPartition
+from lab.findings import Finding
 from lab.rehearsal.targets import Place
 
 SAMPLES_MAX = 3_600
@@ -315,7 +316,7 @@ class Facts:
         stuck: Partitions whose last stable offset stands before the high watermark after the full
             read; None before it.
         not_measured: What nobody could look at here, with the reason, by the metric's field.
-        broken_off: Why the run did not go as planned: reasons to doubt it, one sentence each.
+        broken_off: What the run itself found: why it did not go as planned.
     """
 
     begin_ns: int
@@ -331,4 +332,4 @@ class Facts:
     answers_tell: bool = True
     stuck: Sequence[TopicPartition] | None = None
     not_measured: Mapping[str, str] = field(default_factory=dict)
-    broken_off: Sequence[str] = ()
+    broken_off: Sequence[Finding] = ()

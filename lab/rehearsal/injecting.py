@@ -15,6 +15,7 @@ from jbodlab.vocabulary.errors import JbodlabError
 from jbodlab.vocabulary.ids import TopicPartition
 from lab.cluster import Fault, NotInTimeError
 from lab.errors import LabError
+from lab.findings import Finding, Kind
 from lab.rehearsal import targets
 from lab.rehearsal.facts import FaultFacts
 from lab.rehearsal.observer import Observer
@@ -91,7 +92,7 @@ class Injector:
         observer: Tells what lies where.
         chance: Draws for targets at random.
         say: Told of each step.
-        doubt: Told why the run proves less than it should.
+        find: Given what speaks against the run.
     """
 
     def __init__(
@@ -100,13 +101,13 @@ class Injector:
         observer: Observer,
         chance: random.Random,
         say: Say,
-        doubt: Callable[[str], None],
+        find: Callable[[Finding], None],
     ) -> None:
         self._target_cluster = target_cluster
         self._observer = observer
         self._chance = chance
         self._say = say
-        self._doubt = doubt
+        self._find = find
 
     def inject(self, faults: Sequence[Active]) -> None:
         """Make the faults of one instant; what becomes of them stands in their facts."""
@@ -210,7 +211,8 @@ class Injector:
             for handle in active.handles[::-1]:
                 handle.heal()
         except (FaultError, LabError) as error:
-            self._doubt(f"{active.entry.name} could not be reverted: {error}")
+            name = active.entry.name
+            self._find(Finding(kind=Kind.NOT_REVERTED, subject=name, why=str(error)))
             return
         self.count(active)
         if clients := active.facts.clients:

@@ -9,38 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from functools import partial
 
 from jbodlab.vocabulary.durations import duration_text
 from jbodlab.vocabulary.expressions import Expression, Metric
 from jbodlab.vocabulary.ids import TRANSACTION_STATE_TOPIC, TopicPartition
+from lab.findings import Finding, Kind, Outcome, Weight, outcome, texts
 from lab.rehearsal.facts import Facts, FaultFacts, WriterFacts
 from lab.rehearsal.metrics import Measured, why_unknown
-from lab.rehearsal.plan import Command, Objective, Plan, Streams
+from lab.rehearsal.plan import Command, Exit, Objective, Plan, Streams
 from lab.rehearsal.vocabulary import TRANSACTIONS
 
 BEHIND_MAX = 0.05
 """Share of its schedule that a client may leave out."""
 NOISE_MAX_NS = 200_000_000
-MISCOUNTED = {
-    "missing": "{count} words of the input were not counted by {name}",
-    "excess": "{count} words were counted by {name} that are not in the input",
-}
-"""Of applications what fails a run likewise."""
-UNSOFTENED = {
-    "torn": "{count} transactions are not seen as they were answered",
-    "stuck": "the last stable offset of {where} stands before the end after the full read",
-}
-"""Of transactions what fails a run, whatever there is to doubt."""
-
-
-class Outcome(Enum):
-    """The verdict, and the exit code of the command."""
-
-    PASS = 0
-    FAIL = 1
-    INCONCLUSIVE = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,13 +45,30 @@ class Held:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """The verdict with its reasons, one sentence each."""
+    """The objectives with what was measured, and what was found; breaches come first."""
 
-    outcome: Outcome
     objectives: tuple[Held, ...]
-    missed: tuple[str, ...]
-    doubts: tuple[str, ...]
-    warnings: tuple[str, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def outcome(self) -> Outcome:
+        """The verdict."""
+        return outcome(self.findings)
+
+    @property
+    def missed(self) -> tuple[str, ...]:
+        """What fails the run, one sentence each."""
+        return tuple(texts(self.findings, Weight.BREACH, Weight.MISS))
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Why the run proves nothing, likewise."""
+        return tuple(texts(self.findings, Weight.DOUBT))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What does not change the verdict, likewise."""
+        return tuple(texts(self.findings, Weight.WARNING))
 
     @property
     def sentence(self) -> str:
@@ -89,41 +88,26 @@ def judge(plan: Plan, facts: Facts) -> Judgement:
         for objective in plan.objectives
         for required in objective.that.required
     )
-    lost = (
-        *_lost(plan, facts),
-        *_torn(plan, facts, lookup),
-        *_miscounted(plan, facts, lookup),
-    )
-    missed = tuple(
-        f"expected {held.text}, measured {held.measured}"
-        for held in objectives
-        if held.holds is False and not held.is_warning
-    )
-    doubts = tuple(dict.fromkeys((*_doubts(plan, facts), *_not_measured(objectives, facts))))
-    warnings = [
-        f"{held.text}: {held.measured}" for held in objectives if held.is_warning and not held.holds
-    ]
-    if facts.noise_ns > NOISE_MAX_NS:
-        warnings.append(
-            "this machine was busy: a tick of 10 ms came "
-            f"{duration_text(facts.noise_ns / 1e9)} late"
+    breaches = dict(_breaches(plan, facts, lookup))
+    missed = (
+        Finding(
+            kind=Kind.WARNED if held.is_warning else Kind.MISSED,
+            subject=held.text,
+            why=held.measured,
         )
-    if lost:
-        outcome = Outcome.FAIL
-        of_transactions = (f"{TRANSACTIONS}.{field}" for field in UNSOFTENED)
-        unsoftened = (".lost", *of_transactions, *(f".{field}" for field in MISCOUNTED))
-        missed = (*lost, *(text for text in missed if not any(one in text for one in unsoftened)))
-    elif doubts:
-        outcome = Outcome.INCONCLUSIVE
-    else:
-        outcome = Outcome.FAIL if missed else Outcome.PASS
-    return Judgement(
-        outcome=outcome,
-        objectives=objectives,
-        missed=missed,
-        doubts=doubts,
-        warnings=tuple(warnings),
+        for held in objectives
+        # What is a breach is told once.
+        if (held.is_warning and not held.holds)
+        or (held.holds is False and not breaches.keys() & set(held.metrics))
     )
+    found = (
+        *breaches.values(),
+        *missed,
+        *_doubts(plan, facts),
+        *_not_measured(objectives, facts),
+        *_busy(facts),
+    )
+    return Judgement(objectives=objectives, findings=tuple(dict.fromkeys(found)))
 
 
 def _held(required: Expression, objective: Objective, lookup: Measured) -> Held:
@@ -146,37 +130,26 @@ def _held(required: Expression, objective: Objective, lookup: Measured) -> Held:
     )
 
 
-def _lost(plan: Plan, facts: Facts) -> Iterator[str]:
-    """Name the producers of which more messages are gone than the plan says may be."""
-    for name, writer in facts.writers.items():
-        count = 0 if writer.verdict is None else writer.verdict.lost
-        if count and not _is_allowed(plan, Metric(name, "lost"), count):
-            yield f"{count} of the acknowledged messages of {name} were lost"
-
-
-def _torn(plan: Plan, facts: Facts, lookup: Measured) -> Iterator[str]:
-    """Name what became of transactions and may not, unless the plan says so."""
-    if not plan.has_transactions:
-        return
-    for field, text in UNSOFTENED.items():
-        metric = Metric(TRANSACTIONS, field)
+def _breaches(plan: Plan, facts: Facts, lookup: Measured) -> Iterator[tuple[Metric, Finding]]:
+    """Yield what nothing softens, by its metric, unless the plan says that it may be."""
+    for metric, kind, subject in _unsoftened(plan, facts):
         count = lookup(metric)
         if count and not _is_allowed(plan, metric, count):
-            where = ", ".join(map(str, facts.stuck or ())) if field == "stuck" else ""
-            yield text.format(count=int(count), where=where)
+            yield metric, Finding(kind=kind, subject=subject, count=int(count))
 
 
-def _miscounted(plan: Plan, facts: Facts, lookup: Measured) -> Iterator[str]:
-    """Name the applications that have not counted what is there, unless the plan says so."""
+def _unsoftened(plan: Plan, facts: Facts) -> Iterator[tuple[Metric, Kind, str]]:
+    for name in facts.writers:
+        yield Metric(name, "lost"), Kind.LOST, name
+    if plan.has_transactions:
+        yield Metric(TRANSACTIONS, "torn"), Kind.TORN, TRANSACTIONS
+        where = ", ".join(map(str, facts.stuck or ()))
+        yield Metric(TRANSACTIONS, "stuck"), Kind.STUCK, where
     for name, streams in facts.streams.items():
-        if streams.counted is None or not streams.counted.counted:
-            # It has not begun, which proves nothing.
-            continue
-        for field, text in MISCOUNTED.items():
-            metric = Metric(name, field)
-            count = lookup(metric)
-            if count and not _is_allowed(plan, metric, count):
-                yield text.format(count=int(count), name=name)
+        # One that has not begun proves nothing.
+        if streams.counted is not None and streams.counted.counted:
+            yield Metric(name, "missing"), Kind.MISSING, name
+            yield Metric(name, "excess"), Kind.EXCESS, name
 
 
 def _is_allowed(plan: Plan, metric: Metric, count: float) -> bool:
@@ -197,51 +170,61 @@ def _always(value: float, _: Metric) -> float:
     return value
 
 
-def _doubts(plan: Plan, facts: Facts) -> Iterator[str]:
+def _doubts(plan: Plan, facts: Facts) -> Iterator[Finding]:
     yield from facts.broken_off
+    explained = bool(facts.stuck) or any(
+        found.kind in (Kind.DELETED, Kind.NOT_READ) for found in facts.broken_off
+    )
     for name, writer in facts.writers.items():
         if writer.failure:
-            yield f"{name} ended before the end of the run: {writer.failure}"
+            yield Finding(kind=Kind.ENDED, subject=name, why=writer.failure)
         # One that waits for its commit sends nothing meanwhile, and that is the cluster's doing.
         elif writer.due and writer.transactions is None and _behind(writer) > BEHIND_MAX:
-            yield (
-                f"{name} fell behind its own schedule: {len(writer.sent)} of {writer.due} messages "
-                "were sent"
+            yield Finding(
+                kind=Kind.BEHIND,
+                subject=name,
+                count=writer.due - len(writer.sent),
+                why=f"{len(writer.sent)} of {writer.due}",
             )
         elif not any(one.is_acked for one in writer.sent):
-            yield f"{name}: no message was acknowledged"
+            yield Finding(kind=Kind.UNANSWERED, subject=name)
+        if writer.verdict is not None and writer.verdict.unread and not explained:
+            yield Finding(kind=Kind.UNREAD, subject=name, count=writer.verdict.unread)
     for name, reader in facts.readers.items():
         if reader.failure:
-            yield f"{name} ended before the end of the run: {reader.failure}"
+            yield Finding(kind=Kind.ENDED, subject=name, why=reader.failure)
     for name, command in facts.commands.items():
         if command.failure:
-            yield f"{name}: {command.failure}"
+            yield Finding(kind=Kind.NOT_BEGUN, subject=name, why=command.failure)
     for name, streams in facts.streams.items():
         if streams.counted is not None and not streams.counted.counted:
-            yield f"{name} has counted nothing"
+            yield Finding(kind=Kind.NOTHING_COUNTED, subject=name)
     for entry in plan.faults:
         fault = facts.faults.get(entry.name)
-        if fault is None:
-            yield f"{entry.name} was never injected"
-        else:
+        if fault is not None and (fault.problem or fault.injected_ns is not None):
             yield from _doubts_of(fault, plan, facts)
+        else:
+            why = ""
+            if isinstance(plan.end.instant, Exit):
+                why = f": {plan.end.instant.name} ended before it was due, so nothing was tested"
+            yield Finding(kind=Kind.NEVER_INJECTED, subject=entry.name, why=why)
 
 
 def _behind(writer: WriterFacts) -> float:
     return 1 - len(writer.sent) / writer.due
 
 
-def _doubts_of(fault: FaultFacts, plan: Plan, facts: Facts) -> Iterator[str]:
+def _doubts_of(fault: FaultFacts, plan: Plan, facts: Facts) -> Iterator[Finding]:
     if fault.problem:
-        yield f"{fault.name}: {fault.problem}"
+        yield Finding(kind=Kind.NOT_INJECTED, subject=fault.name, why=fault.problem)
         return
     if fault.counts and not fault.calls_broken:
-        yield f"{fault.name} had no effect: the broker made no call that it breaks"
+        yield Finding(kind=Kind.NO_EFFECT, subject=fault.name)
     where = ", ".join(map(str, fault.places))
     if not fault.touched:
-        yield f"{fault.name} proves nothing: {where} has no partition of the plan's topics"
+        yield Finding(kind=Kind.NOTHING_HIT, subject=fault.name, why=where)
     elif not _sent_meanwhile(fault, plan, facts):
-        yield f"nothing was sent to the partitions of {where} while {fault.name} was in effect"
+        yield Finding(kind=Kind.NOTHING_SENT, subject=fault.name, why=where)
 
 
 def _sent_meanwhile(fault: FaultFacts, plan: Plan, facts: Facts) -> bool:
@@ -259,8 +242,13 @@ def _sent_meanwhile(fault: FaultFacts, plan: Plan, facts: Facts) -> bool:
     )
 
 
-def _not_measured(objectives: Sequence[Held], facts: Facts) -> Iterator[str]:
+def _not_measured(objectives: Sequence[Held], facts: Facts) -> Iterator[Finding]:
     for held in objectives:
         if held.holds is None and not held.is_warning:
             why = dict.fromkeys(why_unknown(metric, facts) for metric in held.metrics)
-            yield f"cannot judge {held.text}: {', '.join(why)}"
+            yield Finding(kind=Kind.NOT_MEASURED, subject=held.text, why=", ".join(why))
+
+
+def _busy(facts: Facts) -> Iterator[Finding]:
+    if facts.noise_ns > NOISE_MAX_NS:
+        yield Finding(kind=Kind.BUSY, why=duration_text(facts.noise_ns / 1e9))

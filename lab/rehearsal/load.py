@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from jbodlab.vocabulary import properties
 from jbodlab.vocabulary.ids import TopicPartition
 from lab.applications import word_count
 from lab.cluster import NotInTimeError, processes, programs, wait_for
@@ -59,6 +60,7 @@ class Process:
         folder: Gets its log.
         command: Program and arguments.
         environment: Its variables.
+        told: What it reads from its standard input; a password is in no file of the run.
         owns_terminal: Whether it reads and writes where this process does, and not into its log.
     """
 
@@ -69,6 +71,7 @@ class Process:
         command: Sequence[str],
         environment: Mapping[str, str],
         *,
+        told: str = "",
         owns_terminal: bool = False,
     ) -> None:
         self.name = name
@@ -76,13 +79,17 @@ class Process:
         with self.log.open("ab") as log:
             self._child = subprocess.Popen(
                 processes.ending_with_us(command),
-                stdin=None if owns_terminal else subprocess.DEVNULL,
+                stdin=None if owns_terminal else subprocess.PIPE,
                 stdout=None if owns_terminal else log,
                 stderr=None if owns_terminal else log,
                 env=environment,
                 # In a session of its own, so that all that it starts is found and ended with it.
                 start_new_session=True,
             )
+        if self._child.stdin is not None:
+            # One that has ended already says so by its exit code.
+            with contextlib.suppress(BrokenPipeError), self._child.stdin as stdin:
+                stdin.write(told.encode())
 
     @property
     def exit_code(self) -> int | None:
@@ -130,12 +137,8 @@ class Client:
             "transactions": str(folder / f"{name}.transactions.bin"),
             "status": str(folder / f"{name}.json"),
         }
-        file = folder / f"{name}.config.json"
-        # The client of a closed cluster has a password in it.
-        file.touch(mode=0o600)
-        file.write_text(json.dumps(self.config), "utf-8")
-        command = [*programs.command("lab.rehearsal.client"), str(file)]
-        self.process = Process(name, folder, command, environment)
+        command = programs.command("lab.rehearsal.client")
+        self.process = Process(name, folder, command, environment, told=json.dumps(self.config))
 
     @property
     def output(self) -> Path:
@@ -552,19 +555,17 @@ class Load:
         return GrowingSeries(client.output, Received, RECEIVED).read()
 
     def _start_streams(self, load: Streams) -> None:
-        settings = self._folder / f"{load.name}.properties"
-        word_count.write_settings(
-            settings,
-            {
-                **self._java_client,
-                "application.id": load.application_id,
-                "processing.guarantee": "exactly_once_v2",
-                "state.dir": str(self._state_dir(load.name)),
-                **load.client,
-            },
+        settings = {
+            **self._java_client,
+            "application.id": load.application_id,
+            "processing.guarantee": "exactly_once_v2",
+            "state.dir": str(self._state_dir(load.name)),
+            **load.client,
+        }
+        command = [*word_count.command(load.release), "/dev/stdin", load.source, load.target]
+        self._streams[load.name] = Process(
+            load.name, self._folder, command, self._variables, told=properties.render(settings)
         )
-        command = [*word_count.command(load.release), str(settings), load.source, load.target]
-        self._streams[load.name] = Process(load.name, self._folder, command, self._variables)
 
     def _state_dir(self, name: str) -> Path:
         """Return the folder of an application's store, which is removed with it."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from jbodlab.vocabulary.expressions import Metric, Unit
 from jbodlab.vocabulary.ids import INTERNAL_TOPICS
+from lab.hiding import hidden_plan
 from lab.rehearsal.facts import Event, Facts, FaultFacts
 from lab.rehearsal.judgement import Judgement
 from lab.rehearsal.metrics import NEVER, Measured
@@ -28,7 +29,7 @@ from lab.rehearsal.vocabulary import (
     metrics_of,
 )
 
-SCHEMA = 1
+SCHEMA = 2
 BUCKET_S = 0.1
 EVENTS_MAX = 3000
 EXAMPLE_WINDOW = "1s"
@@ -49,9 +50,10 @@ def to_json(
         "name": plan.name,
         "hypothesis": plan.hypothesis,
         "source": plan.source,
-        "plan": plan.text,
+        "plan": hidden_plan(plan.text),
         "verdict": judgement.outcome.name,
         "sentence": judgement.sentence,
+        "findings": [found.json for found in judgement.findings],
         "missed": list(judgement.missed),
         "doubts": list(judgement.doubts),
         "warnings": list(judgement.warnings),

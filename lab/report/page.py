@@ -214,8 +214,7 @@ def _sections(run: Run, prefix: str, name: str) -> list[Section]:
 
 
 def _verdict(run: Run) -> Verdict:
-    reasons = [*run["missed"], *run["doubts"], *run["warnings"]]
-    return Verdict(run["verdict"], run["sentence"], reasons)
+    return Verdict(run["verdict"], run["sentence"], [found["text"] for found in run["findings"]])
 
 
 def _objectives(run: Run, prefix: str) -> Block:

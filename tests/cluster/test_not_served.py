@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from jbodlab.vocabulary import properties
 from lab.applications import word_count
 from tests.clients.members import ProgramProcess
 from tests.clients.programs import FOLDER, Program, go, java
@@ -88,15 +89,13 @@ def test_streams_groups_end_with_the_reason(
     except NoKafkaError as error:
         pytest.skip(str(error))
     topics = scene.topic(1, records=0).topic, scene.topic(1, records=0).topic
-    word_count.write_settings(
-        tmp_path / "settings",
-        {
-            "bootstrap.servers": scene.cluster.bootstrap,
-            "application.id": "not-served",
-            "state.dir": str(tmp_path),
-            "group.protocol": "streams",
-        },
-    )
+    settings = {
+        "bootstrap.servers": scene.cluster.bootstrap,
+        "application.id": "not-served",
+        "state.dir": str(tmp_path),
+        "group.protocol": "streams",
+    }
+    (tmp_path / "settings").write_text(properties.render(settings), "utf-8")
     assert "streams" in refusal(running, command, str(tmp_path / "settings"), *topics)
     made = [name for name in scene.cluster.image().topics.by_name if name.startswith("not-served")]
     if made:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from jbodlab.vocabulary import properties
 from lab.applications import word_count
 from lab.cluster import processes
 from lab.cluster.kafka_jars import NoKafkaError
@@ -69,16 +70,14 @@ class WordCount:
         except NoKafkaError as error:
             pytest.skip(str(error))
         file = state_dir.with_suffix(".properties")
-        word_count.write_settings(
-            file,
-            {
-                "bootstrap.servers": cluster.bootstrap,
-                "application.id": application_id,
-                "state.dir": str(state_dir),
-                "commit.interval.ms": "200",
-                **{key.replace("_", "."): value for key, value in settings.items()},
-            },
-        )
+        wanted = {
+            "bootstrap.servers": cluster.bootstrap,
+            "application.id": application_id,
+            "state.dir": str(state_dir),
+            "commit.interval.ms": "200",
+            **{key.replace("_", "."): value for key, value in settings.items()},
+        }
+        file.write_text(properties.render(wanted), "utf-8")
         self._command += [str(file), lines, counts]
         self._running = running
         self._process: ProgramProcess | None = None

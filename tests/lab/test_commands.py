@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
+
+from lab.cluster import wait_for
+from lab.report import junit
 
 pytestmark = pytest.mark.process
 
@@ -102,6 +107,58 @@ def test_a_rehearsal_that_is_asked_for_wrongly_has_no_verdict(
     assert (result.returncode, result.stdout) == (64, "")
     assert result.stderr == f"jbodlab rehearse: {line}\n"
     assert not (tmp_path / "rehearsals").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "reason"),
+    [
+        (["no-such-plan"], 64, "no-such-plan: cannot be read: No such file or directory"),
+        ([], 64, "expected a plan; --list shows those that are shipped"),
+        (["slow-disk", "--results", "/dev/null/x"], 64, "/dev/null/x cannot be written"),
+        (["attached.yaml"], 2, "no cluster named mine is up"),
+    ],
+)
+def test_a_rehearsal_without_a_verdict_leaves_no_earlier_one_behind(
+    tmp_path: Path, arguments: list[str], code: int, reason: str
+) -> None:
+    plan = (
+        "rehearsal: 1\nname: a\nattach: {cluster: mine}\n"
+        "topics: {t: {partitions: 1, replicas: 1}}\n"
+        "load: [{topic: t}]\nobjectives: [isr_full == 1]\n"
+    )
+    (tmp_path / "attached.yaml").write_text(plan, "utf-8")
+    file, results = tmp_path / "verdict.xml", tmp_path / "rehearsals"
+    file.write_text("<testsuites><testsuite tests='1' failures='0' errors='0'/></testsuites>")
+    results.mkdir()
+    for name in ("result.json", "report.html", "events.jsonl"):
+        (results / name).write_text("{}", "utf-8")
+    if "--results" not in arguments:
+        arguments = [*arguments, "--results", str(results)]
+
+    result = jbodlab(tmp_path, "rehearse", *arguments, "--junit", str(file))
+
+    (suite,) = ElementTree.parse(file).getroot()
+    assert result.returncode == code, result.stderr
+    assert suite.attrib["errors"] == "1"
+    assert reason in next(suite.iter("error")).attrib["message"]
+    assert code == 64 or not [*results.iterdir()]
+
+
+def test_a_rehearsal_that_is_killed_leaves_no_earlier_verdict_behind(tmp_path: Path) -> None:
+    file = tmp_path / "verdict.xml"
+    file.write_text(junit.xml({}), "utf-8")
+    command = [sys.executable, "-m", "jbodlab", "rehearse", "slow-disk", "--junit", str(file)]
+    environment = {
+        **os.environ,
+        "JBODLAB_STATE_DIR": str(tmp_path / "state"),
+        "PYTHONPATH": str(REPOSITORY),
+    }
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL) as run:
+        wait_for("an error", lambda: "has not come to its end" in file.read_text("utf-8"))
+        run.send_signal(signal.SIGINT)
+
+    assert run.returncode == 130
+    assert "has not come to its end" in file.read_text("utf-8")
 
 
 def test_a_plan_with_kafka_streams_says_in_one_line_that_java_is_missing(

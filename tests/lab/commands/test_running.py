@@ -10,11 +10,12 @@ import pytest
 from fault_injection.kinds import spec
 from lab.commands import breaking, running
 from lab.errors import LabError
+from lab.findings import Finding, Kind
 from lab.interrupts import Interrupts
 from lab.rehearsal import actions
 from lab.rehearsal.facts import CommandFacts, Event, FaultFacts, Verdict
 from lab.rehearsal.judgement import judge
-from lab.rehearsal.plan import At, Entry, ForegroundCommand, Plan, Topic, Writers
+from lab.rehearsal.plan import At, End, Entry, Exit, ForegroundCommand, Plan, Topic, Writers
 from lab.rehearsal.result import to_json
 from lab.rehearsal.run import Done
 from tests.lab.rehearsal.runs import CLEAN, facts, fault, ns, steady, writer
@@ -28,11 +29,18 @@ PLAN = Plan(
         Writers(name="producer", topic="orders", rate=10),
         ForegroundCommand(name=running.APP, command=("x",)),
     ),
+    end=End(instant=Exit(name=running.APP)),
+    objectives=running.objectives(),
     timeline=(
         Entry(name="fault", do="permission", instant=At(seconds=3), spec=spec("permission", {})),
     ),
 )
 UNTIL_THE_END = fault(1, None, name="fault", kind="permission")
+NOT_STEADY = Finding(kind=Kind.NOT_STEADY, why="20 s: nothing was asked yet")
+
+
+def without_effect(**more: Any) -> FaultFacts:
+    return fault(1, None, name="fault", kind="permission", **more)
 
 
 def found(
@@ -97,7 +105,13 @@ def test_a_gap_that_ended_has_its_length_and_its_partition() -> None:
         (3, {"unread": 1}, {}, 3),
         (0, {}, {"injected_fault": None}, running.NOT_KNOWN),
         (3, {}, {"injected_fault": None}, 3),
-        (0, {}, {"broken_off": ["no steady state within 20 s"]}, running.NOT_KNOWN),
+        (0, {}, {"broken_off": [NOT_STEADY]}, running.NOT_KNOWN),
+        (0, {}, {"injected_fault": without_effect(counts=True, calls_broken=0)}, running.NOT_KNOWN),
+        (3, {}, {"injected_fault": without_effect(counts=True, calls_broken=0)}, 3),
+        (0, {}, {"injected_fault": without_effect(touched=(), led=())}, running.NOT_KNOWN),
+        (0, {}, {"injected_fault": without_effect(problem="no room")}, running.NOT_KNOWN),
+        (0, {"lost": 1}, {"broken_off": [NOT_STEADY]}, running.LOST),
+        (0, {"duplicated": 1}, {"broken_off": [NOT_STEADY]}, running.LOST),
         (None, {}, {"injected_fault": None}, running.NOT_KNOWN),
     ],
 )
@@ -152,7 +166,7 @@ def test_a_program_that_ends_before_the_fault_tested_nothing() -> None:
 
     assert one["gap_ms"] is None
     assert one["doubts"] == [
-        "the program ended before the fault was injected, so nothing was tested"
+        "fault was never injected: app ended before it was due, so nothing was tested"
     ]
 
 

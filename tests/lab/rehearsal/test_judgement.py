@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from jbodlab.vocabulary.ids import TopicPartition
+from lab.findings import Finding, Kind, Outcome
 from lab.rehearsal.facts import CommandFacts, Counted, Facts, StreamsFacts, Verdict
-from lab.rehearsal.judgement import Judgement, Outcome, judge
+from lab.rehearsal.judgement import Judgement, judge
 from lab.rehearsal.reader import read
 from tests.lab.rehearsal.runs import P0, facts, fault, ns, steady, transaction, writer
 
@@ -35,6 +36,7 @@ def lost(count: int, **more: Any) -> Facts:
     return facts(faults=[fault()], writers=writers, **more)
 
 
+NOT_STEADY = Finding(kind=Kind.NOT_STEADY, why="10 s: it hangs")
 GOOD = facts(MESSAGES, faults=[fault()])
 
 
@@ -71,12 +73,12 @@ def test_an_objective_that_only_warns_does_not_fail() -> None:
 
 
 def test_a_doubt_is_said_once() -> None:
-    why = "writers ended before the end of the run: exit code -9"
+    why = Finding(kind=Kind.ENDED, subject="writers", why="exit code -9")
     writers = {"writers": writer(MESSAGES, failure="exit code -9")}
 
     found = judged(facts(faults=[fault()], writers=writers, broken_off=(why,)))
 
-    assert found.sentence == f"INCONCLUSIVE: {why}"
+    assert found.sentence == f"INCONCLUSIVE: {why.text}"
 
 
 def test_what_never_came_is_missed() -> None:
@@ -88,8 +90,8 @@ def test_what_never_came_is_missed() -> None:
 
 INCONCLUSIVE = {
     "no steady state": (
-        facts(MESSAGES, faults=[fault()], broken_off=["no steady state within 10 s"]),
-        "no steady state within 10 s",
+        facts(MESSAGES, faults=[fault()], broken_off=[NOT_STEADY]),
+        "no steady state within 10 s: it hangs",
     ),
     "a fault that was not made": (facts(MESSAGES), "first was never injected"),
     "a fault that was not proved": (
@@ -149,13 +151,13 @@ def test_what_cannot_be_known_here_is_inconclusive_with_the_reason() -> None:
 
 
 def test_a_doubt_outweighs_an_objective_that_is_missed() -> None:
-    found = facts(MESSAGES, faults=[fault()], broken_off=["a condition never came"])
+    found = facts(MESSAGES, faults=[fault()], broken_off=[NOT_STEADY])
 
     assert judged(found, "first.gap < 50ms").outcome is Outcome.INCONCLUSIVE
 
 
 def test_a_lost_message_outweighs_every_doubt() -> None:
-    found = judged(lost(3, broken_off=["no steady state"]))
+    found = judged(lost(3, broken_off=[NOT_STEADY]))
 
     assert found.outcome is Outcome.FAIL
     assert found.sentence == "FAIL: 3 of the acknowledged messages of writers were lost"
@@ -181,7 +183,7 @@ def judged_transactions(*objectives: str, stuck: Any = (), torn: int = 0, **more
 
 
 def test_a_torn_transaction_outweighs_every_doubt() -> None:
-    found = judged_transactions(torn=2, broken_off=["no steady state"])
+    found = judged_transactions(torn=2, broken_off=[NOT_STEADY])
 
     assert found.outcome is Outcome.FAIL
     assert found.sentence == "FAIL: 2 transactions are not seen as they were answered"
@@ -240,8 +242,8 @@ def test_an_application_that_has_counted_all_words_once_passes() -> None:
 
 
 def test_words_that_were_counted_twice_or_not_outweigh_every_doubt() -> None:
-    twice = judged_counts(Counted(9, 0, 2), broken_off=["no steady state"])
-    never = judged_counts(Counted(4, 3, 0), "words.missing == 0", broken_off=["it ended"])
+    twice = judged_counts(Counted(9, 0, 2), broken_off=[NOT_STEADY])
+    never = judged_counts(Counted(4, 3, 0), "words.missing == 0", broken_off=[NOT_STEADY])
 
     assert twice.outcome is never.outcome is Outcome.FAIL
     assert twice.sentence == "FAIL: 2 words were counted by words that are not in the input"
