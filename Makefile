@@ -18,7 +18,8 @@
 
 SHELL := /bin/bash
 BIN := .venv/bin
-DEMO_EXTRAS := analytics,fast
+# All that the commands of README.md need.
+DEMO_EXTRAS := analytics,fast,pkcs12
 TEST_EXTRAS := analytics,dev,fast,fuse,s3,webhdfs
 DOCS_EXTRAS := docs
 # Tests wait as much as they compute: some more processes than cores.

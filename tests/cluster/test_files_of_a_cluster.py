@@ -45,10 +45,7 @@ def tree(request: pytest.FixtureRequest) -> Iterator[Path]:
         remove_folder(folder)
 
 
-def test_no_other_user_writes_anything_or_reads_what_is_not_for_all(
-    tree: Path, request: pytest.FixtureRequest
-) -> None:
-    is_closed = request.node.callspec.params["tree"] == "sasl_ssl"
+def test_no_other_user_writes_anything_or_reads_what_is_not_for_all(tree: Path) -> None:
     files = [path for path in (tree, *tree.rglob("*")) if not path.is_symlink()]
 
     assert [path for path in files if path.stat().st_mode & 0o022] == []
@@ -59,9 +56,7 @@ def test_no_other_user_writes_anything_or_reads_what_is_not_for_all(
 
     plain = [path for path in files if path.is_file()]
     read = NOBODY.ask(lambda: list(filter(_may_read, plain)))
-    data = [path for path in read if {"data", "metadata"} & set(path.parts[:-1])]
-    assert [path for path in read if path not in data and path.name not in PUBLIC] == []
-    assert bool(data) is not is_closed
+    assert [path for path in read if path.name not in PUBLIC] == []
 
 
 def _may_read(path: Path) -> bool:
