@@ -40,6 +40,7 @@ from jbodlab.controller_api.requests import Listener
 from jbodlab.controller_api.rpc_tls import BROKER_PRINCIPAL, BrokerPrincipals, broker_principals
 from jbodlab.security.authorizer import AuthorizerSettings
 from jbodlab.security.tls_settings import TlsSettings
+from jbodlab.vocabulary.addresses import address_text
 from jbodlab.vocabulary.errors import ConfigError
 from jbodlab.vocabulary.ids import BrokerId
 
@@ -104,10 +105,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def controller_address(self) -> str:
         """`host:port` of the controller, as gRPC wants it."""
-        host = self.controller.host
-        return (
-            f"[{host}]:{self.controller.port}" if ":" in host else f"{host}:{self.controller.port}"
-        )
+        return address_text(self.controller.host, self.controller.port)
 
     def listener_tls(self, values: Values, name: str) -> TlsSettings:
         """Return how one listener encrypts by other values; raises ConfigError."""

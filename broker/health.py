@@ -18,6 +18,7 @@ from jbodlab.kafka_wire.api_table import ApiKey, request_class
 from jbodlab.peers.client_security import ClientSecurity, client_security
 from jbodlab.peers.peer_pool import Address, PeerPool
 from jbodlab.security import tls_files
+from jbodlab.vocabulary.addresses import address_text, local_host
 from jbodlab.vocabulary.errors import DecodeError
 
 TIMEOUT_S = 3.0
@@ -37,8 +38,8 @@ def serves_clients(config: NodeConfig, peers: PeerSecurity | None = None) -> tup
     listener = next(
         each for each in config.listeners if each.name == config.inter_broker_listener_name
     )
-    host = "127.0.0.1" if listener.host in ("", "0.0.0.0") else listener.host
-    where = f"broker {config.node_id} at {host}:{listener.port}"
+    host = local_host(listener.host)
+    where = f"broker {config.node_id} at {address_text(host, listener.port)}"
     try:
         if config.node_id in asyncio.run(
             _live_brokers((host, listener.port), _security(peers or PeerSecurity()))

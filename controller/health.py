@@ -9,10 +9,11 @@ import grpc
 from controller.limits import HEALTH_TIMEOUT_S
 from jbodlab.config.node_config import NodeConfig
 from jbodlab.controller_api import messages
-from jbodlab.controller_api.grpc_transport import ControllerStub, channel_credentials
+from jbodlab.controller_api.grpc_transport import OPTIONS, ControllerStub, channel_credentials
 from jbodlab.controller_api.rpc_tls import rpc_keys
 from jbodlab.security import tls_files
 from jbodlab.security.tls_settings import TlsSettings
+from jbodlab.vocabulary.addresses import address_text, local_host
 
 
 def serves_brokers(config: NodeConfig, tls: TlsSettings | None = None) -> tuple[bool, str]:
@@ -27,10 +28,10 @@ def serves_brokers(config: NodeConfig, tls: TlsSettings | None = None) -> tuple[
     """
     names = {name.upper() for name in config.controller_listener_names}
     listener = next(endpoint for endpoint in config.listeners if endpoint.name in names)
-    host = "127.0.0.1" if listener.host in ("", "0.0.0.0") else listener.host
-    where = f"controller {config.node_id} at {host}:{listener.port}"
+    address = address_text(local_host(listener.host), listener.port)
+    where = f"controller {config.node_id} at {address}"
     try:
-        with _channel(f"{host}:{listener.port}", tls) as channel:
+        with _channel(address, tls) as channel:
             request = messages.DescribeQuorumRequest()
             answer = ControllerStub(channel).DescribeQuorum(request, timeout=HEALTH_TIMEOUT_S)
     except grpc.RpcError as error:
@@ -42,6 +43,6 @@ def serves_brokers(config: NodeConfig, tls: TlsSettings | None = None) -> tuple[
 
 def _channel(address: str, tls: TlsSettings | None) -> grpc.Channel:
     if tls is None:
-        return grpc.insecure_channel(address)
+        return grpc.insecure_channel(address, options=OPTIONS)
     pem = tls_files.read(tls, datetime.datetime.now(datetime.UTC))
-    return grpc.secure_channel(address, channel_credentials(rpc_keys(tls, pem)))
+    return grpc.secure_channel(address, channel_credentials(rpc_keys(tls, pem)), options=OPTIONS)

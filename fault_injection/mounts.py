@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import re
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +12,11 @@ from pathlib import Path
 from fault_injection.errors import FaultError
 
 TIMEOUT_S = 30.0
+
+_ESCAPED = re.compile(rb"\\([0-3][0-7]{2})")
+_OPTIONAL = 6
+"""The first field of a line of mountinfo that may be missing; `-` ends those."""
+_FIELDS_MIN = 9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,26 +27,29 @@ class Mount:
         point: Where.
         kind: Type of the file system.
         source: What is mounted, such as a device.
+        root: Which folder of that file system is seen there.
+        options: Those of the file system, separated by commas.
     """
 
     point: Path
     kind: str
     source: str
+    root: Path = Path("/")
+    options: str = ""
 
 
-def all_mounts() -> list[Mount]:
-    """Return all mounts, those on top of others last."""
+def all_mounts(process: Path = Path("/proc/self")) -> list[Mount]:
+    """Return all mounts that a process sees, by its folder in /proc; those on top of others last.
+
+    Names in the table are bytes of somebody's choice, UTF-8 or not, as those of all files.
+    """
     found = []
-    for line in Path("/proc/self/mountinfo").read_text("utf-8").splitlines():
-        fields = line.split(" ")
-        behind = fields.index("-")
-        found.append(
-            Mount(
-                point=Path(_unescape(fields[4])),
-                kind=fields[behind + 1],
-                source=_unescape(fields[behind + 2]),
-            )
-        )
+    for line in (process / "mountinfo").read_bytes().split(b"\n"):
+        fields = list(map(_name, line.split(b" ")))
+        if len(fields) > _FIELDS_MIN:
+            kind, source, options = fields[fields.index("-", _OPTIONAL) + 1 :][:3]
+            root, point = Path(fields[3]), Path(fields[4])
+            found.append(Mount(point=point, kind=kind, source=source, root=root, options=options))
     return found
 
 
@@ -105,6 +115,6 @@ def error_of(command: list[str]) -> str:
     return f"{command[0]} did not answer within {TIMEOUT_S:.0f} s"
 
 
-def _unescape(text: str) -> str:
-    """Undo the octal escapes of blanks and backslashes in mountinfo."""
-    return text.encode("latin-1", "replace").decode("unicode_escape") if "\\" in text else text
+def _name(field: bytes) -> str:
+    """Return a field of mountinfo as Python names files, without the octal escapes of blanks."""
+    return os.fsdecode(_ESCAPED.sub(lambda found: bytes([int(found[1], 8)]), field))

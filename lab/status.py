@@ -16,6 +16,7 @@ from jbodlab.cli.lab_state import ClusterState, NodeState
 from jbodlab.cli.output import counted
 from jbodlab.kafka_wire.describe_log_dir_states import LogDirStateEntry
 from jbodlab.record_batch.record_batch import iterate_headers
+from jbodlab.vocabulary.addresses import address_text
 from jbodlab.vocabulary.ids import METADATA_TOPIC
 from lab.cluster import processes, questions
 from lab.cluster.engine import JBODLAB, Engine
@@ -104,7 +105,7 @@ class Status:
                 {
                     "role": node.role,
                     "id": node.node_id,
-                    "address": f"{node.host}:{node.port}",
+                    "address": address_text(node.host, node.port),
                     "pid": node.process.pid if node.process else None,
                     "running": node.node_id in self.alive,
                     "log_dirs": [

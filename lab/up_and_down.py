@@ -116,7 +116,7 @@ def up(
         LabError: it could not be made; the text tells why.
     """
     reason = limits.refusal(
-        limits.this_machine(files.root(name)),
+        limits.this_machine(files.root(name), user.uid),
         brokers=shape.brokers,
         disks=shape.log_dirs,
         size_mb=shape.disk_mb,

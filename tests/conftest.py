@@ -8,6 +8,7 @@ import inspect
 import logging
 import os
 import sys
+import urllib.request
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,9 @@ from tests.unfinished import UnfinishedTests
 # Whatever a test starts runs the sources beside it, wherever pytest was called, and whatever is
 # installed: servers, tools, the Python workers of Spark.
 os.environ["PYTHONPATH"] = str(Path(__file__).resolve().parents[1])
+
+# What a test asks lies on this machine, whatever proxies the environment names.
+urllib.request.install_opener(urllib.request.build_opener(urllib.request.ProxyHandler({})))
 
 # Thousands of tests are objects that stay: looking through them again and again for garbage took
 # half of what collecting them takes.

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from fault_injection import check, mounts
+from fault_injection import check, control_groups, mounts
 from fault_injection.check import User
 from fault_injection.fuse import disk as fuse_disk
 from fault_injection.journal import Fault
@@ -31,7 +31,10 @@ class Balloon:
         found = os.statvfs(disk.point)
         if found.f_blocks * found.f_frsize > SIZE_BYTES_MAX:
             return f"the disk {disk.point} is larger than {SIZE_BYTES_MAX >> 30} GiB"
-        if disk.kind == "tmpfs" and found.f_bavail * found.f_frsize > _memory_bytes() // 2:
+        if (
+            disk.kind == "tmpfs"
+            and found.f_bavail * found.f_frsize > control_groups.free_memory() // 2
+        ):
             return f"filling {disk.point} would take more than half of the free memory"
         if not os.access(disk.point, os.W_OK):
             return f"this user may not write to {disk.point}"
@@ -86,10 +89,3 @@ class Balloon:
 def _free_bytes(fd: int) -> int:
     found = os.fstatvfs(fd)
     return found.f_bavail * found.f_frsize
-
-
-def _memory_bytes() -> int:
-    for line in Path("/proc/meminfo").read_text().splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    return 0

@@ -15,6 +15,7 @@ from stat import S_ISVTX
 
 import msgspec
 
+from jbodlab.vocabulary.addresses import address_text
 from jbodlab.vocabulary.errors import DecodeError
 
 VERSION = 1
@@ -110,7 +111,7 @@ class ClusterState(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def bootstrap(self) -> str:
         """Addresses of all brokers, as clients want them."""
-        return ",".join(f"{node.host}:{node.port}" for node in self.brokers)
+        return ",".join(address_text(node.host, node.port) for node in self.brokers)
 
 
 def state_dir(environment: Mapping[str, str], uid: int) -> Path:

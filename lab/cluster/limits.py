@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import resource
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+from fault_injection import control_groups
+from fault_injection.control_groups import PIDS
 
 BROKER_MB = 70
 """Memory of a broker with a few directories, measured; a controller takes less."""
@@ -72,34 +76,49 @@ def refusal(
     return ""
 
 
-def this_machine(folder: Path) -> Machine:
-    """Return what this machine has, clusters being kept in a folder or below its parents."""
+def this_machine(folder: Path, uid: int, process: Path = Path("/proc/self")) -> Machine:
+    """Return what is left of this machine, or of the container that this is.
+
+    Each limit counts what it counts and nothing else: that of the kernel all threads, that of a
+    control group those of the group, that of a user those of the user.
+
+    Args:
+        folder: Where clusters are kept, itself or below a folder that is there.
+        uid: Who the servers run as.
+        process: The folder of this process in /proc.
+    """
     while not folder.exists():
         folder = folder.parent
     found = os.statvfs(folder)
     limits = [
         _number(Path("/proc/sys/kernel/threads-max")),
         _number(Path("/proc/sys/kernel/pid_max")),
-        _number(Path("/sys/fs/cgroup/pids.max")),
-        _number(Path("/sys/fs/cgroup/pids/pids.max")),
     ]
     # "3/512": of 512 tasks 3 run.
     running = int(Path("/proc/loadavg").read_text().split()[3].partition("/")[2])
+    rests = [min((limit for limit in limits if limit), default=32_768) - running]
+    if (of_group := control_groups.left(PIDS, process)) is not None:
+        rests.append(of_group)
+    of_user, _ = resource.getrlimit(resource.RLIMIT_NPROC)
+    if of_user != resource.RLIM_INFINITY and uid != 0:
+        rests.append(of_user - _threads_of(uid))
     return Machine(
-        memory_mb=_memory_mb(),
-        threads=min((limit for limit in limits if limit), default=32_768) - running,
+        memory_mb=control_groups.free_memory(process) >> 20,
+        threads=max(0, min(rests)),
         disk_mb=found.f_bavail * found.f_frsize >> 20,
     )
+
+
+def _threads_of(uid: int) -> int:
+    count = 0
+    for each in Path("/proc").glob("[0-9]*/task"):
+        # Whatever ends meanwhile is none.
+        with suppress(OSError):
+            count += len(os.listdir(each)) if each.stat().st_uid == uid else 0  # noqa: PTH208 - names only
+    return count
 
 
 def _number(file: Path) -> int:
     with suppress(OSError, ValueError):
         return int(file.read_text().strip())
-    return 0
-
-
-def _memory_mb() -> int:
-    for line in Path("/proc/meminfo").read_text().splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) // 1024
     return 0

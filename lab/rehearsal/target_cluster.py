@@ -17,7 +17,7 @@ from jbodlab.storage.directory import meta_properties
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.vocabulary.errors import JbodlabError
 from jbodlab.vocabulary.ids import METADATA_TOPIC, DirectoryId
-from lab.cluster import Cluster, layout, limits, processes, questions, revival
+from lab.cluster import Cluster, layout, limits, processes, programs, questions, revival
 from lab.cluster.engine import Engine
 from lab.cluster.kafka_jars import NoKafkaError
 from lab.errors import LabError
@@ -165,7 +165,7 @@ def prepared(plan: Plan, root: Path, interrupts: Interrupts, engine: Engine) -> 
         kind=need.kind,
         mechanism=need.mechanism,
     )
-    machine = limits.this_machine(root)
+    machine = limits.this_machine(root, programs.server_user(None).uid)
     if reason := limits.refusal(
         machine, brokers=need.brokers, disks=need.disks.each, size_mb=shape.disk_mb, kind=need.kind
     ):

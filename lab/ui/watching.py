@@ -18,6 +18,7 @@ from fault_injection.journal import Fault
 from jbodlab.cli import lab_state
 from jbodlab.cli.lab_state import ClusterState, NodeState
 from jbodlab.cli.on_kafka import COMMANDS
+from jbodlab.vocabulary.addresses import address_text
 from lab.cluster import layout, questions
 from lab.cluster.engine import Engine
 from lab.cluster.questions import NO_ANSWER
@@ -196,7 +197,7 @@ class Watching:
     def _broker(self, node: NodeState) -> BrokerSeen:
         return BrokerSeen(
             broker_id=node.node_id,
-            address=f"{node.host}:{node.port}",
+            address=address_text(node.host, node.port),
             folder=Path(node.metadata_log_dir).parent.parent,
             paths=self._observer.paths(node.node_id),
             log_dirs=self._observer.log_dirs.get(node.node_id),

@@ -37,6 +37,7 @@ class Process:
         self.home = home
         self._held = HeldPorts.hold(1)
         (self.port,) = self._held.numbers
+        self.reached_at = "127.0.0.1"
         self.metadata_dir = format_dir(home / "metadata")
         self.config = home / "controller.properties"
         self.settings = settings
@@ -97,7 +98,7 @@ class Process:
         return (self.home / "stderr").read_text()
 
     def call(self, method: str, message: Any) -> Any:
-        with grpc.insecure_channel(f"127.0.0.1:{self.port}") as channel:
+        with grpc.insecure_channel(f"{self.reached_at}:{self.port}") as channel:
             return from_proto(getattr(ControllerStub(channel), method)(message, timeout=5))
 
     def ask(self, method: str, request: object) -> Any:

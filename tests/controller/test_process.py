@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import resource
 import shutil
 import signal
@@ -189,6 +190,29 @@ def test_health_says_whether_it_leads(process: Process) -> None:
     assert (down.returncode, up.returncode) == (1, 0)
     assert "does not respond" in down.stdout
     assert up.stdout == f"controller 100 at 127.0.0.1:{process.port} is active in epoch 1\n"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "[::]", "0.0.0.0", ""])
+def test_health_is_asked_directly_whatever_the_listener_and_the_proxies(
+    process: Process, host: str
+) -> None:
+    reached = "[::1]" if "::" in host else "127.0.0.1"
+    process.configure(
+        listeners=f"CONTROLLER://{host}:{process.port}",
+        controller_quorum_voters=f"{NODE_ID}@{reached}:{process.port}",
+    )
+    process.reached_at = reached
+    process.start()
+    proxies = {f"{kind}_proxy": "http://127.0.0.1:9" for kind in ("http", "https", "grpc", "all")}
+    variables = {**os.environ, **proxies, **{k.upper(): v for k, v in proxies.items()}}
+    command = [sys.executable, "-m", "controller", "--health", "-c", str(process.config)]
+
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=30, env=variables
+    )
+
+    expected = f"controller 100 at {reached}:{process.port} is active in epoch 1\n"
+    assert (done.stdout, done.returncode) == (expected, 0)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from lab.cluster.limits import Machine, refusal, this_machine
@@ -59,7 +61,7 @@ def test_a_size_that_cannot_work_is_refused_with_the_reason(
 
 
 def test_this_machine_has_room_for_a_small_cluster(tmp_path: object) -> None:
-    found = this_machine(StateFiles.open().directory)
+    found = this_machine(StateFiles.open().directory, os.geteuid())
 
     assert refusal(found, brokers=1, disks=1, size_mb=64, kind="folder") == ""
 
