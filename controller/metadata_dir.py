@@ -15,7 +15,6 @@ from controller.config import ControllerConfig
 from jbodlab.metadata.image.loader import MetadataLoader
 from jbodlab.metadata.log import quorum_state, snapshots
 from jbodlab.metadata.log.batches import read_batches
-from jbodlab.metadata.log.cleaning import clean
 from jbodlab.metadata.log.metadata_log import MetadataLog
 from jbodlab.runtime.environment import Environment
 from jbodlab.runtime.machine import system_environment
@@ -77,7 +76,7 @@ def open_metadata_dir(
         epoch_max=old.leader_epoch if old is not None else None,
     )
     loader, replayed_bytes = _load(log)
-    clean(log, settings, environment.wall_ms())
+    log.clean(settings, environment.wall_ms())
     return OpenedDir(
         cluster_id=cluster_id,
         log=log,

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from jbodlab.metadata.log.batches import MetadataBatch, read_batches
-from jbodlab.metadata.log.cleaning import clean
 from jbodlab.metadata.log.metadata_log import MetadataLog
 from jbodlab.metadata.log.settings import MetadataLogSettings
 from jbodlab.metadata.log.snapshots import (
@@ -56,7 +55,7 @@ class MetadataCopy:
     def clean(self, now_ms: int) -> None:
         """Remove the oldest that is kept for nobody; `now_ms` is ms since 1970."""
         if not self._is_half_done:
-            clean(self._log, self._settings, now_ms)
+            self._log.clean(self._settings, now_ms)
 
     def read(self, offset: int) -> Sequence[MetadataBatch]:
         """Return about a megabyte of batches from an offset on; empty at the end.

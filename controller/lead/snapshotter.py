@@ -14,7 +14,6 @@ from controller.lead.leadership import Leadership
 from controller.quorum.log_thread import LogThread
 from controller.quorum.replicated_log import Committed
 from jbodlab.metadata.image.metadata_image import MetadataImage
-from jbodlab.metadata.log.cleaning import clean
 from jbodlab.metadata.log.metadata_log import MetadataLog
 from jbodlab.metadata.log.settings import MetadataLogSettings
 from jbodlab.metadata.log.snapshotter import Snapshotter
@@ -94,4 +93,4 @@ class ControllerSnapshotter:
 
     async def _clean(self) -> None:
         now_ms = self._leadership.wall_ms()
-        await self._log_thread.run(partial(clean, self._log, self._settings, now_ms))
+        await self._log_thread.run(partial(self._log.clean, self._settings, now_ms))

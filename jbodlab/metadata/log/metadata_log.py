@@ -1,15 +1,17 @@
-"""The metadata log on disk: append, sync, read.
+"""The metadata log on disk: append, sync, read, truncate, clean.
 
-All methods block, raise `OSError` untranslated, and run on one thread. A failure of this directory
+A `LogState` and its `LogFiles`, as those of a replica, with the rules of this log around them. All
+methods block, raise `OSError` untranslated, and run on one thread. A failure of this directory
 is fatal for its process, so the state need not survive an error. Records can be read before they
 are flushed.
 
-A kill leaves a torn or missing tail, never a gap: segments are synced before they are rolled, and
-removed from the newest to the oldest. Opening cuts an invalid tail that no valid record follows.
-Any other damage has hit acknowledged records; the open then depends on the owner of the log:
+A kill leaves a torn or missing tail, never a gap: a segment is synced before the next one begins,
+and of the segments that go, each name is on the disk before the next one changes. Opening reads
+every batch; what it does about damage says `damage`.
 
-    controller's    no other copy exists: the open fails, and the log is not changed
-    broker's copy   the log is cut at the damage, as the controller sends the rest again
+Cleaning leaves a state that can be loaded: the newest snapshot always stays, and the log begins at
+the end of the oldest snapshot or before it. Each step removes the oldest part, which is the log
+below the oldest snapshot, or that snapshot with the log up to the next one.
 
 Source: `org.apache.kafka.raft.internals.KafkaRaftLog`, `org.apache.kafka.storage.internals.log`.
 """
@@ -17,24 +19,34 @@ Source: `org.apache.kafka.raft.internals.KafkaRaftLog`, `org.apache.kafka.storag
 from __future__ import annotations
 
 import logging
+from collections import deque
 from itertools import pairwise
 from pathlib import Path
 
-from jbodlab.metadata.log import clean_close
-from jbodlab.metadata.log.opening import end_of, open_segments
-from jbodlab.metadata.log.segment import MetadataSegment
-from jbodlab.metadata.log.snapshots import (
-    is_complete,
-    parse_name,
-    remove_leftovers,
-    snapshot_paths,
-)
+import msgspec
+
+from jbodlab.metadata.log import clean_close, snapshots
+from jbodlab.metadata.log.clean_close import ClosedAt
+from jbodlab.metadata.log.damage import MetadataPolicy, refuse_missing_end, rewrite
+from jbodlab.metadata.log.settings import MetadataLogSettings
 from jbodlab.record_batch.record_batch import iterate_headers, read_header
 from jbodlab.storage.directory import names
 from jbodlab.storage.directory.filesystem import FileSystem
-from jbodlab.storage.directory.partition_metadata import write_topic_id
+from jbodlab.storage.directory.partition_metadata import read_topic_id, write_topic_id
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
-from jbodlab.storage.log.leader_epochs import LeaderEpochs, read_leader_epochs, write_leader_epochs
+from jbodlab.storage.log.directory_files import DirectoryFiles
+from jbodlab.storage.log.instructions import (
+    CloseSegment,
+    Instructions,
+    SetAside,
+    WriteEpochs,
+    WriteSnapshot,
+)
+from jbodlab.storage.log.loaded_log import LoadedLog
+from jbodlab.storage.log.log_config import LogConfig
+from jbodlab.storage.log.log_loader import load_log
+from jbodlab.storage.log.log_search import cut_point
+from jbodlab.storage.log.segment_ranges import CutPoint
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import CorruptRecordError, KafkaError
 from jbodlab.vocabulary.ids import METADATA_TOPIC_ID
@@ -50,25 +62,13 @@ SEGMENT_MS = 7 * 24 * 3_600_000
 class MetadataLog:
     """The log in `<metadata dir>/__cluster_metadata-0`; made by `open`."""
 
-    def __init__(
-        self,
-        fs: FileSystem,
-        directory: Path,
-        segments: list[MetadataSegment],
-        segment_bytes: int,
-        segment_ms: int,
-        is_copy: bool,
-    ) -> None:
-        assert segments
-        self.directory = directory
-        self.fs = fs
-        self._segments = segments
-        self._segment_bytes = segment_bytes
-        self._segment_ms = segment_ms
+    def __init__(self, loaded: LoadedLog, *, is_copy: bool) -> None:
+        self._state, self._files = loaded.state, loaded.files
         self._is_copy = is_copy
         self._has_failed = False
-        """Whether a sync has failed; the success of a later sync proves nothing."""
-        self._epochs = LeaderEpochs()
+        """Whether a call has failed; the success of a later sync proves nothing."""
+        self._indexed: int | None = None
+        """Base offset of the last segment, if its index files show that it has records."""
 
     @classmethod
     def open(
@@ -105,74 +105,85 @@ class MetadataLog:
         if not fs.is_dir(directory):
             fs.mkdir(directory, parents=True, exist_ok=True)
             fs.fsync_dir(directory.parent)
-        metadata_path = directory / names.PARTITION_METADATA_FILE
-        if not fs.exists(metadata_path):
-            write_topic_id(fs, metadata_path, METADATA_TOPIC_ID)
-        remove_leftovers(fs, directory)
-        segments = open_segments(fs, directory, is_copy, epoch_max)
-        log = cls(fs, directory, segments, segment_bytes, segment_ms, is_copy)
-        log._load_epochs()
-        further = _snapshot_beyond(fs, directory, log.end_offset)
-        if further is not None:
-            if not is_copy:
-                # A controller's snapshot holds only records that its log had on the disk.
-                logger.error(
-                    "the metadata log ends before its newest snapshot; later records are lost",
-                    extra={"end_offset": log.end_offset, "snapshot_end_offset": further[0]},
-                )
-            log.reset_to(*further)
-        fs.fsync_dir(directory)
+        _write_topic_id(fs, directory / names.PARTITION_METADATA_FILE)
+        snapshots.remove_leftovers(fs, directory)
+        closed = None
+        if not is_copy:
+            closed = clean_close.take(fs, directory)
+            refuse_missing_end(fs, directory)
+        loaded = load_log(
+            fs,
+            directory,
+            names.parse_partition_dir(directory.name).topic_partition,
+            LogConfig(segment_bytes=segment_bytes, segment_ms=segment_ms),
+            DirectoryFiles(),
+            clean=False,
+            recovery_point=0,
+            log_start_offset=None,
+            policy=MetadataPolicy(is_copy=is_copy, epoch_max=epoch_max),
+        )
+        log = cls(loaded, is_copy=is_copy)
+        try:
+            log._begin(closed)
+        except BaseException:
+            log._files.abandon()
+            raise
         return log
+
+    @property
+    def fs(self) -> FileSystem:
+        """The disk."""
+        return self._files.fs
+
+    @property
+    def directory(self) -> Path:
+        """Directory of its files."""
+        return self._files.directory
 
     @property
     def start_offset(self) -> int:
         """First offset that is still in the log."""
-        return self._segments[0].base_offset
+        return self._state.start_offset
 
     @property
     def end_offset(self) -> int:
         """Offset that the next record gets."""
-        return self._segments[-1].end_offset
+        return self._state.end_offset
 
     @property
     def last_epoch(self) -> int:
         """Leader epoch of the last record; -1 in an empty log."""
-        return self._epochs.latest_epoch
+        return self._state.epochs.latest_epoch
 
     @property
     def size_bytes(self) -> int:
         """Bytes of all batches."""
-        return sum(segment.size for segment in self._segments)
+        return self._state.segments.size_bytes
 
     def append(self, data: bytes | memoryview) -> None:
         """Append whole batches that begin at the log's end, in one write; not yet durable."""
         headers = list(iterate_headers(data))
         assert headers
         assert headers[0][1].base_offset == self.end_offset
-        assert headers[0][1].partition_leader_epoch >= self._segments[-1].last_epoch
+        assert headers[0][1].partition_leader_epoch >= self.last_epoch
         assert headers[-1][0] + headers[-1][1].size == len(data)
         assert all(one.next_offset == two.base_offset for (_, one), (_, two) in pairwise(headers))
-        active = self._segments[-1]
-        age_ms = headers[0][1].max_timestamp - active.first_timestamp_ms
-        if active.size and (
-            active.size + len(data) > self._segment_bytes or age_ms > self._segment_ms
-        ):
-            active = self._roll()
-        active.append(data, headers)
-        changed = False
-        for _, header in headers:
-            if header.partition_leader_epoch > self._epochs.latest_epoch:
-                changed |= self._epochs.assign(header.partition_leader_epoch, header.base_offset)
-        if changed:
-            self._write_epochs()
+        self._carry_out(self._state.append((data,), [header for _, header in headers]))
 
     def flush(self) -> None:
         """Sync the log; returns when all appended records are on the disk."""
+        active = self._state.active
+        request = self._state.sync_request(with_active=True)
         try:
-            self._segments[-1].flush()
+            self._files.flush(active.base_offset)
+            # Each closed segment was synced before the next one began, and indexes can be rebuilt.
+            self._files.sync(self.fs, request._replace(segments=(), indexed=()))
+            if active.size and self._indexed != active.base_offset:
+                self._write_indexes()
         except OSError:
             self._has_failed = True
             raise
+        self._state.synced(request)
 
     def read(self, from_offset: int, max_bytes: int = 1 << 20) -> bytes:
         """Return whole batches from the one that contains an offset.
@@ -195,11 +206,21 @@ class MetadataLog:
                 f"offset {from_offset} is not in the metadata log, which has "
                 f"{self.start_offset} to {self.end_offset}",
             )
-        # Reads are mostly near the end, where the last segment is.
-        segment = next(
-            segment for segment in reversed(self._segments) if segment.base_offset <= from_offset
-        )
-        return segment.read(from_offset, max_bytes)
+        ranges = self._state.segments.ranges(from_offset)
+        return self._files.read(ranges, from_offset, max_bytes)
+
+    def truncate_to(self, end_offset: int) -> None:
+        """Remove all records from an offset on, durably; of a batch all or none.
+
+        Args:
+            end_offset: The log ends there afterwards, or before it where no batch begins.
+        """
+        assert end_offset >= self.start_offset
+        request = self._state.cut_request(end_offset)
+        if request is None:
+            return
+        point = CutPoint(request, cut_point(self._files, request), None)
+        self._cut(self._state.truncate(point))
 
     def reset_to(self, end_offset: int, epoch: int = -1) -> None:
         """Drop all records and restart the log at an offset, after a snapshot was received.
@@ -208,12 +229,50 @@ class MetadataLog:
             end_offset: End offset of the snapshot.
             epoch: Leader epoch of the record before it, -1 if unknown.
         """
-        while self._segments:
-            self._segments.pop().delete()
-        self._segments.append(MetadataSegment(self.fs, self.directory, end_offset))
-        self._epochs = LeaderEpochs([(epoch, end_offset)] if epoch >= 0 else [])
-        self._write_epochs()
-        self.fs.fsync_dir(self.directory)
+        instructions = self._state.restart_at(end_offset)
+        if epoch >= 0:
+            instructions += self._state.assign_epoch(epoch)
+        self._cut(instructions)
+
+    def clean(self, settings: MetadataLogSettings, now_ms: int) -> int:
+        """Remove the oldest parts until log and snapshots are within the limits, if they can go.
+
+        No other code may remove snapshots meanwhile.
+
+        Args:
+            settings: The limits of size and age.
+            now_ms: Wall clock, ms since 1970.
+
+        Returns:
+            How many bytes were removed.
+        """
+        paths = snapshots.snapshot_paths(self.directory, fs=self.fs)
+        kept = deque(_kept(self.fs, path) for path in reversed(paths))
+        checked = False
+        removed = 0
+        while kept and self._is_over(kept, settings, now_ms):
+            if not checked and not snapshots.is_complete(self.fs, kept[-1].path):
+                # Everything below would go for its sake.
+                logger.error(
+                    "the newest metadata snapshot is damaged; keeping the log",
+                    extra={"path": str(kept[-1].path)},
+                )
+                return 0
+            checked = True
+            dropped = self.delete_segments_below(kept[0].end_offset)
+            if not dropped:
+                if len(kept) == 1:
+                    break
+                oldest = kept.popleft()
+                snapshots.delete_snapshot(self.fs, oldest.path)
+                dropped = oldest.size_bytes + self.delete_segments_below(kept[0].end_offset)
+            removed += dropped
+        if removed:
+            logger.info(
+                "removed the oldest metadata",
+                extra={"removed_bytes": removed, "log_start_offset": self.start_offset},
+            )
+        return removed
 
     def delete_segments_below(self, offset: int) -> int:
         """Remove the segments whose records are all below an offset; the last one always stays.
@@ -222,10 +281,11 @@ class MetadataLog:
             How many bytes of batches were removed.
         """
         before = self.size_bytes
-        while len(self._segments) > 1 and self._segments[1].base_offset <= offset:
-            self._segments.pop(0).delete()
-        if self._epochs.truncate_from(self.start_offset):
-            self._write_epochs()
+        first = max(
+            (base for base in self._state.segments.base_offsets if base <= offset), default=0
+        )
+        self._carry_out(self._state.drop_before(first))
+        self._remove_set_aside()
         return before - self.size_bytes
 
     def epoch_end_offset(self, epoch: int) -> int:
@@ -233,7 +293,7 @@ class MetadataLog:
 
         An epoch without records ends where the next epoch begins; -1 if that is unknown.
         """
-        return self._epochs.end_offset_for(epoch, self.end_offset)[1]
+        return self._state.epochs.end_offset_for(epoch, self.end_offset)[1]
 
     def crc_before(self, offset: int) -> int | None:
         """Return the CRC of the batch with the offset before this one; None if the log lacks it.
@@ -248,50 +308,118 @@ class MetadataLog:
     def close(self) -> None:
         """Sync and close the files; an error of the sync is raised after the files are closed."""
         try:
-            # A reset that failed halfway has left no segment.
-            if self._segments:
-                self.flush()
-                if not self._is_copy and not self._has_failed:
-                    clean_close.write(self.fs, self.directory, end_of(self._segments[-1]))
+            if self._has_failed:
+                return
+            self.flush()
+            self._write_indexes()
+            if not self._is_copy:
+                clean_close.write(self.fs, self.directory, self._closed_at())
         finally:
-            for segment in self._segments:
-                segment.close()
+            self._files.abandon()
 
-    def _roll(self) -> MetadataSegment:
-        """Begin a new segment at the end of the log."""
-        self.flush()
-        self._segments[-1].seal()
-        self._segments.append(
-            MetadataSegment(self.fs, self.directory, self.end_offset, epoch=self.last_epoch)
-        )
-        self.fs.fsync_dir(self.directory)
-        return self._segments[-1]
+    def _begin(self, closed: ClosedAt | None) -> None:
+        """Make a log that was loaded ready for use.
 
-    def _load_epochs(self) -> None:
-        """Load the epochs from the batches; the file gives only those before the log's start."""
-        path = self.directory / names.LEADER_EPOCH_FILE
+        Args:
+            closed: Where the log was closed in order; None if it was not, or is a copy.
+        """
+        fs, directory, active = self.fs, self.directory, self._state.active
+        if not fs.exists(directory / names.LEADER_EPOCH_FILE):
+            self._carry_out((WriteEpochs(self._state.epochs.entries),))
+        if active.size and not self._is_copy and closed != self._closed_at():
+            rewrite(self._files, active)
+        newest = _snapshot_from(fs, directory, self.end_offset + bool(self.size_bytes))
+        if newest is not None and newest[0] > self.end_offset:
+            if not self._is_copy:
+                # A controller's snapshot holds only records that its log had on the disk.
+                logger.error(
+                    "the metadata log ends before its newest snapshot; later records are lost",
+                    extra={"end_offset": self.end_offset, "snapshot_end_offset": newest[0]},
+                )
+            self.reset_to(*newest)
+        elif newest is not None and newest[0]:
+            self._carry_out(self._state.assign_epoch(newest[1]))
+        if self._is_copy:
+            fs.fsync_dir(directory)
+        else:
+            self.flush()
+
+    def _carry_out(self, instructions: Instructions) -> None:
+        """Carry instructions out, with the syncs without which a power loss could leave a gap."""
         try:
-            recorded = read_leader_epochs(self.fs, path)
-        except CorruptRecordError as error:
-            logger.warning("rebuilding leader epochs", extra={"reason": str(error)})
-            recorded = LeaderEpochs()
-        start = self.start_offset
-        found = [entry for segment in self._segments for entry in segment.epoch_starts]
-        before = [entry for entry in recorded.entries if start > 0 and entry[1] <= start]
-        self._epochs = LeaderEpochs([*before, *found])
-        if self._epochs.entries != recorded.entries or not self.fs.exists(path):
-            self._write_epochs()
+            for instruction in instructions:
+                if isinstance(instruction, WriteSnapshot):
+                    # No producer of this log is idempotent.
+                    continue
+                if isinstance(instruction, CloseSegment):
+                    self._files.flush(instruction.base_offset)
+                    self.fs.fsync_dir(self.directory)
+                self._files.carry_out((instruction,))
+                if isinstance(instruction, SetAside):
+                    self.fs.fsync_dir(self.directory)
+        except OSError:
+            self._has_failed = True
+            raise
 
-    def _write_epochs(self) -> None:
-        write_leader_epochs(self.fs, self.directory / names.LEADER_EPOCH_FILE, self._epochs)
+    def _cut(self, instructions: Instructions) -> None:
+        self._carry_out(instructions)
+        self._indexed = None
+        self.flush()
+        self._remove_set_aside()
+
+    def _remove_set_aside(self) -> None:
+        self._files.remove_set_aside(self.fs, self._state.segments.expired(0))
+
+    def _write_indexes(self) -> None:
+        """Write the index files of the last segment, of which they show that it has records."""
+        active = self._state.active.copy()
+        active.finish()
+        self._files.carry_out((CloseSegment(active.base_offset, active.index, active.time_index),))
+        self._indexed = active.base_offset
+
+    def _closed_at(self) -> ClosedAt:
+        active = self._state.active
+        return ClosedAt(base_offset=active.base_offset, size=active.size)
+
+    def _is_over(self, kept: deque[_Kept], settings: MetadataLogSettings, now_ms: int) -> bool:
+        size_bytes = self.size_bytes + sum(each.size_bytes for each in kept)
+        if 0 <= settings.retention_bytes < size_bytes:
+            return True
+        oldest = kept[0].timestamp_ms
+        return oldest is not None and 0 <= settings.retention_ms < now_ms - oldest
 
 
-def _snapshot_beyond(fs: FileSystem, directory: Path, end_offset: int) -> tuple[int, int] | None:
-    """Return end offset and epoch of the newest whole snapshot, if the log ends before it."""
-    for path in snapshot_paths(directory, fs=fs):
-        found = parse_name(path.name)
-        if found[0] <= end_offset:
+class _Kept(msgspec.Struct, frozen=True):
+    """A snapshot that is kept."""
+
+    path: Path
+    end_offset: int
+    size_bytes: int
+    timestamp_ms: int | None
+
+
+def _kept(fs: FileSystem, path: Path) -> _Kept:
+    end_offset, _ = snapshots.parse_name(path.name)
+    return _Kept(path, end_offset, fs.size(path), snapshots.read_timestamp_ms(fs, path))
+
+
+def _write_topic_id(fs: FileSystem, path: Path) -> None:
+    """Write `partition.metadata`, unless it is right: its content is always the same."""
+    try:
+        found = read_topic_id(fs, path)
+    except CorruptRecordError as error:
+        logger.warning("writing the topic id of the metadata log again: %s", error)
+        found = None
+    if found != METADATA_TOPIC_ID:
+        write_topic_id(fs, path, METADATA_TOPIC_ID)
+
+
+def _snapshot_from(fs: FileSystem, directory: Path, end_offset: int) -> tuple[int, int] | None:
+    """Return end offset and epoch of the newest whole snapshot that ends at or behind an offset."""
+    for path in snapshots.snapshot_paths(directory, fs=fs):
+        found = snapshots.parse_name(path.name)
+        if found[0] < end_offset:
             break
-        if is_complete(fs, path):
+        if snapshots.is_complete(fs, path):
             return found
     return None

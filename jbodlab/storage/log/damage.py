@@ -1,18 +1,107 @@
-"""Handles bytes after damage in a log: logs their offsets, and keeps the bytes as `.damaged`."""
+"""Which batches a load accepts, and what it does about damage.
+
+A replica's log ends before the first invalid byte: other replicas have the rest. If valid batches
+follow, their offsets are logged and the bytes are kept as `.damaged`.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple, Protocol
 
+from jbodlab.record_batch.record_batch import BatchHeader
 from jbodlab.storage.directory import names
 from jbodlab.storage.directory.filesystem import FileSystem
 from jbodlab.storage.log.log_files import SEGMENT_SUFFIXES, LogFiles
+from jbodlab.storage.log.segment_ranges import SegmentRange
+from jbodlab.storage.log.segment_reader import next_batch
 from jbodlab.storage.log.segments import ActiveSegment
 from jbodlab.vocabulary.limits import DAMAGED_COPY_BYTES
 
 logger = logging.getLogger(__name__)
+
+
+class Damage(NamedTuple):
+    """Where the valid part of a log ends, although its files go on.
+
+    Attributes:
+        active: The valid part of the damaged segment.
+        size: Size of its file in bytes; the valid part may be all of it, if segments are missing
+            behind it.
+        behind: Base offsets of the segments behind it.
+        is_known: Whether the segment was known to be on the disk, which rules out a torn write.
+    """
+
+    active: ActiveSegment
+    size: int
+    behind: Sequence[int]
+    is_known: bool
+
+
+class LoadPolicy(Protocol):
+    """How the log of a kind is loaded.
+
+    Attributes:
+        batch_bytes_max: A larger batch is not valid; None for no limit.
+        has_only_batches: Whether the batches alone say all: there are no idempotent producers, and
+            the leader epochs are never read from their file.
+    """
+
+    batch_bytes_max: int | None
+    has_only_batches: bool
+
+    def accepts(self, segment: ActiveSegment, header: BatchHeader) -> bool:
+        """Return whether a batch with a right checksum may be the next one of a segment.
+
+        Called once for each batch of the log, in their order.
+        """
+
+    def end_at(self, files: LogFiles, damage: Damage) -> bool:
+        """Report that the log ends at damage, and keep what is worth it.
+
+        Returns:
+            Whether the segments behind it are kept under other names; else they are deleted.
+
+        Raises:
+            CorruptRecordError: the log must not be opened.
+        """
+
+
+class ReplicaPolicy:
+    """The policy for a partition's replica."""
+
+    batch_bytes_max: int | None = None
+    has_only_batches = False
+
+    def accepts(self, segment: ActiveSegment, header: BatchHeader) -> bool:
+        """Return whether a batch may be the next one; compaction leaves gaps."""
+        return segment.may_follow(header)
+
+    def end_at(self, files: LogFiles, damage: Damage) -> bool:
+        """Keep everything behind the damage if it is no torn write."""
+        active, size, behind, is_known = damage
+        # A future replica may end anywhere: the copy continues there, and its log has all records.
+        keeps = not files.is_future and (
+            is_known or bool(behind) or _has_batches_behind(files, active, size)
+        )
+        if keeps:
+            report_loss(files, active, size, behind)
+            if size > active.size:
+                keep_tail(files, active, size)
+        elif size > active.size:
+            logger.warning(
+                "truncated a segment at its first invalid byte",
+                extra={"path": str(files.path(active.base_offset)), "size": active.size},
+            )
+        return keeps
+
+
+def _has_batches_behind(files: LogFiles, active: ActiveSegment, size: int) -> bool:
+    """Return whether a valid batch follows the first invalid byte of the last segment."""
+    file = files.reader(SegmentRange(active.base_offset, size, -1, 0)).file
+    return next_batch(file, active.size + 1, size, active.next_offset) is not None
 
 
 def report_loss(files: LogFiles, right: ActiveSegment, size: int, behind: Sequence[int]) -> None:

@@ -188,6 +188,11 @@ class LogFiles:
         if sync:
             self.fs.fsync_dir(target.parent)
 
+    def flush(self, base_offset: int) -> None:
+        """Return when all that was written to a segment is on the disk, on this thread."""
+        key = (self, base_offset)
+        self._shared.file(key, lambda: self._opened(base_offset, 0)).fsync()
+
     def forget(self, base_offset: int) -> None:
         """Close the file of a segment that is not this log's any more."""
         self._shared.forget((self, base_offset))

@@ -31,6 +31,7 @@ from jbodlab.storage.directory.filesystem import FileSystem
 from jbodlab.storage.directory.names import DirKind
 from jbodlab.storage.directory.partition_metadata import read_topic_id
 from jbodlab.storage.log import damage
+from jbodlab.storage.log.damage import Damage, LoadPolicy, ReplicaPolicy
 from jbodlab.storage.log.directory_files import DirectoryFiles
 from jbodlab.storage.log.instructions import (
     CloseSegment,
@@ -53,7 +54,6 @@ from jbodlab.storage.log.segment_ends import (
     last_segment,
 )
 from jbodlab.storage.log.segment_ranges import SegmentRange
-from jbodlab.storage.log.segment_reader import next_batch
 from jbodlab.storage.log.segments import ActiveSegment, ClosedSegment
 from jbodlab.storage.log.transactions import read_marker
 from jbodlab.vocabulary.errors import CorruptRecordError, DecodeError
@@ -73,6 +73,7 @@ def load_log(
     recovery_point: int,
     log_start_offset: int | None,
     cleaned_to: int | None = None,
+    policy: LoadPolicy | None = None,
 ) -> LoadedLog:
     """Open the log in a partition directory, and recover it if the shutdown was not clean.
 
@@ -87,17 +88,21 @@ def load_log(
         log_start_offset: From `log-start-offset-checkpoint`, None if it has none.
         cleaned_to: From `cleaner-offset-checkpoint`, None if it has none. A log that is named there
             may lack offsets, also if its topic is no longer compacted.
+        policy: What is damage, and what becomes of it; that of a replica if not said.
 
     Raises:
         OSError: a file cannot be read, written or removed.
         ValueError: the directory's name is not that of a partition directory.
-        CorruptRecordError: `partition.metadata` is malformed; damaged batches raise no error.
+        CorruptRecordError: `partition.metadata` is malformed, or the policy refuses the damaged
+            batches; that of a replica never does.
     """
     assert names.parse_partition_dir(directory.name).kind is not DirKind.DELETE
     topic_id = read_topic_id(fs, directory / names.PARTITION_METADATA_FILE)
     files = LogFiles(fs, directory, topic_partition, topic_id, shared, config.index_interval_bytes)
     try:
-        loader = _Loader(files, config, clean, recovery_point, cleaned_to)
+        loader = _Loader(
+            files, config, clean, recovery_point, cleaned_to, policy or ReplicaPolicy()
+        )
         return LoadedLog(loader.load(log_start_offset), files)
     except BaseException:
         files.abandon()
@@ -114,8 +119,10 @@ class _Loader:
         clean: bool,
         recovery_point: int,
         cleaned_to: int | None,
+        policy: LoadPolicy,
     ) -> None:
         self._files = files
+        self._policy = policy
         self._fs = files.fs
         self._config = config
         self._clean = clean
@@ -127,7 +134,9 @@ class _Loader:
             names.parse_offset(name) for name in names.with_suffix(listed, names.LOG_SUFFIX)
         ]
         self._snapshots = [
-            names.parse_offset(name) for name in names.with_suffix(listed, names.SNAPSHOT_SUFFIX)
+            names.parse_offset(name)
+            for name in names.with_suffix(listed, names.SNAPSHOT_SUFFIX)
+            if not policy.has_only_batches
         ]
         self._aborted_in = [
             names.parse_offset(name) for name in names.with_suffix(listed, names.TXN_INDEX_SUFFIX)
@@ -289,19 +298,22 @@ class _Loader:
         if producers is None:
             segment.aborted = self._files.read_aborted(base_offset)
         reader = self._files.reader(SegmentRange(base_offset, size, -1, 0))
+        policy, batch_bytes_max = self._policy, self._policy.batch_bytes_max
         # The log ends in front of bytes that are not a batch.
         with contextlib.suppress(CorruptRecordError, DecodeError):
-            for _, header, data in reader.scan():
-                if not segment.may_follow(header) or not crc_is_valid(data, 0, header):
+            for _, header, data in reader.scan(batch_bytes_max=batch_bytes_max):
+                if not crc_is_valid(data, 0, header) or not policy.accepts(segment, header):
                     break
-                if producers is not None:
+                if producers is not None and not policy.has_only_batches:
                     marker = read_marker(data, 0, header) if header.is_control else None
                     completed = producers.update(header, marker)
                     if completed is not None and completed.is_aborted:
                         stable = producers.last_stable_offset_at(completed)
                         segment.aborted.append(completed.aborted(stable))
-                    if header.partition_leader_epoch > self._epochs.latest_epoch:
-                        self._epochs.assign(header.partition_leader_epoch, header.base_offset)
+                if producers is not None and (
+                    header.partition_leader_epoch > self._epochs.latest_epoch
+                ):
+                    self._epochs.assign(header.partition_leader_epoch, header.base_offset)
                 segment.note(header, self._config.index_interval_bytes)
         if producers is not None and (segment.aborted or base_offset in self._aborted_in):
             self._files.carry_out((WriteAborted(base_offset, tuple(segment.aborted)),))
@@ -320,23 +332,11 @@ class _Loader:
             is_known: Whether the segment was known to be on the disk, which rules out a torn write.
         """
         base_offset = active.base_offset
-        path = self._files.path(base_offset)
-        size = self._fs.size(path)
+        size = self._fs.size(self._files.path(base_offset))
         behind = self._bases[number + 1 :]
-        # A future replica may end anywhere: the copy continues there, and its log has all records.
-        keeps = not self._files.is_future and (
-            is_known or bool(behind) or self._has_batches_behind(active, size)
-        )
+        keeps = self._policy.end_at(self._files, Damage(active, size, behind, is_known))
         if keeps:
-            damage.report_loss(self._files, active, size, behind)
             self._recovery_point = min(self._recovery_point, active.next_offset)
-            if size > active.size:
-                damage.keep_tail(self._files, active, size)
-        elif size > active.size:
-            logger.warning(
-                "truncated a segment at its first invalid byte",
-                extra={"path": str(path), "size": active.size},
-            )
         for later in reversed(behind):
             if keeps:
                 self._set_aside_damaged(later)
@@ -345,11 +345,6 @@ class _Loader:
         if size > active.size:
             self._files.carry_out((CutSegment(base_offset, active.size),))
         self._bases = self._bases[: number + 1]
-
-    def _has_batches_behind(self, active: ActiveSegment, size: int) -> bool:
-        """Return whether a valid batch follows the first invalid byte of the last segment."""
-        file = self._files.reader(SegmentRange(active.base_offset, size, -1, 0)).file
-        return next_batch(file, active.size + 1, size, active.next_offset) is not None
 
     def _set_aside_damaged(self, base_offset: int) -> None:
         """Keep a segment behind damage under another name."""
@@ -371,8 +366,10 @@ class _Loader:
         path = self._files.directory / names.LEADER_EPOCH_FILE
         entries: tuple[tuple[int, int], ...] = ()
         try:
-            self._epochs = read_leader_epochs(self._fs, path)
-            entries = self._epochs.entries
+            found = read_leader_epochs(self._fs, path)
+            entries = found.entries
+            if not self._policy.has_only_batches:
+                self._epochs = found
         except CorruptRecordError as error:
             logger.warning("rebuilding leader epochs from the batches: %s", error)
         if not entries and trusted:
@@ -419,6 +416,8 @@ class _Loader:
         return self._replay(ranges, end_offset)
 
     def _replay(self, ranges: Sequence[SegmentRange], end_offset: int) -> ProducerState:
+        if self._policy.has_only_batches:
+            return ProducerState()
         usable = [each for each in sorted(self._snapshots, reverse=True) if each <= end_offset]
         replay = ProducerReplay(self._files, usable, ranges, end_offset)
         while not replay.step():
@@ -428,7 +427,7 @@ class _Loader:
 
     def _take_snapshot(self, offset: int) -> None:
         assert self._producers is not None
-        if offset not in self._snapshots:
+        if offset not in self._snapshots and not self._policy.has_only_batches:
             self._files.carry_out((WriteSnapshot(offset, self._producers),))
             self._snapshots.append(offset)
 

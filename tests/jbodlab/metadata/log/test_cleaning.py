@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from jbodlab.metadata.log.cleaning import clean
 from jbodlab.metadata.log.metadata_log import MetadataLog
 from jbodlab.metadata.log.settings import MetadataLogSettings
 from jbodlab.metadata.log.snapshots import parse_name, snapshot_paths
@@ -48,7 +47,7 @@ def keeping(retention_bytes: int = -1, retention_ms: int = -1) -> MetadataLogSet
 
 
 def test_nothing_goes_without_a_snapshot(log: MetadataLog) -> None:
-    assert clean(log, keeping(retention_bytes=0, retention_ms=0), NOW_MS + 1) == 0
+    assert log.clean(keeping(retention_bytes=0, retention_ms=0), NOW_MS + 1) == 0
     assert log.start_offset == 0
 
 
@@ -56,7 +55,7 @@ def test_nothing_goes_below_the_limits(log: MetadataLog) -> None:
     snapshot(log, 4)
     snapshot(log, 8)
 
-    removed = clean(log, keeping(retention_bytes=10_000, retention_ms=1_000), NOW_MS + 1_000)
+    removed = log.clean(keeping(retention_bytes=10_000, retention_ms=1_000), NOW_MS + 1_000)
 
     assert removed == 0
     assert (log.start_offset, kept(log)) == (0, [4, 8])
@@ -65,7 +64,7 @@ def test_nothing_goes_below_the_limits(log: MetadataLog) -> None:
 def test_negative_limits_are_none(log: MetadataLog) -> None:
     snapshot(log, 8)
 
-    assert clean(log, keeping(), NOW_MS * 1_000) == 0
+    assert log.clean(keeping(), NOW_MS * 1_000) == 0
 
 
 def test_the_oldest_goes_first_and_only_as_much_as_needed(log: MetadataLog) -> None:
@@ -73,11 +72,11 @@ def test_the_oldest_goes_first_and_only_as_much_as_needed(log: MetadataLog) -> N
     snapshot(log, 8)
 
     # Six batches fit beside the snapshots, so the log below the oldest one goes.
-    assert clean(log, keeping(6 * SIZE + 2 * small), NOW_MS) == 4 * SIZE
+    assert log.clean(keeping(6 * SIZE + 2 * small), NOW_MS) == 4 * SIZE
     assert (log.start_offset, kept(log)) == (4, [4, 8])
 
     # One byte less: now that snapshot goes too, with the log up to the next one.
-    assert clean(log, keeping(6 * SIZE + 2 * small - 1), NOW_MS) == 4 * SIZE + small
+    assert log.clean(keeping(6 * SIZE + 2 * small - 1), NOW_MS) == 4 * SIZE + small
     assert (log.start_offset, kept(log)) == (8, [8])
 
 
@@ -87,7 +86,7 @@ def test_the_newest_snapshot_and_the_log_behind_it_stay_whatever_the_limits(
     for end_offset in (3, 5, 7):
         snapshot(log, end_offset)
 
-    clean(log, keeping(retention_bytes=0, retention_ms=0), NOW_MS + 5)
+    log.clean(keeping(retention_bytes=0, retention_ms=0), NOW_MS + 5)
 
     # The segment that the snapshot ends in is whole.
     assert (log.start_offset, log.end_offset, kept(log)) == (6, 10, [7])
@@ -98,7 +97,7 @@ def test_snapshots_go_with_age(log: MetadataLog) -> None:
     snapshot(log, 6, NOW_MS - 500)
     snapshot(log, 8, NOW_MS - 400)
 
-    clean(log, keeping(retention_ms=700), NOW_MS)
+    log.clean(keeping(retention_ms=700), NOW_MS)
 
     assert (log.start_offset, kept(log)) == (6, [6, 8])
 
@@ -112,14 +111,14 @@ def test_a_damaged_newest_snapshot_removes_nothing(
     newest.unlink()
     newest.write_bytes(content[:-1])
 
-    assert clean(log, keeping(retention_bytes=0), NOW_MS) == 0
+    assert log.clean(keeping(retention_bytes=0), NOW_MS) == 0
     assert (log.start_offset, kept(log)) == (0, [4, 8])
     assert "newest metadata snapshot is damaged" in caplog.text
 
 
 def test_what_is_left_can_be_opened(log: MetadataLog, tmp_path: Path) -> None:
     snapshot(log, 7)
-    clean(log, keeping(retention_bytes=0), NOW_MS)
+    log.clean(keeping(retention_bytes=0), NOW_MS)
     log.close()
 
     again = MetadataLog.open(tmp_path)

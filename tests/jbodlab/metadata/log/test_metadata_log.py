@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jbodlab.metadata.log import clean_close
 from jbodlab.metadata.log.batches import read_batches
 from jbodlab.metadata.log.metadata_log import MetadataLog
 from jbodlab.metadata.records.config_records import ConfigRecord, NoOpRecord
@@ -121,8 +122,9 @@ def test_every_offset_is_found_also_after_opening_again(tmp_path: Path) -> None:
         count = end % 4 + 1
         log.append(batch(end, count=count, time_ms=1000 + end))
         end += count
-    before = files(log)
     log.close()
+    before = files(log)
+    del before[clean_close.FILE]
 
     again = MetadataLog.open(tmp_path, segment_bytes=8_000)
 
@@ -212,7 +214,7 @@ def test_index_entries_are_kafkas(tmp_path: Path) -> None:
         (number * 2 + 1, number * size) for number in entries
     ]
     assert list(struct.iter_unpack(">qi", time_index)) == [
-        (5000 + number, number * 2 + 1) for number in entries
+        (5000 + number, number * 2 + 1) for number in (*entries, 129)
     ]
 
 
@@ -318,6 +320,7 @@ def test_log_goes_on_behind_a_received_snapshot(tmp_path: Path) -> None:
 
 def test_empty_log_behind_a_snapshot_keeps_its_epoch(tmp_path: Path) -> None:
     log = MetadataLog.open(tmp_path)
+    write_snapshot(log.directory, [], 50, 3, 0)
     log.reset_to(50, epoch=3)
     log.close()
 
