@@ -177,7 +177,8 @@ class MetadataLog:
         try:
             self._files.flush(active.base_offset)
             # Each closed segment was synced before the next one began, and indexes can be rebuilt.
-            self._files.sync(self.fs, request._replace(segments=(), indexed=()))
+            if request.names:
+                self._files.sync(self.fs, request._replace(segments=(), indexed=()))
             if active.size and self._indexed != active.base_offset:
                 self._write_indexes()
         except OSError:
@@ -348,12 +349,13 @@ class MetadataLog:
         """Carry instructions out, with the syncs without which a power loss could leave a gap."""
         try:
             for instruction in instructions:
-                if isinstance(instruction, WriteSnapshot):
-                    # No producer of this log is idempotent.
-                    continue
-                if isinstance(instruction, CloseSegment):
-                    self._files.flush(instruction.base_offset)
-                    self.fs.fsync_dir(self.directory)
+                match instruction:
+                    case WriteSnapshot():
+                        # No producer of this log is idempotent.
+                        continue
+                    case CloseSegment():
+                        self._files.flush(instruction.base_offset)
+                        self.fs.fsync_dir(self.directory)
                 self._files.carry_out((instruction,))
                 if isinstance(instruction, SetAside):
                     self.fs.fsync_dir(self.directory)

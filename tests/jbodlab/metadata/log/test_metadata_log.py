@@ -19,7 +19,7 @@ from jbodlab.metadata.records.frame import VersionedRecord
 from jbodlab.storage.directory.filesystem import Buffer
 from jbodlab.storage.directory.posix_filesystem import PosixAppendFile, PosixFileSystem
 from jbodlab.vocabulary.error_code import ErrorCode
-from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.errors import CorruptRecordError, KafkaError
 from tests.metadata_batches import data_batch
 from tests.snapshot_files import write_snapshot
 
@@ -419,3 +419,116 @@ def test_what_a_killed_writer_of_a_snapshot_left_is_removed(tmp_path: Path) -> N
     MetadataLog.open(tmp_path).close()
 
     assert not left.exists()
+
+
+def test_truncation_over_segments_drops_records_and_epochs(tmp_path: Path) -> None:
+    log = MetadataLog.open(tmp_path, segment_bytes=2 * len(batch(0)))
+    for number in range(7):
+        log.append(batch(number, epoch=number // 2 + 1))
+
+    log.truncate_to(3)
+
+    assert (log.end_offset, log.last_epoch) == (3, 2)
+    assert offsets(log.read(2)) == [2]
+    assert log.epoch_end_offset(2) == 3
+    assert (log.directory / "leader-epoch-checkpoint").read_text() == "0\n2\n1 0\n2 2\n"
+    assert [name for name in files(log) if ".log" in name] == [LOG, "00000000000000000002.log"]
+    log.append(batch(3, epoch=9))
+    log.truncate_to(4)
+    log.close()
+    again = MetadataLog.open(tmp_path)
+    assert (again.end_offset, again.last_epoch) == (4, 9)
+    again.close()
+
+
+def test_truncation_leaves_whole_batches(tmp_path: Path) -> None:
+    log = MetadataLog.open(tmp_path)
+    log.append(batch(0) + batch(1, count=4))
+
+    log.truncate_to(3)
+
+    assert (log.end_offset, offsets(log.read(0))) == (1, [0])
+    log.truncate_to(0)
+    assert (log.end_offset, log.last_epoch, log.size_bytes) == (0, -1, 0)
+    log.close()
+
+
+def test_truncation_is_durable_and_leaves_no_file_of_what_is_gone(tmp_path: Path) -> None:
+    fs = CountingFileSystem()
+    log = MetadataLog.open(tmp_path, fs=fs, segment_bytes=2 * len(batch(0)))
+    for number in range(7):
+        log.append(batch(number))
+    fs.calls.clear()
+
+    log.truncate_to(3)
+
+    assert fs.calls[-1] == "fsync .log"
+    assert not [name for name in files(log) if "deleted" in name]
+    log.close()
+
+
+def test_no_file_of_producers_lies_beside_the_segments(tmp_path: Path) -> None:
+    log = MetadataLog.open(tmp_path, segment_bytes=2 * len(batch(0)))
+    for number in range(7):
+        log.append(batch(number))
+    log.close()
+    MetadataLog.open(tmp_path).close()
+
+    assert not list(log.directory.glob("*.snapshot"))
+
+
+@pytest.mark.parametrize("content", [b"", b"version: 0\n", b"garbage", b"version: 0\ntopic_id: x"])
+def test_a_topic_id_that_a_loss_of_power_took_is_written_again(
+    tmp_path: Path, content: bytes
+) -> None:
+    log = MetadataLog.open(tmp_path)
+    log.append(batch(0))
+    log.close()
+    path = log.directory / "partition.metadata"
+    right = path.read_bytes()
+    path.write_bytes(content)
+
+    again = MetadataLog.open(tmp_path)
+
+    assert (again.end_offset, path.read_bytes()) == (1, right)
+    again.close()
+
+
+def test_epochs_of_a_file_that_the_batches_contradict_are_dropped(tmp_path: Path) -> None:
+    """Also those that the file puts before the first batch."""
+    log = MetadataLog.open(tmp_path, segment_bytes=2 * len(batch(0)))
+    for number in range(7):
+        log.append(batch(number, epoch=2))
+    log.delete_segments_below(4)
+    log.close()
+    (log.directory / "leader-epoch-checkpoint").write_text("0\n2\n2 1\n9 3\n")
+
+    again = MetadataLog.open(tmp_path)
+
+    assert (again.start_offset, again.last_epoch) == (4, 2)
+    again.append(batch(7, epoch=3))
+    assert (log.directory / "leader-epoch-checkpoint").read_text() == "0\n2\n2 4\n3 7\n"
+    again.close()
+
+
+def test_segments_of_one_large_append_are_synced_one_after_the_other(tmp_path: Path) -> None:
+    fs = CountingFileSystem()
+    log = MetadataLog.open(tmp_path, fs=fs, segment_bytes=2 * len(batch(0)))
+    fs.calls.clear()
+
+    log.append(b"".join(batch(number) for number in range(5)))
+
+    assert fs.calls == ["write .log", "fsync .log"] * 2 + ["write .log"]
+    log.close()
+
+
+def test_a_missing_last_file_is_noticed_after_a_kill(tmp_path: Path) -> None:
+    """The index files show that it had records, from the first sync on."""
+    log = MetadataLog.open(tmp_path, segment_bytes=2 * len(batch(0)))
+    for number in range(3):
+        log.append(batch(number))
+    log.flush()
+    (log.directory / "00000000000000000002.log").unlink()
+
+    with pytest.raises(CorruptRecordError, match="the segment is missing"):
+        MetadataLog.open(tmp_path)
