@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from itertools import zip_longest
 from pathlib import Path
 
-from jbodlab.storage.directory.checkpoints import parse_numbers, render_frame
+from jbodlab.storage.directory.checkpoints import parse_numbers
 from jbodlab.storage.directory.filesystem import FileSystem
 
 UNDEFINED = (-1, -1)
@@ -144,8 +144,3 @@ def read_leader_epochs(fs: FileSystem, path: Path) -> LeaderEpochs:
     except FileNotFoundError:
         return LeaderEpochs()
     return LeaderEpochs((e, s) for e, s in parse_numbers(path, data) if e >= 0 and s >= 0)
-
-
-def write_leader_epochs(fs: FileSystem, path: Path, epochs: LeaderEpochs) -> None:
-    """Replace the file, durably."""
-    fs.write_atomically(path, render_frame(epochs.entries))

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
-from jbodlab.storage.log.leader_epochs import LeaderEpochs, read_leader_epochs, write_leader_epochs
+from jbodlab.storage.log.leader_epochs import LeaderEpochs, read_leader_epochs
 from jbodlab.vocabulary.errors import CorruptRecordError
 
 FS = PosixFileSystem()
@@ -79,10 +79,8 @@ def test_epoch_of_an_offset():
 
 def test_the_file_has_one_line_per_epoch(tmp_path):
     path = tmp_path / "leader-epoch-checkpoint"
+    path.write_text("0\n2\n0 0\n5 12\n")
 
-    write_leader_epochs(FS, path, LeaderEpochs([(0, 0), (5, 12)]))
-
-    assert path.read_text() == "0\n2\n0 0\n5 12\n"
     assert read_leader_epochs(FS, path).entries == ((0, 0), (5, 12))
     assert read_leader_epochs(FS, tmp_path / "missing").entries == ()
 
