@@ -7,7 +7,7 @@ are flushed.
 
 A kill leaves a torn or missing tail, never a gap: a segment is synced before the next one begins,
 and of the segments that go, each name is on the disk before the next one changes. Opening reads
-every batch; what it does about damage says `damage`.
+every batch; `damage` says how damage is handled.
 
 Cleaning leaves a state that can be loaded: the newest snapshot always stays, and the log begins at
 the end of the oldest snapshot or before it. Each step removes the oldest part, which is the log

@@ -45,8 +45,8 @@ class LoadPolicy(Protocol):
 
     Attributes:
         batch_bytes_max: A larger batch is not valid; None for no limit.
-        has_only_batches: Whether the batches alone say all: there are no idempotent producers, and
-            the leader epochs are never read from their file.
+        has_only_batches: Whether the batches are the only source of the state: the log has no
+            idempotent producers, and the leader epochs are not read from their file.
     """
 
     batch_bytes_max: int | None
@@ -59,7 +59,7 @@ class LoadPolicy(Protocol):
         """
 
     def end_at(self, files: LogFiles, damage: Damage) -> bool:
-        """Report that the log ends at damage, and keep what is worth it.
+        """Report the damage at which the log now ends, and keep bytes behind it.
 
         Returns:
             Whether the segments behind it are kept under other names; else they are deleted.
@@ -80,7 +80,7 @@ class ReplicaPolicy:
         return segment.may_follow(header)
 
     def end_at(self, files: LogFiles, damage: Damage) -> bool:
-        """Keep everything behind the damage if it is no torn write."""
+        """Keep everything behind the damage, unless it is a torn write."""
         active, size, behind, is_known = damage
         # A future replica may end anywhere: the copy continues there, and its log has all records.
         keeps = not files.is_future and (

@@ -88,7 +88,7 @@ def load_log(
         log_start_offset: From `log-start-offset-checkpoint`, None if it has none.
         cleaned_to: From `cleaner-offset-checkpoint`, None if it has none. A log that is named there
             may lack offsets, also if its topic is no longer compacted.
-        policy: What is damage, and what becomes of it; that of a replica if not said.
+        policy: Decides what counts as damage and how it is handled; by default a replica's.
 
     Raises:
         OSError: a file cannot be read, written or removed.
