@@ -213,6 +213,7 @@ def interval(since: Moment, until: Moment | None) -> Row:
         "batch_last_offset": since.batch_last_offset,
         "valid_to_offset": None if until is None else until.offset,
         "valid_to_time": None if until is None else until.time,
+        "to_record_type": None if until is None else until.record_type,
     }
 
 

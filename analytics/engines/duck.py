@@ -1,0 +1,110 @@
+"""The local engine: DuckDB in this process, without Java.
+
+It has the rows of a log in memory or as files, and runs the texts of `analytics/tables` in its own
+dialect. A step that is kept, and a table that others read, becomes a table of DuckDB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import duckdb
+import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
+
+from analytics.engines.sql import SqlFile, in_duckdb, needed, sql_files
+from analytics.rare.rare_history import SCHEMA, rare_history
+from analytics.tables.table import CLUSTER, STRING, Table
+
+_SETTINGS: dict[str, str | bool | int | float | list[str]] = {
+    # Nothing is fetched from anywhere, whatever a question is.
+    "autoinstall_known_extensions": "false",
+    # As in Spark.
+    "default_null_order": "nulls_first_on_asc_last_on_desc",
+    "TimeZone": "UTC",
+}
+_RARE_RECORDS, _RARE_HISTORY = "rare_records", "rare_history"
+
+_FUNCTIONS = """
+    CREATE MACRO timestamp_micros(us) AS make_timestamptz(us);
+"""
+"""Functions of Spark that DuckDB has under another name, and SQLGlot does not know."""
+
+
+class DuckEngine(ExitStack):
+    """Runs tables over views; to be left again.
+
+    Args:
+        views: The base views, by name: something of Arrow, or a list of Parquet files.
+    """
+
+    def __init__(self, views: Mapping[str, Any]) -> None:
+        super().__init__()
+        spilled = self.enter_context(TemporaryDirectory(prefix="jbod-replay-"))
+        settings = {**_SETTINGS, "temp_directory": spilled}
+        self._connection = self.enter_context(duckdb.connect(":memory:", config=settings))
+        self._connection.execute(_FUNCTIONS)
+        self._known: set[str] = set()
+        for name, source in views.items():
+            self.view(name, source)
+
+    def view(self, name: str, source: Any) -> None:
+        """Register a view: rows of Arrow, or a list of Parquet files."""
+        if isinstance(source, list):
+            self._connection.read_parquet(source).create_view(name)
+        else:
+            self._connection.register(name, source)
+        self._known.add(name)
+
+    def rows(self, name: str) -> pa.Table:
+        """Return the rows of a table in its order, `cluster` first."""
+        table = sql_files()[name].table
+        assert table is not None
+        self._make(name)
+        schema = pa.schema([pa.field(CLUSTER, STRING), *table.schema])
+        found: pa.Table = self._connection.sql(_ordered(name, table)).to_arrow_table()
+        return found.select(schema.names).cast(schema)
+
+    def ask(self, sql: str) -> duckdb.DuckDBPyRelation:
+        """Ask a question in DuckDB's dialect to tables that were made before."""
+        return self._connection.sql(sql)
+
+    def _make(self, name: str) -> None:
+        """Make a table or step and all that it reads."""
+        for file in needed([name]):
+            if file.name in self._known:
+                continue
+            if _RARE_HISTORY in file.reads:
+                self._follow_rare()
+            self._keep(file)
+            self._known.add(file.name)
+
+    def _keep(self, file: SqlFile) -> None:
+        kind = "TABLE" if file.is_kept or file.table is not None else "VIEW"
+        self._connection.execute(f"CREATE TEMP {kind} {file.name} AS {in_duckdb(file.sql)}")
+
+    def _follow_rare(self) -> None:
+        """Register the rows of what is followed record by record."""
+        if _RARE_HISTORY in self._known:
+            return
+        self._make(_RARE_RECORDS)
+        found: pa.Table = self._connection.sql(f"FROM {_RARE_RECORDS}").to_arrow_table()
+        parts = [rare_history(group) for group in _groups(found, (CLUSTER, "key"))]
+        self.view(_RARE_HISTORY, pa.concat_tables([SCHEMA.empty_table(), *parts]))
+
+
+def _groups(rows: pa.Table, keys: Iterable[str]) -> Iterator[pa.Table]:
+    """Yield the rows of each group."""
+    names = list(keys)
+    rows = rows.sort_by([(name, "ascending") for name in names])
+    at = 0
+    for group in rows.group_by(names, use_threads=False).aggregate([([], "count_all")]).to_pylist():
+        yield rows.slice(at, group["count_all"])
+        at += group["count_all"]
+
+
+def _ordered(name: str, table: Table) -> str:
+    keys = ", ".join(f'"{key}"' for key in (CLUSTER, *table.order))
+    return f"FROM {name} ORDER BY {keys}"
