@@ -6,8 +6,9 @@ dialect. A step that is kept, and a table that others read, becomes a table of D
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from itertools import groupby
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -95,14 +96,15 @@ class DuckEngine(ExitStack):
         self.view(_RARE_HISTORY, pa.concat_tables([SCHEMA.empty_table(), *parts]))
 
 
-def _groups(rows: pa.Table, keys: Iterable[str]) -> Iterator[pa.Table]:
+def _groups(rows: pa.Table, keys: Sequence[str]) -> Iterator[pa.Table]:
     """Yield the rows of each group."""
-    names = list(keys)
-    rows = rows.sort_by([(name, "ascending") for name in names])
+    rows = rows.sort_by([(name, "ascending") for name in keys])
+    values = zip(*(rows.column(name).to_pylist() for name in keys), strict=True)
     at = 0
-    for group in rows.group_by(names, use_threads=False).aggregate([([], "count_all")]).to_pylist():
-        yield rows.slice(at, group["count_all"])
-        at += group["count_all"]
+    for _, group in groupby(values):
+        size = len(list(group))
+        yield rows.slice(at, size)
+        at += size
 
 
 def _ordered(name: str, table: Table) -> str:

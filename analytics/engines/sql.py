@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 
@@ -90,7 +91,7 @@ def needed(names: Iterable[str]) -> list[SqlFile]:
     """Return some files and all that they need, each behind those that it reads."""
     known = sql_files()
     wanted = set(names)
-    for file in reversed(known.values()):
+    for file in reversed(list(known.values())):
         if file.name in wanted:
             wanted.update(file.reads)
     return [file for file in known.values() if file.name in wanted]
@@ -119,10 +120,8 @@ def _translated(text: str) -> str:
 
 
 def _cache_folder() -> Path:
-    from sqlglot import __version__
-
     root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(root) / "jbodlab" / f"sql-{__version__}"
+    return Path(root) / "jbodlab" / f"sql-{version('sqlglot')}"
 
 
 def translate(text: str) -> str:

@@ -11,9 +11,9 @@ from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 
+from analytics.rare.broker_registration import BrokerFold
 from analytics.rare.key_history import Event, History, Moment, Sync, advance
 from analytics.rare.min_insync import AssumedMinIsr
-from analytics.rare.broker_registration import BrokerFold
 from analytics.rare.topic_records import Change, TopicFold
 from analytics.tables.table import BOOLEAN, INT, LONG, SNAPSHOT_TYPE, STRING, TYPES
 from jbodlab.vocabulary import kafka_uuid
@@ -83,9 +83,7 @@ def rare_history(records: pa.Table) -> pa.Table:
     for row, time in zip(rows, times, strict=True):
         if row["type"] == SNAPSHOT_TYPE:
             offset = row["replay_offset"]
-            syncs.append(
-                Sync(offset=offset, time=time, file=row["file"], is_base=row["is_base"])
-            )
+            syncs.append(Sync(offset=offset, time=time, file=row["file"], is_base=row["is_base"]))
         else:
             events.append(_event(row, time))
     advance(fold, events, syncs)
