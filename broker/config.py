@@ -21,10 +21,10 @@ from jbodlab.config.key_table import Values
 from jbodlab.config.listener_security import (
     ListenerSecurity,
     PeerSecurity,
-    keys_of,
     listener_security,
     peer_security,
     prefix_of,
+    unread,
 )
 from jbodlab.config.node_config import (
     NodeConfig,
@@ -39,7 +39,7 @@ from jbodlab.config.tls_keys import CLIENT_AUTH, listener_tls
 from jbodlab.controller_api.requests import Listener
 from jbodlab.controller_api.rpc_tls import BROKER_PRINCIPAL, BrokerPrincipals, broker_principals
 from jbodlab.security.authorizer import AuthorizerSettings
-from jbodlab.security.tls_settings import TlsSettings
+from jbodlab.security.tls_settings import ClientAuth, TlsSettings
 from jbodlab.vocabulary.addresses import address_text
 from jbodlab.vocabulary.errors import ConfigError
 from jbodlab.vocabulary.ids import BrokerId
@@ -120,22 +120,15 @@ def load(path: Path) -> BrokerConfig:
         ConfigError: a setting in it is wrong.
     """
     config, unknown = from_properties(read_properties(path))
-    names = {each.name for each in config.listeners}
-    known = set().union(*map(keys_of, {*names, *config.values.words("controller.listener.names")}))
     for name in unknown:
-        if name in known:
-            continue
         logger.warning("%s", key_table.unknown_text(kafka_configs.NODE, name))
-    for name in sorted(set(config.tls) & set(config.security)):
-        if config.values.is_set(CLIENT_AUTH) and not config.values.is_set(
-            prefix_of(name) + CLIENT_AUTH
-        ):
-            logger.warning(
-                "%s is ignored for listener %s, whose clients log in: set %s",
-                CLIENT_AUTH,
-                name,
-                prefix_of(name) + CLIENT_AUTH,
-            )
+    for name in _without_client_auth(config):
+        logger.warning(
+            "%s is ignored for listener %s, whose clients log in: set %s",
+            CLIENT_AUTH,
+            name,
+            prefix_of(name) + CLIENT_AUTH,
+        )
     for key in key_table.without_effect(kafka_configs.NODE, config.values.properties):
         logger.warning("configuration %s is %s", key.name, key.meaning)
     return config
@@ -163,7 +156,7 @@ def from_properties(found: Mapping[str, str]) -> tuple[BrokerConfig, list[str]]:
         raise ConfigError("process.roles", ",".join(sorted(node.roles)), "must contain broker")
     config = _config(values, node)
     _check(config)
-    return config, [name for name in unknown if name not in limits]
+    return config, unread(values, (name for name in unknown if name not in limits))
 
 
 def _config(values: Values, node: NodeConfig) -> BrokerConfig:
@@ -238,8 +231,29 @@ def _check_brokers(config: BrokerConfig) -> None:
     check_brokers(config.authorizer, controller, are_known=config.controller_tls is not None)
 
 
+def _without_client_auth(config: BrokerConfig) -> list[str]:
+    """Return the listeners for which the setting of all listeners is not read."""
+    if not config.values.is_set(CLIENT_AUTH):
+        return []
+    both = sorted(set(config.tls) & set(config.security))
+    return [name for name in both if not config.values.is_set(prefix_of(name) + CLIENT_AUTH)]
+
+
+def _check_client_auth(config: BrokerConfig) -> None:
+    """Raise ConfigError where the setting of all listeners is read for none of them."""
+    value = config.values.text(CLIENT_AUTH)
+    names = _without_client_auth(config)
+    if names and len(names) == len(config.tls) and value.lower() != ClientAuth.NONE.value:
+        raise ConfigError(
+            CLIENT_AUTH,
+            value,
+            f"has no effect where clients log in: set {prefix_of(names[0])}{CLIENT_AUTH}",
+        )
+
+
 def _check(config: BrokerConfig) -> None:
     _check_brokers(config)
+    _check_client_auth(config)
     _check_connections(config.values)
     queued_bytes = config.queued_max_request_bytes
     if (

@@ -12,7 +12,7 @@ import msgspec
 from jbodlab.config import node_config, tls_keys
 from jbodlab.config.authorizer import authorizer_settings, check_brokers
 from jbodlab.config.key_table import Values
-from jbodlab.config.listener_security import prefix_of
+from jbodlab.config.listener_security import prefix_of, unread
 from jbodlab.config.node_config import NodeConfig
 from jbodlab.controller_api.requests import Listener
 from jbodlab.controller_api.rpc_tls import BROKER_PRINCIPAL, BrokerPrincipals, broker_principals
@@ -102,7 +102,7 @@ def controller_config(properties: Mapping[str, str]) -> tuple[ControllerConfig, 
         static_configs=dict(properties),
     )
     check_brokers(config.authorizer, config.listener.name, are_known=config.tls is not None)
-    return config, unknown
+    return config, unread(values, unknown)
 
 
 def _principals(values: Values, node: NodeConfig) -> BrokerPrincipals:

@@ -290,7 +290,7 @@ def _sasl(
         ),
         random_bytes=environment.random_bytes,
         token_login=None if keys is None else keys.login,
-        session_s=security.session_ms / 1000,
+        sessions_s={each: ms / 1000 for each, ms in security.sessions_ms.items()},
         failure_delay_s=security.failure_delay_ms / 1000,
         max_receive_bytes=security.max_receive_bytes,
     )

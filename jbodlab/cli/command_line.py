@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
+from jbodlab.config.config_providers import Sources, resolved
 from jbodlab.vocabulary import properties
 from jbodlab.vocabulary.errors import FormatError
 
@@ -52,13 +53,19 @@ def drop_output() -> None:
 
 
 def read_properties(path: Path) -> dict[str, str]:
-    """Read a property file.
+    """Read a property file, and what it refers to elsewhere (`config_providers`).
 
     Raises:
         FormatError: it cannot be read, or is not a property file.
+        ConfigError: what it refers to is not there.
     """
+    sources = Sources(
+        read_text=lambda name: Path(name).read_bytes().decode(),
+        exists=lambda name: Path(name).exists(),
+        variables=os.environ,
+    )
     try:
-        return properties.parse(path.read_text(encoding="utf-8"))
+        return resolved(properties.parse(path.read_text(encoding="utf-8")), sources)
     except OSError as error:
         raise FormatError(f"cannot read {path}: {error.strerror}") from error
     except ValueError as error:

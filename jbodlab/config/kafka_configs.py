@@ -12,7 +12,8 @@ The file has one row for each setting of Apache Kafka 4.3 (`kafka.server.KafkaCo
   `per-broker` (it means nothing for all brokers together) or `cluster-wide`
 * synonyms: settings of a node whose value a topic or group has that sets none, the strongest
   first, each with the factor between their units, as in `log.roll.hours*3600000`
-* meaning; `ignored: ` and the reason where a setting has no effect
+* meaning; `ignored: ` and the reason where a setting has no effect, `refused: ` where a server that
+  went on without it would protect less than was asked for
 
 One file may configure brokers and controllers, as in Kafka; so a key that only the other role uses
 is no unknown key.

@@ -16,6 +16,7 @@ from typing import Any, TypeVar, get_type_hints
 
 import msgspec
 
+from jbodlab.security.secret import HIDDEN
 from jbodlab.vocabulary.errors import ConfigError
 
 LONG_MAX = 2**63 - 1
@@ -32,6 +33,8 @@ _GETTERS = {
     tuple[str, ...]: "words",
 }
 """The method of `Values` that reads a field of a type."""
+
+REFUSED = "refused: "
 
 _BLANKS = "".join(map(chr, range(33)))
 """Characters that Kafka strips from both ends of a value (Java's `String.trim`)."""
@@ -90,6 +93,18 @@ class Key(msgspec.Struct, frozen=True):
     def has_effect(self) -> bool:
         """Whether setting it changes anything; if not, the meaning says why."""
         return not self.meaning.startswith("ignored: ")
+
+    @property
+    def why_refused(self) -> str:
+        """Why nothing but the default may be set; empty for most settings."""
+        is_refused = self.meaning.startswith(REFUSED)
+        return self.meaning.removeprefix(REFUSED) if is_refused else ""
+
+    def refuse(self, name: str, value: str) -> None:
+        """Raise ConfigError if it may not be set to a value, under a name of its own."""
+        if self.why_refused and value.strip(_BLANKS) != (self.default or ""):
+            shown = HIDDEN if self.kind is Kind.PASSWORD else value
+            raise ConfigError(name, shown, self.why_refused)
 
     @property
     def is_internal(self) -> bool:
@@ -245,6 +260,7 @@ def without_effect(table: Mapping[str, Key], names: Iterable[str]) -> list[Key]:
 
 
 def _check(key: Key, values: Values) -> None:
+    key.refuse(key.name, values.optional_text(key.name) or "")
     match key.kind:
         case Kind.INT | Kind.SHORT | Kind.LONG:
             values.integer(key.name)

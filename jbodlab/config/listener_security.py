@@ -1,7 +1,8 @@
 """How clients reach a listener, and brokers each other: Kafka's `sasl.*` and `ssl.*` settings.
 
-A setting with the prefix `listener.name.<name>.` is for one listener and takes precedence. JAAS
-texts have the mechanism in their names, too: `listener.name.client.plain.sasl.jaas.config`.
+A setting with the prefix `listener.name.<name>.` is for one listener and takes precedence. Some
+are for one mechanism of a listener, and come before those: `listener.name.client.scram-sha-512.
+connections.max.reauth.ms`. JAAS texts are always so: `listener.name.client.plain.sasl.jaas.config`.
 
 Source: `org.apache.kafka.common.network.ListenerName`,
 `org.apache.kafka.common.security.JaasContext`.
@@ -9,17 +10,18 @@ Source: `org.apache.kafka.common.network.ListenerName`,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from jbodlab.config import tls_keys
+from jbodlab.config import kafka_configs, key_table, tls_keys
 from jbodlab.config.key_table import Values, parse_integer
 from jbodlab.security import jaas
 from jbodlab.security.oauthbearer import OAUTHBEARER, TokenSettings
 from jbodlab.security.plain import PLAIN
 from jbodlab.security.scram import MECHANISMS
-from jbodlab.security.secret import NO_SECRET, Secret
+from jbodlab.security.secret import HIDDEN, NO_SECRET, Secret
 from jbodlab.security.tls_settings import TlsSettings
 from jbodlab.vocabulary.errors import ConfigError
 
@@ -34,17 +36,22 @@ TOKENS = "sasl.oauthbearer"
 KEYS_URL, ISSUER = f"{TOKENS}.jwks.endpoint.url", f"{TOKENS}.expected.issuer"
 AUDIENCE, SUBJECT = f"{TOKENS}.expected.audience", f"{TOKENS}.sub.claim.name"
 CLOCK_SKEW, REFRESH = f"{TOKENS}.clock.skew.seconds", f"{TOKENS}.jwks.endpoint.refresh.ms"
-CHECKS_TOKENS = "oauthbearer.sasl.server.callback.handler.class"
+CHECKS_TOKENS = "sasl.server.callback.handler.class"
 PACKAGE = "org.apache.kafka.common.security.oauthbearer"
 VALIDATORS = tuple(
     f"{PACKAGE}.{inner}OAuthBearerValidatorCallbackHandler" for inner in ("", "secured.")
 )
 """What checks signatures, by the names of Kafka 4 and Kafka 3."""
-PREFIXED = (
-    *(ENABLED, LIFETIME, RECEIVE_SIZE),
-    *(KEYS_URL, ISSUER, AUDIENCE, SUBJECT, CLOCK_SKEW, REFRESH, CHECKS_TOKENS),
+OF_TOKENS = (KEYS_URL, ISSUER, AUDIENCE, SUBJECT, CLOCK_SKEW, REFRESH)
+PREFIXED = (ENABLED, LIFETIME, RECEIVE_SIZE, *OF_TOKENS)
+"""Settings that a listener may have of its own, besides those of its mechanisms."""
+
+_OF_LISTENER = re.compile(r"listener\.name\.([^.]*)\.(.*)")
+_OF_SECURITY = re.compile(
+    r"(?:[^.]+\.)?(?:sasl|ssl|connections\.max\.reauth)\.|"
+    r"(?:allow\.everyone|authorizer|delegation|principal|security|super)\."
 )
-"""Settings that a listener may have of its own, besides its JAAS texts."""
+"""How settings begin that protect something; before some the mechanism."""
 
 
 class ListenerSecurity(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,7 +61,7 @@ class ListenerSecurity(msgspec.Struct, frozen=True, kw_only=True):
         mechanisms: Those that are enabled.
         passwords: Of the users of PLAIN.
         tokens: Which tokens of OAUTHBEARER are good; None where it is not enabled.
-        session_ms: How long a login holds; 0 for ever.
+        sessions_ms: How long a login holds, by its mechanism; 0 for ever.
         failure_delay_ms: Before the answer to a failed login.
         max_receive_bytes: Largest request before the login.
     """
@@ -62,7 +69,7 @@ class ListenerSecurity(msgspec.Struct, frozen=True, kw_only=True):
     mechanisms: tuple[str, ...]
     passwords: Mapping[str, Secret[str]]
     tokens: TokenSettings | None
-    session_ms: int
+    sessions_ms: Mapping[str, int]
     failure_delay_ms: int
     max_receive_bytes: int
 
@@ -89,9 +96,51 @@ def prefix_of(listener: str) -> str:
 def keys_of(listener: str) -> frozenset[str]:
     """Return the settings of one listener that have an effect."""
     prefix = prefix_of(listener)
-    jaas_texts = (f"{prefix}{mechanism.lower()}.{JAAS}" for mechanism in SUPPORTED)
     own = (*PREFIXED, *tls_keys.PREFIXED)
-    return frozenset({*(prefix + key for key in own), *jaas_texts})
+    of_mechanisms = (
+        f"{prefix}{mechanism.lower()}.{key}"
+        for mechanism in SUPPORTED
+        for key in (JAAS, LIFETIME, *((CHECKS_TOKENS, *OF_TOKENS) * (mechanism == OAUTHBEARER)))
+    )
+    return frozenset({*(prefix + key for key in own), *of_mechanisms})
+
+
+def unread(values: Values, unknown: Iterable[str]) -> list[str]:
+    """Return those of the unknown settings that may be warned about.
+
+    Args:
+        values: All settings.
+        unknown: Those that are not in the table.
+
+    Raises:
+        ConfigError: one of them would protect something, and would have no effect.
+    """
+    names = {*values.words("controller.listener.names")}
+    for each in ("listeners", "listener.security.protocol.map"):
+        names |= {word.partition(":")[0] for word in values.words(each)}
+    known = frozenset().union(*map(keys_of, names))
+    found = []
+    for name in unknown:
+        if name in known:
+            continue
+        of_listener = _OF_LISTENER.fullmatch(name)
+        setting = of_listener[2] if of_listener is not None else name
+        for mechanism in SUPPORTED:
+            setting = setting.removeprefix(f"{mechanism.lower()}.")
+        key = kafka_configs.NODE.get(setting)
+        is_read = key is not None and (key.has_effect or key.why_refused)
+        if _OF_SECURITY.match(setting) is None or (key is not None and not is_read):
+            found.append(name)
+            continue
+        if of_listener is not None and of_listener[1] not in map(str.lower, names):
+            problem = f"there is no such listener among {', '.join(sorted(names))}"
+        elif key is None:
+            problem = key_table.unknown_text(kafka_configs.NODE, setting)
+        else:
+            key.refuse(name, values.properties[name])
+            problem = f"{setting} has no effect with this prefix"
+        raise ConfigError(name, HIDDEN, problem)
+    return found
 
 
 def listener_security(values: Values, listener: str) -> ListenerSecurity:
@@ -101,8 +150,8 @@ def listener_security(values: Values, listener: str) -> ListenerSecurity:
         ConfigError: a mechanism is not supported, PLAIN has no users, or OAUTHBEARER no issuer.
     """
     prefix = prefix_of(listener)
-    key = prefix + ENABLED if values.is_set(prefix + ENABLED) else ENABLED
-    words = _words(values, prefix, ENABLED)
+    own = _Own(values, prefix)
+    key, words = own.name(ENABLED), own.words(ENABLED)
     for word in words:
         if word not in SUPPORTED:
             raise ConfigError(key, word, f"must be one of {', '.join(SUPPORTED)}")
@@ -112,9 +161,9 @@ def listener_security(values: Values, listener: str) -> ListenerSecurity:
         mechanisms=tuple(dict.fromkeys(words)),
         passwords=_passwords(values, f"{prefix}plain.{JAAS}") if PLAIN in words else {},
         tokens=_tokens(values, prefix) if OAUTHBEARER in words else None,
-        session_ms=_integer(values, prefix, LIFETIME),
+        sessions_ms={each: _own_of(values, prefix, each).integer(LIFETIME) for each in words},
         failure_delay_ms=values.integer("connection.failed.authentication.delay.ms"),
-        max_receive_bytes=_integer(values, prefix, RECEIVE_SIZE),
+        max_receive_bytes=own.integer(RECEIVE_SIZE),
     )
 
 
@@ -156,42 +205,70 @@ def _tokens(values: Values, prefix: str) -> TokenSettings:
     text = values.properties.get(jaas_key, f"{jaas.OAUTHBEARER_MODULE} required;")
     for option in jaas.parse(jaas_key, text, jaas.OAUTHBEARER_MODULE).options:
         raise ConfigError(jaas_key, "[hidden]", f"the option {option} is not supported")
-    checks = values.properties.get(prefix + CHECKS_TOKENS, VALIDATORS[0]).strip()
+    handler = f"{prefix}oauthbearer.{CHECKS_TOKENS}"
+    checks = values.properties.get(handler, VALIDATORS[0]).strip()
     if checks not in VALIDATORS:
-        raise ConfigError(prefix + CHECKS_TOKENS, checks, f"must be {VALIDATORS[0]}")
-    url, issuer = (_text(values, prefix, key) for key in (KEYS_URL, ISSUER))
-    audiences = _words(values, prefix, AUDIENCE)
+        raise ConfigError(handler, checks, f"must be {VALIDATORS[0]}")
+    own = _own_of(values, prefix, OAUTHBEARER)
+    url, issuer = own.text(KEYS_URL), own.text(ISSUER)
+    audiences = own.words(AUDIENCE)
     if not url.startswith(("file:///", "https://")):
-        raise ConfigError(prefix + KEYS_URL, url, "OAUTHBEARER needs a URL, file:/// or https://")
+        raise ConfigError(own.name(KEYS_URL), url, "OAUTHBEARER needs a URL, file:/// or https://")
     for key, value in ((ISSUER, issuer), (AUDIENCE, audiences)):
         if not value:
-            raise ConfigError(prefix + key, "null", "OAUTHBEARER takes tokens for which it is set")
+            raise ConfigError(own.name(key), "null", "OAUTHBEARER takes tokens for which it is set")
     return TokenSettings(
         url=url,
         issuer=issuer,
         audiences=audiences,
-        subject_claim=_text(values, prefix, SUBJECT),
-        clock_skew_s=_integer(values, prefix, CLOCK_SKEW),
-        refresh_s=_integer(values, prefix, REFRESH) / 1000,
+        subject_claim=own.text(SUBJECT),
+        clock_skew_s=own.integer(CLOCK_SKEW),
+        refresh_s=own.integer(REFRESH) / 1000,
     )
 
 
-def _text(values: Values, prefix: str, key: str) -> str:
-    return values.properties.get(prefix + key, values.optional_text(key) or "").strip()
+class _Own:
+    """Settings of a listener or of one of its mechanisms; else those of all listeners.
+
+    Args:
+        values: All settings.
+        prefixes: The strongest first.
+    """
+
+    def __init__(self, values: Values, *prefixes: str) -> None:
+        self._values = values
+        self._prefixes = prefixes
+
+    def name(self, key: str) -> str:
+        """Return the name under which a setting is found."""
+        names = (prefix + key for prefix in self._prefixes)
+        return next(filter(self._values.is_set, names), key)
+
+    def text(self, key: str) -> str:
+        """Return a setting; empty where it has neither value nor default."""
+        name = self.name(key)
+        if name == key:
+            return (self._values.optional_text(key) or "").strip()
+        return self._values.properties[name].strip()
+
+    def words(self, key: str) -> tuple[str, ...]:
+        """Return a comma-separated setting."""
+        return tuple(filter(None, map(str.strip, self.text(key).split(","))))
+
+    def integer(self, key: str) -> int:
+        """Return a number that is 0 or more."""
+        name = self.name(key)
+        if name == key:
+            return self._values.integer(key)
+        text = self.text(key)
+        try:
+            number = parse_integer(text)
+        except ValueError:
+            raise ConfigError(name, text, "expected an integer") from None
+        if number < 0:
+            raise ConfigError(name, text, "must be at least 0")
+        return number
 
 
-def _words(values: Values, prefix: str, key: str) -> tuple[str, ...]:
-    return tuple(filter(None, map(str.strip, _text(values, prefix, key).split(","))))
-
-
-def _integer(values: Values, prefix: str, key: str) -> int:
-    if not values.is_set(prefix + key):
-        return values.integer(key)
-    text = values.properties[prefix + key]
-    try:
-        number = parse_integer(text)
-    except ValueError:
-        raise ConfigError(prefix + key, text, "expected an integer") from None
-    if number < 0:
-        raise ConfigError(prefix + key, text, "must be at least 0")
-    return number
+def _own_of(values: Values, prefix: str, mechanism: str) -> _Own:
+    return _Own(values, f"{prefix}{mechanism.lower()}.", prefix)

@@ -87,7 +87,7 @@ class _Settings:
     def secret(self, key: str) -> Secret[str] | None:
         """Return a setting that nobody may see; None where it is not set."""
         found = self._properties.get(self.name(key))
-        return None if found is None else Secret(found)
+        return None if found is None else Secret(found.strip())
 
     def words(self, key: str) -> tuple[str, ...]:
         """Return a comma-separated setting."""

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from jbodlab.config import dynamic_keys, kafka_configs
 from jbodlab.config.key_table import Key, Kind
+from jbodlab.vocabulary.errors import is_provided
 
 SOURCE_TOPIC = 1
 SOURCE_BROKER = 2
@@ -149,7 +150,9 @@ def _declared(name: str) -> Key:
 def _of_broker(name: str, synonyms: Sequence[Synonym]) -> Described:
     value = synonyms[0].value if synonyms else None
     is_read_only = dynamic_keys.is_read_only(name)
-    return _described(_declared(name), synonyms, value, is_read_only=is_read_only)
+    key = _declared(name)
+    is_sensitive = key.kind in (Kind.PASSWORD, Kind.UNKNOWN) or is_provided(name)
+    return _described(key, synonyms, value, is_read_only=is_read_only, is_sensitive=is_sensitive)
 
 
 def _of_own(
@@ -185,9 +188,13 @@ def _default(name: str, value: str | None) -> tuple[Synonym, ...]:
 
 
 def _described(
-    key: Key, synonyms: Sequence[Synonym], value: str | None, *, is_read_only: bool
+    key: Key,
+    synonyms: Sequence[Synonym],
+    value: str | None,
+    *,
+    is_read_only: bool,
+    is_sensitive: bool = False,
 ) -> Described:
-    is_sensitive = key.kind in (Kind.PASSWORD, Kind.UNKNOWN)
     if is_sensitive:
         value, synonyms = None, [replace(each, value=None) for each in synonyms]
     return Described(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from jbodlab.peers.client_properties import KERBEROS, MECHANISM, client_properties
 from jbodlab.peers.client_security import ClientSecurity
+from jbodlab.security.secret import HIDDEN
 from jbodlab.vocabulary.errors import ConfigError
 
 DEFAULT_REQUEST_TIMEOUT_MS = 30_000
@@ -51,7 +52,8 @@ def admin_properties(properties: Mapping[str, str]) -> AdminProperties:
     """Read the properties of a file.
 
     Raises:
-        ConfigError: a value is wrong, or the login is one of Kerberos.
+        ConfigError: a value is wrong, the login is one of Kerberos, or what protects something
+            would have no effect.
     """
     client = client_properties(properties)
     if client.mechanism == KERBEROS:
@@ -62,9 +64,13 @@ def admin_properties(properties: Mapping[str, str]) -> AdminProperties:
     timeout = others.get(REQUEST_TIMEOUT, str(DEFAULT_REQUEST_TIMEOUT_MS))
     if not (timeout.isascii() and timeout.isdecimal()):
         raise ConfigError(REQUEST_TIMEOUT, timeout, "not a number")
+    unknown = tuple(key for key in others if key not in known)
+    for key in unknown:
+        if key.startswith(("sasl.", "security.", "ssl.")):
+            raise ConfigError(key, HIDDEN, "it has no effect here: encrypt and log in without it")
     return AdminProperties(
         security=client.security,
         client_id=others.get(CLIENT_ID, AdminProperties.client_id),
         request_timeout_ms=int(timeout),
-        unknown=tuple(key for key in others if key not in known),
+        unknown=unknown,
     )

@@ -26,7 +26,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jbodlab.config import tls_keys
+from jbodlab.config import kafka_configs, tls_keys
 from jbodlab.config.node_config import PROTOCOLS, encrypts, logs_in
 from jbodlab.security import jaas
 from jbodlab.security.plain import PLAIN
@@ -140,6 +140,9 @@ def client_properties(properties: Mapping[str, str]) -> ClientProperties:
     """
     given = {OTHER_NAMES.get(key, key): value for key, value in properties.items()}
     others = {key: value for key, value in given.items() if key not in KEYS}
+    for key, value in others.items():
+        if key in kafka_configs.NODE:
+            kafka_configs.NODE[key].refuse(key, value)
     protocol = given.get(PROTOCOL, "PLAINTEXT").strip().upper()
     if protocol not in PROTOCOLS:
         raise ConfigError(PROTOCOL, given[PROTOCOL], f"must be one of {', '.join(PROTOCOLS)}")

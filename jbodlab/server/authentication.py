@@ -73,7 +73,8 @@ class SaslSettings(msgspec.Struct, frozen=True, kw_only=True):
         decoys: Stand for unknown users of SCRAM.
         random_bytes: Draws nonces.
         token_login: Begins a login by OAUTHBEARER; None where it is not enabled.
-        session_s: How long a login holds (`connections.max.reauth.ms`); 0 for ever.
+        sessions_s: How long a login holds (`connections.max.reauth.ms`), by its mechanism; for
+            ever where it is 0, or not there.
         failure_delay_s: Before the answer to a failed login.
         max_receive_bytes: Largest request before the login.
     """
@@ -84,7 +85,7 @@ class SaslSettings(msgspec.Struct, frozen=True, kw_only=True):
     decoys: Decoys
     random_bytes: Callable[[int], bytes]
     token_login: Callable[[], Exchange] | None = None
-    session_s: float = 0.0
+    sessions_s: Mapping[str, float] = msgspec.field(default_factory=dict)
     failure_delay_s: float = 0.1
     max_receive_bytes: int = 524_288
 
@@ -223,7 +224,8 @@ class Authentication:
         self.state = State.OPEN
         self._exchange = None
         self._since_s = now_s
-        self._until_s = now_s + min(lifetime_s, self.settings.session_s or float("inf"))
+        session_s = self.settings.sessions_s.get(self.mechanism, 0.0)
+        self._until_s = now_s + min(lifetime_s, session_s or float("inf"))
         if is_first:
             self._opened()
 

@@ -72,10 +72,31 @@ class LogDirError(JbodlabError):
         self.cause = cause
 
 
+_PROVIDED: dict[str, set[str]] = {}
+"""Settings of this process whose values stand outside of their file, and these values."""
+
+
+def provided_by_others(key: str, values: set[str]) -> None:
+    """Remember that a setting has its value from elsewhere: it is shown nowhere."""
+    _PROVIDED.setdefault(key, set()).update(values - {""})
+
+
+def is_provided(key: str) -> bool:
+    """Return whether a setting has its value from elsewhere, so that it may be a secret."""
+    return key in _PROVIDED
+
+
 class ConfigError(JbodlabError):
-    """A setting is wrong; one line for the operator, exit code 1."""
+    """A setting is wrong; one line for the operator, exit code 1.
+
+    A value that does not stand in the file itself is hidden.
+    """
 
     def __init__(self, key: str, value: object, reason: str) -> None:
+        if key in _PROVIDED:
+            value = "[hidden]"
+            for secret in sorted(_PROVIDED[key], key=len, reverse=True):
+                reason = reason.replace(secret, "[hidden]")
         super().__init__(f"invalid value '{value}' for configuration {key}: {reason}")
         self.key = key
         self.value = value

@@ -30,7 +30,11 @@ def parse(text: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for line in _logical_lines(text):
         key, value = _split(line)
-        found[_unescape(key)] = _unescape(value)
+        try:
+            found[_unescape(key)] = _unescape(value)
+        except ValueError as error:
+            # The value may be a secret.
+            raise ValueError(f"{error} at {key}") from None
     return found
 
 
@@ -87,7 +91,7 @@ def _unescape_one(match: re.Match[str]) -> str:
         return chr(int(match["hex"], 16))
     other = match["other"] or ""
     if other == "u":
-        raise ValueError(f"malformed \\uxxxx escape in {match.string!r}")
+        raise ValueError("malformed \\uxxxx escape")
     return _CONTROL.get(other, other)
 
 

@@ -53,7 +53,8 @@ def test_settings_of_a_listener_come_before_those_of_all() -> None:
     security = found.security["CLIENT"]
     assert security.mechanisms == ("SCRAM-SHA-512", "PLAIN")
     assert security.passwords["bob"].reveal() == "geheim"
-    assert (security.session_ms, security.max_receive_bytes) == (5000, 1000)
+    assert security.sessions_ms == {"SCRAM-SHA-512": 5000, "PLAIN": 5000}
+    assert security.max_receive_bytes == 1000
     assert "geheim" not in repr(security)
     assert [(each.name, each.security_protocol) for each in found.advertised_listeners] == [
         ("INTERNAL", 0),
@@ -224,12 +225,14 @@ def test_a_setting_that_does_not_count_where_clients_log_in_is_named(
 ) -> None:
     settings = {
         **BASE,
-        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,INTERNAL:PLAINTEXT,CLIENT:SASL_SSL",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,INTERNAL:SSL,CLIENT:SASL_SSL",
         "sasl.enabled.mechanisms": "SCRAM-SHA-256",
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": "/keys.pem",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": "/ca.pem",
         "ssl.client.auth": "required",
-        "listener.name.elsewhere.ssl.keystore.key": "geheim",
+        "listener.name.elsewhere.num.io.threads": "3",
     }
     file = tmp_path / "broker.properties"
     file.write_text(render(settings))
@@ -237,5 +240,91 @@ def test_a_setting_that_does_not_count_where_clients_log_in_is_named(
     load(file)
 
     assert "ssl.client.auth is ignored for listener CLIENT" in caplog.text
-    assert "unknown configuration listener.name.elsewhere.ssl.keystore.key" in caplog.text
-    assert "geheim" not in caplog.text
+    assert "unknown configuration listener.name.elsewhere.num.io.threads" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("ssl.client.auth", "required"),
+        ("sasl.jaas.config", PLAIN_JAAS),
+        ("listener.name.client.sasl.jaas.config", PLAIN_JAAS),
+        ("listener.name.client.scram-sha512.sasl.jaas.config", PLAIN_JAAS),
+        ("listener.name.clients.connections.max.reauth.ms", "3000"),
+        ("listener.name.CLIENT.connections.max.reauth.ms", "3000"),
+        ("listener.name.client.scram-sha512.connections.max.reauth.ms", "3000"),
+        ("listener.name.client.scram-sha-512.sasl.server.max.receive.size", "3000"),
+        ("listener.name.client.scram-sha-512.sasl.server.callback.handler.class", "com.example.X"),
+        ("listener.name.client.plain.sasl.login.class", "com.example.X"),
+        ("listener.name.client.ssl.engine.factory.class", "com.example.X"),
+        ("listener.name.client.principal.builder.class", "com.example.X"),
+        ("scram-sha-512.connections.max.reauth.ms", "3000"),
+        ("oauthbearer.sasl.server.callback.handler.class", "com.example.X"),
+        *(
+            (key, "com.example.X")
+            for key in (
+                *("principal.builder.class", "security.providers", "ssl.engine.factory.class"),
+                *("ssl.trustmanager.algorithm", "ssl.provider", "sasl.login.class"),
+                *("sasl.server.callback.handler.class", "sasl.client.callback.handler.class"),
+                *("sasl.oauthbearer.jwt.validator.class", "create.topic.policy.class.name"),
+                *("ssl.truststore.pasword", "sasl.enabled.mechanism", "super.user"),
+            )
+        ),
+    ],
+)
+def test_a_setting_that_would_protect_nothing_stops_the_start(key: str, value: str) -> None:
+    with pytest.raises(ConfigError, match=f"for configuration {key}: ") as raised:
+        config(
+            **{
+                "listener.security.protocol.map": (
+                    "CONTROLLER:PLAINTEXT,INTERNAL:PLAINTEXT,CLIENT:SASL_SSL"
+                ),
+                "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+                "ssl.keystore.type": "PEM",
+                "ssl.keystore.location": "/keys.pem",
+                key: value,
+            }
+        )
+    assert "geheim" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("ssl.trustmanager.algorithm", "PKIX"),
+        ("ssl.protocol", "TLSv1.3"),
+        ("sasl.kerberos.service.name", "kafka"),
+        ("listener.name.internal.num.io.threads", "3"),
+        (
+            "principal.builder.class",
+            "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
+        ),
+        ("listener.name.controller.ssl.keystore.location", "/keys.pem"),
+    ],
+)
+def test_a_default_and_what_only_others_read_stop_nothing(key: str, value: str) -> None:
+    assert config(**{"sasl.enabled.mechanisms": "SCRAM-SHA-512", key: value}).security
+
+
+def test_a_setting_of_a_mechanism_comes_before_that_of_its_listener() -> None:
+    found = config(
+        **{
+            "sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
+            **{key: value for key, value in TOKENS.items() if key.startswith("sasl.oauth")},
+            "connections.max.reauth.ms": "1000",
+            "listener.name.client.connections.max.reauth.ms": "2000",
+            "listener.name.client.scram-sha-512.connections.max.reauth.ms": "3000",
+            "listener.name.client.sasl.oauthbearer.expected.issuer": "https://listener",
+            "listener.name.client.oauthbearer.sasl.oauthbearer.expected.issuer": "https://own",
+            "listener.name.client.oauthbearer.sasl.oauthbearer.clock.skew.seconds": "7",
+        }
+    ).security["CLIENT"]
+    assert found.sessions_ms == {"SCRAM-SHA-256": 2000, "SCRAM-SHA-512": 3000, "OAUTHBEARER": 2000}
+    assert found.tokens is not None
+    assert (found.tokens.issuer, found.tokens.clock_skew_s) == ("https://own", 7)
+
+
+def test_a_wrong_setting_of_a_mechanism_is_named_as_it_stands_in_the_file() -> None:
+    key = "listener.name.client.scram-sha-512.connections.max.reauth.ms"
+    with pytest.raises(ConfigError, match=f"invalid value '3s' for configuration {key}: expected"):
+        config(**{"sasl.enabled.mechanisms": "SCRAM-SHA-512", key: "3s"})

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from jbodlab.kafka_admin.properties import admin_properties
 from jbodlab.peers.client_properties import client_properties
 from jbodlab.vocabulary.errors import ConfigError
 from tests.certificates import Authority, Issued
@@ -133,3 +134,20 @@ def test_wrong_properties_are_named_without_a_secret(
         client_properties(properties).librdkafka()
     assert message in str(caught.value)
     assert "geheim" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("ssl.engine.factory.class", "com.example.X"),
+        ("ssl.provider", "BC"),
+        ("security.providers", "com.example.X"),
+        ("sasl.login.callback.handler.class", "com.example.X"),
+        ("sasl.client.callback.handler.class", "com.example.X"),
+    ],
+)
+def test_a_property_that_would_protect_nothing_is_refused(key: str, value: str) -> None:
+    with pytest.raises(ConfigError, match=f"for configuration {key}: "):
+        client_properties({key: value})
+    with pytest.raises(ConfigError, match=r"configuration ssl\.truststore\.pasword: "):
+        admin_properties({"ssl.truststore.pasword": "geheim"})

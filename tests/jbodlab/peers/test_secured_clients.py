@@ -85,7 +85,7 @@ async def serving(
         decoys=Decoys(secret=b"s"),
         random_bytes=os.urandom,
         failure_delay_s=0.01,
-        session_s=session_s,
+        sessions_s=dict.fromkeys(("PLAIN", *MECHANISMS), session_s),
     )
     listener = Listener(
         "CLIENTS",

@@ -75,7 +75,7 @@ def test_nothing_is_served_without_a_login_that_holds_and_a_user_stays(
             find=find,
             decoys=Decoys(secret=b"s"),
             random_bytes=bytes,
-            session_s=SESSION_S,
+            sessions_s={"PLAIN": SESSION_S, "SCRAM-SHA-256": SESSION_S},
         ),
         opened=lambda: None,
         counts=ListenerCounts(),

@@ -57,6 +57,7 @@ NONE, UNSUPPORTED, ILLEGAL, FAILED = (
     ErrorCode.SASL_AUTHENTICATION_FAILED,
 )
 SALT = b"saltsalt"
+SESSIONS_S = dict.fromkeys(("PLAIN", "SCRAM-SHA-256"), 600.0)
 BOB = b"\0bob\0pw"
 
 
@@ -403,7 +404,7 @@ async def test_a_listener_without_authentication(client: KafkaConnection) -> Non
 
 
 async def test_logins_are_counted_by_mechanism_and_result(cluster: Cluster) -> None:
-    async with staged(cluster, session_s=600.0) as stage:
+    async with staged(cluster, sessions_s=SESSIONS_S) as stage:
         client = await stage.connect()
         await handshake(client)
         assert stage.listener.waiting_logins == 1
@@ -435,7 +436,7 @@ async def test_logins_are_counted_by_mechanism_and_result(cluster: Cluster) -> N
 
 async def test_s19_renew_under_load(cluster: Cluster) -> None:
     """What is in flight is answered first, in order; the connection stays."""
-    async with staged(cluster, session_s=600.0) as stage:
+    async with staged(cluster, sessions_s=SESSIONS_S) as stage:
         client = await stage.connect()
         await handshake(client)
         assert (await send_token(client, BOB)).session_lifetime.total_seconds() == 600
@@ -478,7 +479,7 @@ async def test_s19_renew_under_load(cluster: Cluster) -> None:
 
 async def test_s20_renew_wrongly(cluster: Cluster) -> None:
     """By another user or mechanism, twice in a second, with a request in between."""
-    async with staged(cluster, session_s=600.0) as stage:
+    async with staged(cluster, sessions_s=SESSIONS_S) as stage:
 
         async def logged_in() -> KafkaConnection:
             client = await stage.connect()
@@ -515,7 +516,7 @@ async def test_s20_renew_wrongly(cluster: Cluster) -> None:
 async def test_s21_session_expired(cluster: Cluster, version: int) -> None:
     """Nothing is served after the end of the session but a new login."""
     cluster.publish_topic("t")
-    async with staged(cluster, session_s=600.0) as stage:
+    async with staged(cluster, sessions_s=SESSIONS_S) as stage:
         client = await stage.connect()
         await handshake(client)
         await send_token(client, BOB)
