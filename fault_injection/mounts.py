@@ -104,6 +104,7 @@ def error_of(command: list[str]) -> str:
                 command,
                 capture_output=True,
                 text=True,
+                errors="replace",
                 check=False,
                 timeout=TIMEOUT_S,
                 start_new_session=True,

@@ -34,7 +34,12 @@ def check_requirements() -> None:
     try:
         text = (
             subprocess.run(
-                [java, "-version"], capture_output=True, text=True, check=False, timeout=30
+                [java, "-version"],
+                capture_output=True,
+                text=True,
+                errors="replace",
+                check=False,
+                timeout=30,
             ).stderr
             if java
             else ""

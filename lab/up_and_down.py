@@ -194,21 +194,39 @@ def down(name: str, files: StateFiles) -> list[str]:
         What could not be undone, one line each; empty if nothing is left.
     """
     root = files.root(name)
-    state = files.read(name)
-    # What hangs below a system call does not even die of SIGKILL before it is healed, and whoever
-    # would heal a fault later ends with it.
-    problems = _heal(root, files)
-    if state is not None:
-        stop(state)
-    processes.end(processes.of_cluster(root), deadline_s=STOP_DEADLINE_S)
-    problems += [f"{path} could not be unmounted" for path in disks.unmount_below(root)]
-    if not problems:
-        problems = _remove(root)
-    if not problems:
-        problems = folders.left_of(root)
+    steps: list[Callable[[], list[str]]] = [
+        # What hangs below a system call does not even die of SIGKILL before it is healed, and
+        # whoever would heal a fault later ends with it.
+        lambda: _heal(root, files),
+        lambda: _stop(files.read(name)),
+        lambda: _end(root),
+        lambda: [f"{path} could not be unmounted" for path in disks.unmount_below(root)],
+    ]
+    problems = [problem for step in steps for problem in _tried(step)]
+    for step in (lambda: _remove(root), lambda: folders.left_of(root)):
+        problems = problems or _tried(step)
     if not problems:
         files.remove(name)
     return problems
+
+
+def _tried(step: Callable[[], list[str]]) -> list[str]:
+    """Take a step of a clean-up; one that fails, whatever the reason is, keeps no other from it."""
+    try:
+        return step()
+    except Exception as error:  # noqa: BLE001 - what comes next ends processes and mounts
+        return [f"an error while cleaning up: {error!r}"]
+
+
+def _stop(state: ClusterState | None) -> list[str]:
+    if state is not None:
+        stop(state)
+    return []
+
+
+def _end(root: Path) -> list[str]:
+    processes.end(processes.of_cluster(root), deadline_s=STOP_DEADLINE_S)
+    return []
 
 
 def make_room(name: str, files: StateFiles, tell: Tell) -> None:

@@ -177,6 +177,7 @@ class Connections:
                     [os.path.realpath(sys.executable), "-I", "-S", "-c", _TRY, allowed, *refused],
                     capture_output=True,
                     text=True,
+                    errors="replace",
                     timeout=DEADLINE_S,
                     check=False,
                     **as_user(fault.uid, fault.gid, copy.environment()),

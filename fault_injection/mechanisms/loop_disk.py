@@ -160,7 +160,7 @@ def _disk(path: Path) -> Mount:
 def _image(disk: Mount) -> Path:
     file = Path("/sys/block", Path(disk.source).name, "loop", "backing_file")
     try:
-        return Path(file.read_text().strip())
+        return Path(os.fsdecode(file.read_bytes().strip()))
     except OSError:
         return Path("/nonexistent")
 

@@ -111,7 +111,12 @@ def _compile(target: Path) -> None:
     command = [_COMPILER, *FLAGS, "-o", str(target), str(SOURCES[0]), *LIBRARIES]
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_COMPILE_DEADLINE_S, check=False
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_COMPILE_DEADLINE_S,
+            check=False,
         )
     except FileNotFoundError:
         raise FaultError(

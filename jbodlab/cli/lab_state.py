@@ -223,7 +223,8 @@ def is_alive(process: ProcessState) -> bool:
 def stat(pid: int) -> list[str] | None:
     """Return the fields of `/proc/PID/stat` behind the name; None where there is no process."""
     try:
-        text = Path(f"/proc/{pid}/stat").read_text()
+        # The name of a program is bytes of somebody's choice.
+        text = Path(f"/proc/{pid}/stat").read_text("latin-1")
     except OSError:
         return None
     # The name may hold blanks and parentheses; the last one closes it.

@@ -11,6 +11,7 @@ import os
 import sys
 from argparse import SUPPRESS, Namespace
 from collections.abc import Mapping, Sequence
+from io import TextIOWrapper
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -109,6 +110,10 @@ GROUPS: dict[str, dict[str, Noun]] = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):
+        # What a terminal cannot show is escaped.
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     # Nobody else may write what a command makes; who may read it is for the user to say.
     os.umask(os.umask(0o077) | 0o022)
     try:

@@ -152,6 +152,8 @@ class Cluster(ClientsView):
         Raises:
             LabError: there are no free ports, or the engine has no such nodes.
         """
+        if refused := layout.refusal(root):
+            raise LabError(refused)
         engine.check_nodes(
             controllers=controllers, is_combined=is_combined, jvm_options=jvm_options
         )
@@ -433,18 +435,18 @@ class Cluster(ClientsView):
         witnesses.discard(self)
         self._admin = None
         self._closing = True
-        try:
-            # What hangs below a system call does not even die of SIGKILL before it is healed.
-            self.heal()
-        finally:
-            self.kill()
-            disks.unmount_below(self.root)
-            for process in self._serving:
-                _end_of(process)
-            self._serving.clear()
-            shutil.rmtree(self.root, ignore_errors=True)
+        # Each step is taken whatever becomes of those before; the last one comes first here.
+        with contextlib.ExitStack() as steps:
             for held in self._ports:
-                held.close()
+                steps.callback(held.close)
+            steps.callback(shutil.rmtree, self.root, ignore_errors=True)
+            for process in self._serving:
+                steps.callback(_end_of, process)
+            steps.callback(disks.unmount_below, self.root)
+            steps.callback(self.kill)
+            # What hangs below a system call does not even die of SIGKILL before it is healed.
+            steps.callback(self.heal)
+        self._serving.clear()
         if left := folders.left_of(self.root):
             raise LabError(f"something is left of {self}: {'; '.join(left)}")
 

@@ -70,7 +70,7 @@ def _left_now(root: Path) -> list[str]:
     found += [f"{path} is still mounted" for path in disks.mounts_below(root)]
     for file in Path("/sys/block").glob("loop*/loop/backing_file"):
         with contextlib.suppress(OSError):
-            image = file.read_text().strip().removesuffix(" (deleted)")
+            image = os.fsdecode(file.read_bytes().strip().removesuffix(b" (deleted)"))
             if root in Path(image).parents:
                 found.append(f"loop device {file.parts[3]} still holds {image}")
     for pid, _ in all_processes.everybody():

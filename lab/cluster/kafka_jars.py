@@ -108,7 +108,12 @@ def run(failure: str, *command: str, deadline_s: float) -> None:
     """Run a command that has to succeed; NoKafkaError begins with `failure` if it does not."""
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=deadline_s, check=False
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=deadline_s,
+            check=False,
         )
     except subprocess.TimeoutExpired as error:
         raise NoKafkaError(f"{failure}: it took longer than {deadline_s:.0f} s") from error

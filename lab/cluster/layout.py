@@ -29,6 +29,22 @@ NOWHERE = Path("/nonexistent")
 """Where files would be that are not known."""
 
 
+def refusal(root: Path) -> str:
+    """Return why no cluster can lie in a folder, as one sentence; empty if one can."""
+    text = str(root)
+    if "," in text:
+        return f"no cluster can lie in {text}: `log.dirs` is split at commas"
+    try:
+        os.fsencode(root).decode()
+    except UnicodeDecodeError:
+        return f"no cluster can lie in {text!r}: property files are UTF-8, and its name is not"
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return f"no cluster can lie in {text!r} in this locale: set LC_ALL=C.UTF-8"
+    return ""
+
+
 def plan(
     name: str,
     root: Path,

@@ -180,6 +180,7 @@ def run(
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
+        errors="replace",
         check=False,
         cwd="/",
         env=environment,

@@ -171,3 +171,15 @@ def test_a_process_that_ends_with_us_outlives_the_thread_that_asked_for_it(
 
     with pytest.raises(subprocess.TimeoutExpired):
         children[-1].wait(0.2)
+
+
+def test_a_program_whose_name_is_no_text_hides_no_process() -> None:
+    naming = "import sys; open('/proc/self/comm', 'wb').write(b'M\\xfc) x'); print(); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", naming], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        known = processes.in_session(os.getsid(child.pid))
+        assert child.pid in {one.pid for one in known}
+        child.communicate(b"\n")
