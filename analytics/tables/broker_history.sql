@@ -1,0 +1,26 @@
+-- One state of one broker's registration, complete, from one change to the next.
+--
+-- order by: cluster, broker, valid_from_offset
+--
+-- cluster (string): label of the cluster
+-- broker (int): id of the broker, under the name that all tables have for it
+-- broker_id (int): the same, under the name of the record's field
+-- broker_epoch (long): fencing token of the registration
+-- incarnation_id (string): new with each start of the process
+-- end_points (end_point[]): its listeners
+-- features (feature[]): levels that it supports
+-- rack (string): null = none
+-- fenced (boolean): whether it is kept from leading and serving
+-- in_controlled_shutdown (boolean): whether it asked to leave
+-- log_dirs (string[]): ids of its online log directories
+-- cordoned_log_dirs (string[]): ids of directories that take no new replicas
+-- valid_from_offset (long): offset of the record that made this state
+-- valid_from_time (timestamp): time of that record
+-- record_type (string): type of that record
+-- batch_base_offset (long): first offset of its batch
+-- valid_to_offset (long): offset of the record that ended this state; null = still
+-- valid_to_time (timestamp): time of that record; null = still
+SELECT cluster, broker, broker AS broker_id, broker_epoch, incarnation_id, end_points, features, rack,
+  fenced, in_controlled_shutdown, log_dirs, cordoned_log_dirs, valid_from_offset, valid_from_time,
+  record_type, batch_base_offset, valid_to_offset, valid_to_time
+FROM broker_states
