@@ -10,7 +10,7 @@ WITH counts AS (
   SELECT l.cluster, coalesce(c.last.time, r.since) AS end_time,
     greatest(1, (unix_micros(latest) DIV 1000 - unix_micros(earliest) DIV 1000 + 199) DIV 200)
       AS wanted
-  FROM logs l LEFT JOIN counts c ON l.cluster = c.cluster LEFT JOIN registered r ON l.cluster = r.cluster
+  FROM log_layouts l LEFT JOIN counts c ON l.cluster = c.cluster LEFT JOIN registered r ON l.cluster = r.cluster
 ), widths AS (
   SELECT s.cluster, min(width) AS width
   FROM spans s LATERAL VIEW explode(array(10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 15000,

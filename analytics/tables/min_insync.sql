@@ -12,7 +12,7 @@ WITH settings AS (
   WHERE name = 'min.insync.replicas' AND (topic <> '' OR kind = '4' AND resource = '')
 ), met AS (
   SELECT DISTINCT s.cluster, o.topic, s.position, s.`offset`, s.time
-  FROM sync_points s JOIN (SELECT cluster, topic FROM own UNION SELECT cluster, '' FROM logs) o
+  FROM sync_points s JOIN (SELECT cluster, topic FROM own UNION SELECT cluster, '' FROM log_layouts) o
     ON s.cluster = o.cluster
 ), said AS (
   SELECT cluster, topic, replay_position, `offset`, replay_offset, replay_time, text
@@ -49,7 +49,7 @@ WITH settings AS (
       AS value,
     CASE WHEN topics_text RLIKE '^[0-9]+$' THEN 'topic'
       WHEN all_text RLIKE '^[0-9]+$' THEN 'cluster' ELSE 'assumed' END AS origin
-  FROM known k JOIN logs l ON k.cluster = l.cluster
+  FROM known k JOIN log_layouts l ON k.cluster = l.cluster
   WHERE k.position >= k.begin AND k.next_position IS DISTINCT FROM k.position
 ), changed AS (
   SELECT *, lag(value) OVER in_order AS former, lag(origin) OVER in_order AS former_origin

@@ -48,5 +48,5 @@ UNION ALL
 -- A snapshot behind the end of the log tells another moment than the state that was reached: that
 -- records are missing is said once.
 SELECT c.cluster, c.file, NULL, c.`offset`, c.kind, c.message
-FROM compared c JOIN logs l ON c.cluster = l.cluster
+FROM compared c JOIN log_layouts l ON c.cluster = l.cluster
 WHERE c.kind <> 'disagreement' OR c.`offset` <= l.log_end_offset

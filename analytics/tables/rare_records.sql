@@ -45,4 +45,4 @@ WITH named AS (
   FROM rare_brokers r JOIN sync_points s ON r.cluster = s.cluster
 )
 SELECT r.*, l.min_insync_replicas AS assumed, l.min_insync_replicas_from AS assumed_from
-FROM rows r JOIN logs l ON r.cluster = l.cluster
+FROM rows r JOIN log_layouts l ON r.cluster = l.cluster

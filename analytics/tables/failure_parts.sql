@@ -1,0 +1,42 @@
+-- Step (kept): a failure, and when the replicas that it touched were whole again or gone.
+WITH begun AS (
+  -- A broker that does not serve is in no ISR.
+  SELECT *, CASE WHEN directory IS NULL THEN back_offset ELSE detected_offset END AS begin,
+    CASE WHEN directory IS NULL THEN back_time ELSE detected_time END AS begin_time
+  FROM touched_replicas
+), moments AS (
+  -- The first state with a leader and all replicas in sync that ends behind the begin.
+  SELECT cluster, topic_id, partition, failure, begin AS at, 1 AS turn,
+    CAST(NULL AS STRUCT<offset: BIGINT, time: TIMESTAMP>) AS whole
+  FROM begun WHERE begin IS NOT NULL
+  UNION ALL
+  SELECT cluster, topic_id, partition, NULL, coalesce(valid_to_offset, 9223372036854775807), 0,
+    named_struct('offset', valid_from_offset, 'time', valid_from_time)
+  FROM partition_states WHERE leader <> -1 AND size(isr) >= size(replicas)
+), found AS (
+  SELECT *, last_value(whole) IGNORE NULLS OVER (PARTITION BY cluster, topic_id, partition
+    ORDER BY at DESC, turn DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS next_whole
+  FROM moments
+), again AS (
+  SELECT b.*, CASE WHEN f.next_whole IS NOT NULL THEN greatest(f.next_whole.`offset`, b.begin) END AS again,
+    CASE WHEN f.next_whole.`offset` <= b.begin THEN b.begin_time ELSE f.next_whole.time END AS again_time
+  FROM begun b LEFT JOIN found f ON f.turn = 1 AND b.cluster = f.cluster AND b.failure = f.failure
+    AND b.topic_id = f.topic_id AND b.partition = f.partition
+), judged AS (
+  SELECT *, is_gone AND coalesce(valid_to_offset, 9223372036854775807)
+      < coalesce(again, 9223372036854775807) AS goes_first
+  FROM again
+), done AS (
+  SELECT *, CASE WHEN goes_first THEN valid_to_offset ELSE again END AS done,
+    CASE WHEN goes_first THEN valid_to_time ELSE again_time END AS done_time
+  FROM judged
+)
+SELECT cluster, failure, count(*) AS touched, count(valid_to_offset) AS gone,
+  max(CASE WHEN valid_to_offset IS NOT NULL
+    THEN named_struct('offset', valid_to_offset, 'time', valid_to_time) END) AS last_gone,
+  count(done) AS done,
+  max(CASE WHEN done IS NOT NULL THEN named_struct('offset', done, 'time', done_time) END) AS last_done,
+  -- A topic whose name is not known leaves the number only.
+  array_sort(collect_list(CASE WHEN directory IS NOT NULL
+    THEN coalesce(concat(topic, '-', partition), CAST(partition AS STRING)) END)) AS partitions
+FROM done GROUP BY cluster, failure
