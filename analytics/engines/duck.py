@@ -15,8 +15,8 @@ from typing import Any
 import duckdb
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 
+from analytics.engines.functions import FUNCTIONS
 from analytics.engines.sql import SqlFile, in_duckdb, needed, sql_files
-from analytics.rare.rare_history import SCHEMA, rare_history
 from analytics.tables.table import CLUSTER, STRING, Table
 
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
@@ -26,10 +26,11 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "default_null_order": "nulls_first_on_asc_last_on_desc",
     "TimeZone": "UTC",
 }
-_RARE_RECORDS, _RARE_HISTORY = "rare_records", "rare_history"
 
 _FUNCTIONS = """
     CREATE MACRO timestamp_micros(us) AS make_timestamptz(us);
+    -- Of a negative number the remainder is one, too.
+    CREATE MACRO pmod(one, other) AS (one % other + other) % other;
 """
 """Functions of Spark that DuckDB has under another name, and SQLGlot does not know."""
 
@@ -77,8 +78,8 @@ class DuckEngine(ExitStack):
         for file in needed([name]):
             if file.name in self._known:
                 continue
-            if _RARE_HISTORY in file.reads:
-                self._follow_rare()
+            for each in FUNCTIONS.keys() & set(file.reads) - self._known:
+                self._call(each)
             self._keep(file)
             self._known.add(file.name)
 
@@ -86,14 +87,14 @@ class DuckEngine(ExitStack):
         kind = "TABLE" if file.is_kept or file.table is not None else "VIEW"
         self._connection.execute(f"CREATE TEMP {kind} {file.name} AS {in_duckdb(file.sql)}")
 
-    def _follow_rare(self) -> None:
-        """Register the rows of what is followed record by record."""
-        if _RARE_HISTORY in self._known:
-            return
-        self._make(_RARE_RECORDS)
-        found: pa.Table = self._connection.sql(f"FROM {_RARE_RECORDS}").to_arrow_table()
-        parts = [rare_history(group) for group in _groups(found, (CLUSTER, "key"))]
-        self.view(_RARE_HISTORY, pa.concat_tables([SCHEMA.empty_table(), *parts]))
+    def _call(self, name: str) -> None:
+        """Register what a function of Arrow makes of a step."""
+        function = FUNCTIONS[name]
+        self._make(function.reads)
+        rows: pa.Table = self._connection.sql(f"FROM {function.reads}").to_arrow_table()
+        groups = _groups(rows, function.keys) if function.keys else [rows]
+        parts = [function.call(group) for group in groups]
+        self.view(name, pa.concat_tables([function.schema.empty_table(), *parts]))
 
 
 def _groups(rows: pa.Table, keys: Sequence[str]) -> Iterator[pa.Table]:

@@ -20,8 +20,6 @@ WITH changes AS (
 SELECT cluster, what, timestamp_micros(stretch) AS from_time, change, cause, count(*) AS changes,
   count_if(to_none) AS to_none
 FROM (
-  SELECT c.*, unix_micros(c.time)
-    - ((unix_micros(c.time) % (e.stretch_ms * 1000)) + e.stretch_ms * 1000) % (e.stretch_ms * 1000)
-    AS stretch
+  SELECT c.*, unix_micros(c.time) - pmod(unix_micros(c.time), e.stretch_ms * 1000) AS stretch
   FROM changes c JOIN log_ends e ON c.cluster = e.cluster
 ) s GROUP BY cluster, what, stretch, change, cause

@@ -9,9 +9,7 @@
 -- stretch_ms (long): length of the stretch in milliseconds
 SELECT cluster, timestamp_micros(stretch) AS from_time, type, count(*) AS records, stretch_ms
 FROM (
-  SELECT r.cluster, r.type, e.stretch_ms, unix_micros(r.timestamp)
-    - ((unix_micros(r.timestamp) % (e.stretch_ms * 1000)) + e.stretch_ms * 1000) % (e.stretch_ms * 1000)
-    AS stretch
+  SELECT r.cluster, r.type, e.stretch_ms, unix_micros(r.timestamp) - pmod(unix_micros(r.timestamp), e.stretch_ms * 1000) AS stretch
   FROM log_rows r JOIN log_ends e ON r.cluster = e.cluster
   WHERE r.problem IS NULL AND NOT r.snapshot
 ) s GROUP BY cluster, stretch, type, stretch_ms

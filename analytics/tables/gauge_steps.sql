@@ -1,0 +1,66 @@
+-- Step: by how much one number changes from one stretch of time to the next. An interval counts at
+-- the end of each stretch that it covers, and in each that it touches.
+WITH held AS (
+  SELECT cluster, what, CAST(NULL AS INT) AS broker, CAST(NULL AS STRING) AS directory, topic_id, partition,
+    valid_from_time AS from_time, valid_to_offset IS NULL AS is_open, valid_to_time AS to_time
+  FROM partition_history LATERAL VIEW explode(array('partitions', 'under_replicated', 'not_preferred')) w AS what
+  WHERE what = 'partitions' OR what = 'under_replicated' AND size(isr) < size(replicas)
+    OR what = 'not_preferred'
+      AND leader NOT IN (-1, CASE WHEN size(replicas) > 0 THEN element_at(replicas, 1) ELSE -1 END)
+  UNION ALL
+  SELECT cluster, kind, NULL, NULL, topic_id, partition, from_time, to_offset IS NULL, to_time FROM outages
+  UNION ALL
+  SELECT cluster, 'replicas', broker, directory, topic_id, partition, valid_from_time,
+    valid_to_offset IS NULL, valid_to_time
+  FROM replica_placement
+  UNION ALL
+  -- Each leadership, where its replica was then.
+  SELECT l.cluster, 'leaders', p.broker, p.directory, l.topic_id, l.partition,
+    CASE WHEN l.valid_from_time IS NOT NULL AND p.valid_from_time IS NOT NULL
+      THEN greatest(l.valid_from_time, p.valid_from_time) END,
+    l.valid_to_offset IS NULL AND p.valid_to_offset IS NULL,
+    CASE WHEN l.valid_to_offset IS NULL THEN p.valid_to_time
+      WHEN p.valid_to_offset IS NULL THEN l.valid_to_time
+      WHEN l.valid_to_time IS NOT NULL AND p.valid_to_time IS NOT NULL
+        THEN least(l.valid_to_time, p.valid_to_time) END
+  FROM leadership l JOIN replica_placement p ON l.cluster = p.cluster AND l.topic_id = p.topic_id
+    AND l.partition = p.partition AND l.leader = p.broker
+    AND p.valid_from_offset < coalesce(l.valid_to_offset, 9223372036854775807)
+    AND l.valid_from_offset < coalesce(p.valid_to_offset, 9223372036854775807)
+  UNION ALL
+  -- A partition may have several replicas offline at once; each counts.
+  SELECT cluster, what, broker, NULL, topic_id, partition, from_time, is_open, to_time
+  FROM joined_intervals WHERE what = 'offline_replicas'
+), timed AS (
+  -- A clock that was set back makes an interval end before it began.
+  SELECT h.*, e.stretch_ms * 1000 AS us, unix_micros(h.from_time) AS begin,
+    CASE WHEN NOT h.is_open THEN greatest(unix_micros(h.from_time), unix_micros(h.to_time)) END AS until,
+    unix_micros(h.to_time) - 1 AS last_us
+  FROM held h JOIN log_ends e ON h.cluster = e.cluster
+  WHERE h.from_time IS NOT NULL AND (h.is_open OR h.to_time IS NOT NULL)
+), spans AS (
+  SELECT cluster, what, broker, directory, topic_id, partition, us, begin - pmod(begin, us) AS first,
+    until - pmod(until, us) AS behind, CASE WHEN is_open THEN 9223372036854775807
+      ELSE greatest(begin - pmod(begin, us), last_us - pmod(last_us, us)) END AS last
+  FROM timed
+), followed AS (
+  SELECT *, max(last) OVER (PARTITION BY cluster, what, broker, directory, topic_id, partition
+      ORDER BY first, last ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
+  FROM spans
+), steps AS (
+  SELECT cluster, what, broker, directory, first AS moment, 1 AS at_end, 0 AS ever FROM spans
+  UNION ALL
+  SELECT cluster, what, broker, directory, behind, -1, 0 FROM spans WHERE behind IS NOT NULL
+  UNION ALL
+  -- Who was there in a stretch already is not counted in it again.
+  SELECT cluster, what, broker, directory,
+    CASE WHEN before IS NULL OR before < first THEN first ELSE before + us END, 0, 1
+  FROM followed WHERE before IS NULL OR before < last
+  UNION ALL
+  SELECT cluster, what, broker, directory, last + us, 0, -1
+  FROM followed WHERE (before IS NULL OR before < last) AND last < 9223372036854775807
+)
+SELECT cluster, what, CASE WHEN what <> 'offline_replicas' THEN broker END AS broker, directory, moment,
+  sum(at_end) AS at_end, sum(ever) AS ever
+FROM steps
+GROUP BY cluster, what, CASE WHEN what <> 'offline_replicas' THEN broker END, directory, moment
