@@ -90,7 +90,6 @@ class DuckEngine(ExitStack):
     def _call(self, name: str) -> None:
         """Register what a function of Arrow makes of a step."""
         function = FUNCTIONS[name]
-        self._make(function.reads)
         rows: pa.Table = self._connection.sql(f"FROM {function.reads}").to_arrow_table()
         groups = _groups(rows, function.keys) if function.keys else [rows]
         parts = [function.call(group) for group in groups]

@@ -19,6 +19,7 @@ from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 
+from analytics.engines.functions import FUNCTIONS
 from analytics.tables.names_in_sql import names_in
 from analytics.tables.table import CLUSTER, Table, columns
 
@@ -49,6 +50,11 @@ class SqlFile:
     def reads(self) -> tuple[str, ...]:
         """Names behind FROM and JOIN."""
         return names_in(self.sql)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What has to be made first: what it reads, or what a function makes that of."""
+        return tuple(FUNCTIONS[name].reads if name in FUNCTIONS else name for name in self.reads)
 
 
 @cache
@@ -93,7 +99,7 @@ def needed(names: Iterable[str]) -> list[SqlFile]:
     wanted = set(names)
     for file in reversed(list(known.values())):
         if file.name in wanted:
-            wanted.update(file.reads)
+            wanted.update(file.needs)
     return [file for file in known.values() if file.name in wanted]
 
 
@@ -145,7 +151,7 @@ def _in_order(given: Mapping[str, SqlFile]) -> Mapping[str, SqlFile]:
         if name in placed or name not in given:
             return
         assert name not in above, f"{' -> '.join((*above, name))}: a table needs itself"
-        for each in given[name].reads:
+        for each in given[name].needs:
             place(each, (*above, name))
         placed[name] = given[name]
 
