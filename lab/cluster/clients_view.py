@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from lab.cluster import security
@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 
 ASK_TIMEOUT_S = 2.0
 TOPIC_DEADLINE_S = 30.0
+DELETE_DEADLINE_S = 10.0
 
 
 class ClientsView:
-    """Asks the brokers of one cluster, and creates topics.
+    """Asks the brokers of one cluster, creates topics and deletes them.
 
     Attributes:
         brokers: Whom to ask, by rising id.
@@ -96,14 +97,26 @@ class ClientsView:
         )
 
     def wait_isr(self, topic: str, deadline_s: float = TOPIC_DEADLINE_S) -> None:
-        """Wait until every replica of a topic is in its ISR."""
+        """Wait until a topic is there, and every replica of it in its ISR."""
+
+        def is_whole() -> bool:
+            partitions = self.partitions(topic)
+            return bool(partitions) and _are_in_sync(partitions.values())
+
         wait_for(
             f"every replica of {topic} in sync",
-            lambda: all(
-                set(found.isr) == set(found.replicas) for found in self.partitions(topic).values()
-            ),
+            is_whole,
             deadline_s,
-            last_seen=lambda: self.partitions(topic),
+            last_seen=lambda: self.partitions(topic) or f"no topic {topic}",
+        )
+
+    def wait_all_in_sync(self, deadline_s: float = TOPIC_DEADLINE_S) -> None:
+        """Wait until every replica is in its ISR, of whichever topics are there."""
+        wait_for(
+            "every replica in sync",
+            lambda: _are_in_sync(self.view().partitions.values()),
+            deadline_s,
+            last_seen=lambda: self.view().partitions,
         )
 
     # Clients
@@ -134,3 +147,29 @@ class ClientsView:
         for future in self.admin().create_topics([topic]).values():
             future.result(TOPIC_DEADLINE_S)
         self.wait_leaders(name)
+
+    def delete_topics(self, *names: str) -> None:
+        """Delete topics; one that somebody has deleted already is no error.
+
+        Raises:
+            LabError: the cluster refused, or did not answer.
+        """
+        from confluent_kafka import KafkaError, KafkaException
+
+        if not names:
+            return
+        problems = []
+        asked = self.admin().delete_topics([*names], request_timeout=DELETE_DEADLINE_S)
+        for name, future in asked.items():
+            try:
+                future.result(TOPIC_DEADLINE_S)
+            except (KafkaException, TimeoutError) as error:
+                code = error.args[0].code() if isinstance(error, KafkaException) else None
+                if code != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    problems.append(f"cannot delete topic {name}: {error}")
+        if problems:
+            raise LabError("; ".join(problems))
+
+
+def _are_in_sync(partitions: Iterable[PartitionView]) -> bool:
+    return all(set(found.isr) == set(found.replicas) for found in partitions)

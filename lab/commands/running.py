@@ -35,7 +35,7 @@ from lab.commands.own_cluster import chosen_cluster, chosen_name
 from lab.errors import WRONG_USE, LabError, WrongCallError
 from lab.findings import Weight
 from lab.interrupts import Interrupts
-from lab.rehearsal import actions, targets
+from lab.rehearsal import targets
 from lab.rehearsal.facts import Event, FaultFacts
 from lab.rehearsal.metrics import Measured
 from lab.rehearsal.plan import (
@@ -285,7 +285,7 @@ def _topic_deleted(
     finally:
         if not kept:
             with interrupts.deferred(), _only_printed():
-                actions.delete_topic(cluster, name)
+                cluster.delete_topics(name)
 
 
 @contextlib.contextmanager

@@ -20,7 +20,6 @@ from lab.rehearsal.target_cluster import TargetCluster
 from lab.rehearsal.targets import Place
 
 DEADLINE_S = 60.0
-DELETE_DEADLINE_S = 10.0
 MOVE_DEADLINE_S = 300.0
 
 
@@ -39,24 +38,6 @@ def create_topic(cluster: Cluster, topic: Topic) -> None:
         cluster.wait_isr(topic.name)
     except NotInTimeError as error:
         raise LabError(str(error).splitlines()[0]) from error
-
-
-def delete_topic(cluster: Cluster, name: str) -> None:
-    """Delete a topic, if it is there.
-
-    Raises:
-        LabError: the cluster refused, or did not answer.
-    """
-    from confluent_kafka import KafkaError, KafkaException
-
-    def ask() -> None:
-        try:
-            _done(cluster.admin().delete_topics([name], request_timeout=DELETE_DEADLINE_S))
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                raise
-
-    _asked(f"cannot delete topic {name}", ask)
 
 
 def carry_out(
@@ -79,7 +60,7 @@ def carry_out(
             create_topic(cluster, topic)
             return f"topic {topic.name} is created"
         case "delete-topic":
-            delete_topic(cluster, given["topic"])
+            cluster.delete_topics(given["topic"])
             return f"topic {given['topic']} is deleted"
         case "elect":
             return _elect(cluster, _partition(entry))

@@ -36,6 +36,8 @@ TICK_S = 0.05
 REVIVE_PERIOD_NS = 500_000_000
 REVIVE_AGAIN_NS = 3_000_000_000
 RESTORED_DEADLINE_S = 60.0
+BROUGHT_BACK_S = (1.0, 2.0)
+"""Pauses after which directories are brought back again at an early end."""
 
 
 class Rehearsal:
@@ -86,6 +88,7 @@ class Rehearsal:
         self._revive_after_ns = 0
         self._begin_ns = 0
         self._end_ns = 0
+        self._is_restored = False
         self._measured: Measured | None = None
         self._joined: tuple[tuple[int, int], list[Event]] = ((0, 0), [])
         self._acked_again: set[tuple[str, TopicPartition]] = set()
@@ -112,6 +115,7 @@ class Rehearsal:
             self._say("action", "load-ends", "end of the measured time")
             self._heal_all()
             self._restore()
+            self._is_restored = True
             self._load.stop()
             self._say("action", "full-read", "reading every topic to its end")
             self._tell_seen()
@@ -415,8 +419,7 @@ class Rehearsal:
         standing: set[Place] = set()
         healed: set[Place] = set()
         for active in self._active.values():
-            is_healed = active.facts.healed_ns is not None
-            (healed if is_healed else standing).update(active.facts.places)
+            (standing if self._stands(active) else healed).update(active.facts.places)
         stopped = {place.broker for place in standing if not place.directory}
         healed -= standing
         away = {place for place in healed if self._is_away(place, stopped)}
@@ -430,6 +433,12 @@ class Rehearsal:
             self._reviving[broker] = self._actions_thread.submit(self._revive, places)
         for broker in [each for each, future in self._reviving.items() if future.done()]:
             self._reviving.pop(broker).result()
+
+    @staticmethod
+    def _stands(active: Active) -> bool:
+        """Return whether a fault may break something; one that was refused never does."""
+        is_being_made = active.made is not None and not active.made.done()
+        return is_being_made or bool(active.handles and active.facts.healed_ns is None)
 
     def _revive(self, places: list[Place]) -> None:
         """Bring back directories of one broker; only one thread at a time may start it."""
@@ -507,16 +516,30 @@ class Rehearsal:
     def _close(self) -> None:
         # First whatever is being made comes to its end, so that nothing is made behind our back.
         self._faults_thread.shutdown(cancel_futures=True)
-        try:
+        with contextlib.ExitStack() as ends:
+            # One that fails keeps none of the others from being done.
+            ends.callback(self._telling.tell_all)
+            ends.callback(self._tell_seen)
+            ends.callback(self._bring_back)
+            ends.callback(self._actions_thread.shutdown, cancel_futures=True)
+            ends.callback(self._observer.stop)
+            ends.callback(self._load.kill)
             for active in self._active.values():
-                for handle in active.handles[::-1]:
-                    handle.heal()
-        finally:
-            self._load.kill()
-            self._observer.stop()
-            self._actions_thread.shutdown(cancel_futures=True)
-            self._tell_seen()
-            self._telling.tell_all()
+                for handle in active.handles:
+                    ends.callback(handle.heal)
+
+    def _bring_back(self) -> None:
+        """Leave no directory offline that was broken here, where there was no time for it before.
+
+        A broker may notice what broke a moment after that was reverted.
+        """
+        if self._is_restored or not self._target_cluster.outlives_us:
+            return
+        hit = {place for active in self._active.values() for place in active.facts.places}
+        for pause_s in (0.0, *BROUGHT_BACK_S) if hit else ():
+            time.sleep(pause_s)
+            for place in sorted(place for place in hit if place.directory):
+                self._injector.revive(place)
 
     # Telling
 

@@ -135,6 +135,7 @@ class Injector:
         except (FaultError, LabError, ValueError, OSError) as error:
             text = _first_line(error)
             active.facts = replace(active.facts, problem=f"not injected: {text}")
+            self._take_back(active)
             self._say("fault", "unproved", f"{entry.name}: {text}", ref=entry.name)
             return
         first = active.handles[0]
@@ -155,6 +156,17 @@ class Injector:
         )
         if entry.do == "restart":
             self._healed(active)
+
+    def _take_back(self, active: Active) -> None:
+        """Revert what was made of a fault in some places before it was refused in another one."""
+        while active.handles:
+            try:
+                active.handles[-1].heal()
+            except (FaultError, LabError) as error:
+                name = active.entry.name
+                self._find(Finding(kind=Kind.NOT_REVERTED, subject=name, why=str(error)))
+                return
+            active.handles.pop()
 
     def _break(
         self, entry: Entry, place: Place, picture: Picture

@@ -10,9 +10,10 @@ import itertools
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
+from uuid import UUID
 
 from fault_injection.mechanism import Advice, Clients
 from jbodlab.vocabulary.ids import DirectoryId, TopicPartition
@@ -23,6 +24,9 @@ from lab.cluster.rights import ALICE
 from lab.cluster.security import Security, client_config
 from lab.errors import LabError
 from lab.testing import keeper
+
+if TYPE_CHECKING:
+    from lab.cluster.controllers_log import ControllersLog
 
 DETECTED_DEADLINE_S = 10.0
 LEADERS_DEADLINE_S = 30.0
@@ -408,6 +412,7 @@ class Cluster:
             security=self.need.security,
             advice=ADVICE,
         )
+        self._metadata: ControllersLog | None = None
         self._keeper: subprocess.Popen[bytes] | None = keeper.start(self._folder)
         try:
             self.inner.make_folders({**SETTINGS, **dict(self.need.config)})
@@ -417,6 +422,7 @@ class Cluster:
                 for broker in self.inner.brokers:
                     broker.preload()
             self.inner.start()
+            self._begun = self._settings()
         except BaseException:
             self.close()
             raise
@@ -533,29 +539,42 @@ class Cluster:
         """Wait until all brokers serve, all directories are online, and all replicas in sync."""
         self.inner.wait_served(deadline_s=timeout)
         wait_for("all directories online", self._all_online, timeout)
-        for topic in {partition.topic for partition in self.inner.view().partitions}:
-            self.inner.wait_isr(topic, timeout)
+        self.inner.wait_all_in_sync(timeout)
 
     # Between tests
 
     def heal(self, timeout: float = ISR_DEADLINE_S) -> None:
         """Undo every fault, start what has ended, bring back what is offline, and settle."""
         self.inner.heal()
-        for node in (*self.inner.controllers, *self.inner.brokers):
-            if not node.is_running:
-                node.start()
-        self.inner.wait_served(deadline_s=timeout)
+        try:
+            self._start_ended(timeout)
+        except LabError:
+            # One that was killed a moment ago still ran when it was looked at.
+            self._start_ended(timeout)
         for one in self.brokers:
             for log_dir in one.log_dirs:
                 one.bring_back(log_dir)
         self.wait_settled(timeout)
 
+    def _start_ended(self, timeout: float) -> None:
+        for node in (*self.inner.controllers, *self.inner.brokers):
+            if not node.is_running:
+                node.start()
+        self.inner.wait_served(deadline_s=timeout)
+
     def forget_topics(self) -> None:
-        """Delete the topics that were made since the last time."""
-        if self._topics:
-            for future in self.inner.admin().delete_topics(self._topics).values():
-                future.result(LEADERS_DEADLINE_S)
-            self._topics.clear()
+        """Delete the topics that were made since the last time, and are there still."""
+        topics, self._topics = self._topics, []
+        self.inner.delete_topics(*topics)
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether settings, quotas, features, users or rights are others than at the start.
+
+        Raises:
+            JbodlabError, OSError: the controller's log cannot be read.
+        """
+        return self._settings() != self._begun
 
     def stop_cleanly(self) -> None:
         """End all nodes as an operator would, brokers first; the files stay until `close`."""
@@ -595,6 +614,26 @@ class Cluster:
         broker.stop()
         broker.start()
         self.inner.wait_served(broker)
+
+    def _settings(self) -> Sequence[object]:
+        """Return what an application may have changed that no topic takes away with it."""
+        from jbodlab.metadata.records.config_records import TOPIC_RESOURCE
+        from jbodlab.storage.directory.names import METADATA_DIR_NAME
+        from lab.cluster.controllers_log import ControllersLog
+
+        if self._metadata is None:
+            folder = self.inner.controller.metadata_dir / METADATA_DIR_NAME
+            self._metadata = ControllersLog(folder)
+        image = self._metadata.image()
+        configs = image.configs.resources
+        return (
+            {key: configs[key] for key in configs if key[0] != TOPIC_RESOURCE},
+            image.quotas,
+            image.features,
+            image.security.scram,
+            # Who brings one back gives it a new id.
+            sorted(str(replace(acl, id=UUID(int=0))) for acl in image.security.acls.values()),
+        )
 
     def _all_online(self) -> bool:
         states = [log_dir.state for broker in self.brokers for log_dir in broker.log_dirs]

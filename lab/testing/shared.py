@@ -37,14 +37,20 @@ class SharedClusters:
         return self._clusters[need]
 
     def give_back(self, need: Need) -> None:
-        """Heal a cluster for the next test; one that does not settle is thrown away."""
+        """Heal a cluster for the next test.
+
+        One that does not settle, or whose settings, users or rights were changed, is thrown away.
+        """
         cluster = self._clusters.get(need)
         if cluster is None:
             return
         try:
             cluster.heal(SETTLE_DEADLINE_S)
             cluster.forget_topics()
-        except (JbodlabError, NotInTimeError):
+            is_as_before = not cluster.has_changed
+        except (JbodlabError, NotInTimeError, OSError):
+            is_as_before = False
+        if not is_as_before:
             del self._clusters[need]
             cluster.close()
 

@@ -12,10 +12,10 @@ from jbodlab.storage.directory.names import METADATA_DIR_NAME
 from jbodlab.vocabulary import properties
 from lab import cluster as library
 from lab.cluster import LogDir, Node
+from lab.cluster.controllers_log import ControllersLog
 from lab.cluster.node import STOP_DEADLINE_S
 from lab.cluster.ports import HeldPorts
 from tests import secrets
-from tests.cluster.controllers_log import ControllersLog
 
 
 class Disk(Protocol):

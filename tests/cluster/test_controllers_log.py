@@ -8,7 +8,7 @@ from uuid import UUID
 from jbodlab.metadata.records.config_records import NoOpRecord
 from jbodlab.metadata.records.frame import VersionedRecord
 from jbodlab.metadata.records.topic_records import TopicRecord
-from tests.cluster.controllers_log import ControllersLog
+from lab.cluster.controllers_log import ControllersLog
 from tests.metadata_batches import data_batch
 from tests.snapshot_files import write_snapshot
 

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from lab.cluster import folders, processes, wait_for
 from lab.cluster.folders import make_folder, remove_folder
 from lab.cluster.log_dir_states import offline
 from lab.errors import LabError
+from lab.rehearsal.engine import RESTORED_DEADLINE_S
 from tests.cluster.lab_cluster import Cluster
 
 pytestmark = pytest.mark.cluster
@@ -212,9 +214,10 @@ def test_interrupted_it_heals_first_and_ends_what_it_started(staying: Staying) -
         running.wait(60)
 
     assert running.returncode == 130, said
-    assert "broker-1/1 is still offline" in said
-    assert "jbodlab heal --revive" in said
     assert said.endswith("jbodlab: interrupted\n")
+    # What was broken is brought back, so that the next run does not find it dead.
+    assert "is still offline" not in said
+    assert [entry for one in staying.cluster.brokers for entry in offline(one)] == []
 
     assert read_faults(staying.journal) == []
     assert [
@@ -222,8 +225,64 @@ def test_interrupted_it_heals_first_and_ends_what_it_started(staying: Staying) -
         for one in processes.below(staying.state_dir)
         if "sleep" in Path(f"/proc/{one.pid}/cmdline").read_text()
     ] == []
-    staying.told("heal", "--revive")
     assert staying.topics() == {"__consumer_offsets"}
+
+
+def test_a_fault_that_broke_no_call_tells_nothing(staying: Staying) -> None:
+    done = staying.run(
+        "run", "--fail", "broker-1/1", "--kind", "eio", "--files", "*.nosuch", "--after", "1s",
+        "--output", "json", "--", "sleep", "3",
+    )  # fmt: skip
+
+    found = json.loads(done.stdout)
+    assert (done.returncode, found["exit_code"], found["broken"]) == (75, 0, "0 calls")
+    assert found["doubts"] == ["fault had no effect: the broker made no call that it breaks"]
+
+
+def test_a_directory_that_was_dead_before_tells_nothing(staying: Staying) -> None:
+    staying.told("inject", "permission", "broker-1/2")
+    staying.told("heal")
+
+    done = staying.run(
+        "run", "--fail", "broker-1/2", "--after", "1s", "--output", "json", "--", "sleep", "3"
+    )
+
+    found = json.loads(done.stdout)
+    assert (done.returncode, found["exit_code"], found["lost"]) == (75, 0, 0), found
+    assert found["verdict"] == "INCONCLUSIVE"
+    assert "has no partition of the plan's topics" in found["doubts"][0]
+    assert [entry for one in staying.cluster.brokers for entry in offline(one)] == []
+
+
+REFUSED = """\
+rehearsal: 1
+name: two faults of one directory
+attach: {cluster: default}
+topics: {twice: {partitions: 4, replicas: 2}}
+load: [{name: writers, topic: twice, rate: 100/s}]
+steady: {within: 30s, hold: 1s, that: [isr_full == 1]}
+timeline:
+  - {at: 1s, do: permission, where: broker-2/dir-1, as: first, for: 2s}
+  - {at: 2s, do: read-only, where: broker-2/dir-1, as: second, for: 1s}
+end: {after: first.healed, plus: 1s}
+objectives: [writers.lost == 0]
+"""
+
+
+def test_a_second_fault_that_is_refused_does_not_keep_the_directory_of_the_first_one_dead(
+    staying: Staying, tmp_path: Path
+) -> None:
+    (tmp_path / "plan.yaml").write_text(REFUSED, "utf-8")
+    begun = time.monotonic()
+
+    done = staying.run("rehearse", str(tmp_path / "plan.yaml"), "--results", str(tmp_path / "out"))
+
+    assert done.returncode == 2, done.stdout
+    assert "second: not injected: " in done.stdout
+    assert "broker-2/dir-1 is revived" in done.stdout
+    assert time.monotonic() - begun < RESTORED_DEADLINE_S
+    assert [entry for one in staying.cluster.brokers for entry in offline(one)] == []
+    staying.cluster.delete_topics("twice")
 
 
 def test_a_program_that_is_not_there_is_found_out_before_a_topic_is_made(staying: Staying) -> None:

@@ -65,6 +65,77 @@ def test_one_that_fails_says_what_was_done_to_the_cluster(jbod_cluster):
     with jbod_cluster.broker(1).log_dir(1).fails("permission"):
         raise AssertionError("on purpose")
 """
+UNDONE = """
+import contextlib
+import os
+import signal
+
+import pytest
+
+CLUSTERS = []
+
+pytestmark = pytest.mark.jbod(brokers=2, disks=2)
+
+
+@pytest.fixture
+def cluster(jbod_cluster):
+    CLUSTERS.append(jbod_cluster)
+    yield jbod_cluster
+
+
+def test_the_application_deletes_its_topic(cluster):
+    topic = cluster.new_topic(replicas=2)
+    cluster.inner.admin().delete_topics([topic])[topic].result(10)
+
+
+def test_the_application_deletes_one_of_its_topics_while_a_disk_is_dead(cluster):
+    first, second = cluster.new_topic(replicas=2), cluster.new_topic(replicas=2)
+    cluster.leader_log_dir(first).fails("permission").wait_detected()
+    cluster.inner.admin().delete_topics([first])[first].result(10)
+
+
+def test_a_topic_that_does_not_exist_is_not_in_sync(cluster):
+    with pytest.raises(AssertionError, match="no topic nowhere"):
+        cluster.wait_isr("nowhere", timeout=1)
+
+
+def test_the_application_kills_a_server(cluster):
+    os.kill(cluster.inner.broker(1).state.process.pid, signal.SIGKILL)
+    os.kill(cluster.inner.broker(2).state.process.pid, signal.SIGSTOP)
+
+
+def test_all_of_them_had_one_cluster_and_this_one_changes_a_setting(cluster):
+    from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+    assert len(set(map(id, CLUSTERS))) == 1
+    wanted = ConfigEntry("log.retention.ms", "1", incremental_operation=AlterConfigOpType.SET)
+    whom = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[wanted])
+    cluster.inner.admin().incremental_alter_configs([whom])[whom].result(10)
+
+
+def test_the_next_has_another_one(cluster):
+    assert cluster is not CLUSTERS[0]
+
+
+@pytest.mark.jbod(brokers=1, security="sasl_ssl")
+def test_the_application_removes_the_users(cluster):
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import ScramMechanism, UserScramCredentialDeletion
+
+    wanted = [
+        UserScramCredentialDeletion(name, ScramMechanism.SCRAM_SHA_512)
+        for name in ("alice", "admin")
+    ]
+    for future in cluster.inner.admin().alter_user_scram_credentials(wanted).values():
+        # The connection that asks is closed with its user.
+        with contextlib.suppress(KafkaException):
+            future.result(10)
+
+
+@pytest.mark.jbod(brokers=1, security="sasl_ssl")
+def test_the_next_finds_them(cluster):
+    assert cluster.new_topic(replicas=1)
+"""
 WIDER = """
 import pytest
 
@@ -166,3 +237,15 @@ def test_the_example_project_passes(project: Path) -> None:
     done = run_pytest(project, "-c", str(EXAMPLE / "pyproject.toml"), str(EXAMPLE))
 
     assert "3 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_whatever_an_application_has_done_is_undone_or_the_cluster_is_replaced(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "test_it.py").write_text(UNDONE, "utf-8")
+
+    done = subprocess.run(
+        [*PYTEST, "--tb=short"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+
+    assert re.search(r"^8 passed in", done.stdout, re.M), done.stdout

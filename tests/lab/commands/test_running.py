@@ -12,7 +12,6 @@ from lab.commands import breaking, running
 from lab.errors import LabError
 from lab.findings import Finding, Kind
 from lab.interrupts import Interrupts
-from lab.rehearsal import actions
 from lab.rehearsal.facts import CommandFacts, Event, FaultFacts, Verdict
 from lab.rehearsal.judgement import judge
 from lab.rehearsal.plan import At, End, Entry, Exit, ForegroundCommand, Plan, Topic, Writers
@@ -175,7 +174,7 @@ def topics_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise LabError("cannot delete topic x: no answer")
 
-    monkeypatch.setattr(actions, "delete_topic", refuse)
+    monkeypatch.setattr(CLUSTER, "delete_topics", refuse, raising=False)
 
 
 @pytest.mark.usefixtures("topics_stay")
@@ -205,7 +204,7 @@ def test_a_topic_that_stays_does_not_hide_why_there_is_an_end(
 
 def test_a_topic_that_is_kept_is_not_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
     deleted: list[str] = []
-    monkeypatch.setattr(actions, "delete_topic", lambda _, name: deleted.append(name))
+    monkeypatch.setattr(CLUSTER, "delete_topics", deleted.append, raising=False)
 
     with running._topic_deleted(CLUSTER, "x", Interrupts()) as keep:
         keep()

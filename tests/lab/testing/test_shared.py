@@ -16,6 +16,7 @@ class Fake(Cluster):
         self.need = need
         self._log = log
         self.settles = True
+        self.changed = False
         log.append(f"start {need.brokers}")
 
     def heal(self, timeout: float = 0) -> None:
@@ -25,6 +26,10 @@ class Fake(Cluster):
 
     def forget_topics(self) -> None:
         self._log.append(f"forget {self.need.brokers}")
+
+    @property
+    def has_changed(self) -> bool:
+        return self.changed
 
     def close(self) -> None:
         self._log.append(f"close {self.need.brokers}")
@@ -64,6 +69,19 @@ def test_a_cluster_is_healed_for_the_next_test(clusters: SharedClusters, log: li
     clusters.give_back(need)
 
     assert log == ["start 1", "heal 1", "forget 1"]
+
+
+def test_a_cluster_whose_settings_were_changed_is_replaced(
+    clusters: SharedClusters, log: list[str]
+) -> None:
+    need = Need.of(brokers=1)
+    found = clusters.get(need)
+    assert isinstance(found, Fake)
+    found.changed = True
+
+    clusters.give_back(need)
+
+    assert log == ["start 1", "heal 1", "forget 1", "close 1"]
 
 
 def test_a_cluster_that_does_not_settle_is_replaced(
