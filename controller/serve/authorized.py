@@ -16,7 +16,7 @@ from jbodlab.controller_api.requests import BROKER, Caller, CreateTopicsRequest
 from jbodlab.controller_api.transport import Refusal, RpcRefusedError
 from jbodlab.metadata.image.metadata_image import EMPTY
 from jbodlab.security.acl import ResourceType
-from jbodlab.server.authorizing import joined, split
+from jbodlab.server.authorizing import check_whole, joined, split
 from jbodlab.server.forwarded import FORWARDED
 from jbodlab.server.resources import Each, parts_of
 from jbodlab.server.rights import Client, DeniedError, EnforcedRights, Rights
@@ -72,9 +72,7 @@ class Authorized:
                 if denied and not getattr(request, part.field):
                     return ControllerResult(response=joined(*refusals))
             else:
-                for resource in part(request):
-                    if not rights.allows(client, resource):
-                        raise DeniedError(resource.kind)
+                check_whole(part, request, rights, client)
         result = decide(request, state, now_ms)
         if not refusals:
             return result

@@ -170,9 +170,7 @@ def _check(tls: RpcServerTls | None, method: str, message: Any, context: Context
     if not found:
         raise RpcRefusedError(Refusal.UNAUTHENTICATED, "the caller has shown no certificate")
     der = ssl.PEM_cert_to_DER_cert(bytes(found[0]).decode())
-    caller = tls.principals.caller_of(der, tls.now())
-    tls.principals.check(caller.name, method, message)
-    return caller
+    return tls.admitted(der, method, message)
 
 
 def _credentials(tls: RpcServerTls) -> grpc.ServerCredentials:

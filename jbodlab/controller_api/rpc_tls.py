@@ -37,8 +37,8 @@ OF_ONE_BROKER = frozenset(
 )
 """Methods whose message names the broker that calls; the others forward what clients ask for."""
 
-OF_ANYBODY = frozenset({"DescribeQuorum"})
-"""Methods that whoever has a certificate may call, such as a controller that asks after itself."""
+OF_ITSELF = frozenset({"DescribeQuorum"})
+"""Methods that a controller may call, too, which asks how it is itself."""
 
 
 class RpcKeys(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,7 +144,7 @@ class BrokerPrincipals(msgspec.Struct, frozen=True, kw_only=True):
                 raise RpcRefusedError(
                     Refusal.PERMISSION_DENIED, f"{USER}{name} is not broker {message.broker_id}"
                 )
-        elif method not in OF_ANYBODY and not self.is_broker(name):
+        elif not self.is_broker(name):
             raise RpcRefusedError(Refusal.PERMISSION_DENIED, f"{USER}{name} is no broker")
 
 
@@ -171,3 +171,18 @@ class RpcServerTls(msgspec.Struct, frozen=True, kw_only=True):
     keys: Callable[[], RpcKeys]
     principals: BrokerPrincipals
     now: Callable[[], datetime.datetime]
+
+    def admitted(self, der: bytes, method: str, message: Any) -> Caller:
+        """Return who calls a method.
+
+        Raises:
+            RpcRefusedError: the certificate does not allow it.
+        """
+        now = self.now()
+        caller = self.principals.caller_of(der, now)
+        if method not in OF_ITSELF or caller.name != self._own_name(now):
+            self.principals.check(caller.name, method, message)
+        return caller
+
+    def _own_name(self, now: datetime.datetime) -> str:
+        return self.principals.caller_of(tls_files.leaf_of(self.keys().chain), now).name

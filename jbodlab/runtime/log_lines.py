@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+from typing import Any
 
 LEVEL = "JBODLAB_LOG_LEVEL"
 """Variable of the environment with the least level that is written; INFO if it is not set."""
@@ -21,9 +22,40 @@ _PLAIN = {**logging.makeLogRecord({}).__dict__, "message": "", "asctime": "", "v
 def set_up() -> None:
     """Send the log of this process to standard error."""
     level = logging.getLevelNamesMapping().get(os.environ.get(LEVEL, "").upper(), logging.INFO)
-    logging.basicConfig(level=level, format=FORMAT)
+    logging.basicConfig(level=level)
     for handler in logging.getLogger().handlers:
         handler.addFilter(with_values)
+        handler.setFormatter(OneLine(FORMAT))
+
+
+class OneLine(logging.Formatter):
+    """Writes an event as one line, and what was raised as lines that begin with blanks.
+
+    Names come from outside: none of them may begin a line that looks like one of this process.
+    """
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
+        """Return the line, in which signs that nobody sees are escaped."""
+        return one_line(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - logging's name
+        """Return the lines of a traceback."""
+        return _indented(super().formatException(ei))
+
+    def formatStack(self, stack_info: str) -> str:  # noqa: N802 - logging's name
+        """Return the lines of a stack."""
+        return _indented(super().formatStack(stack_info))
+
+
+def one_line(text: str) -> str:
+    """Return a text with signs that nobody sees, such as line ends, as their escapes."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {one_line(line)}" for line in text.splitlines())
 
 
 def with_values(record: logging.LogRecord) -> bool:

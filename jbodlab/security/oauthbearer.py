@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,7 +17,8 @@ import msgspec
 from jbodlab.vocabulary.errors import AuthenticationError
 
 if TYPE_CHECKING:
-    from joserfc.jwk import KeySet
+    from joserfc.jwk import Key, KeySet
+    from joserfc.jwt import Token
 
 OAUTHBEARER = "OAUTHBEARER"
 """Name of the mechanism."""
@@ -136,7 +138,7 @@ class OAuthBearerServer:
         )
         registry = JWSRegistry(algorithms=ALGORITHMS, strict_check_header=False)
         try:
-            claims = jwt.decode(token, self._keys, registry=registry).claims
+            claims = self._verified(lambda keys: jwt.decode(token, keys, registry=registry))
             rules.validate(claims)
         except JoseError as error:
             if isinstance(error, InvalidKeyIdError):
@@ -149,3 +151,18 @@ class OAuthBearerServer:
         if not isinstance(user, str) or not user:
             raise AuthenticationError(f"a token without the claim {settings.subject_claim}")
         return claims
+
+    def _verified(self, decode: Callable[[KeySet | Key], Token]) -> dict[str, Any]:
+        """Return the claims of a token; one that names no key may be signed by any of them."""
+        from joserfc.errors import InvalidKeyIdError, JoseError
+
+        try:
+            return decode(self._keys).claims
+        except InvalidKeyIdError as error:
+            # The library tells a missing name only so.
+            if "'None'" not in str(error):
+                raise
+            for key in self._keys.keys:
+                with suppress(JoseError, ValueError, TypeError):
+                    return decode(key).claims
+            raise

@@ -262,6 +262,9 @@ class ScramServer:
         is_proved = hmac.compare_digest(mechanism.hash(client_key), stored.stored_key)
         if not (is_proved and first.is_known):
             raise AuthenticationError(f"wrong password of {first.user}, or there is no such user")
+        now = self._find(mechanism, first.user)
+        if now is None or not hmac.compare_digest(now.stored_key, stored.stored_key):
+            raise AuthenticationError(f"the credential of {first.user} has changed meanwhile")
         self.user = first.user
         server_signature = base64.b64encode(mechanism.mac(stored.server_key, message))
         return b"v=" + server_signature

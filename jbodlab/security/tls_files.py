@@ -62,10 +62,23 @@ class Pem:
 
     @property
     def leaf(self) -> Certificate:
-        """The certificate of this side."""
-        found = CERTIFICATE.search(self.chain)
-        assert found is not None
-        return certificate.read(ssl.PEM_cert_to_DER_cert(found[0].decode()))
+        """The certificate of this side; raises DecodeError."""
+        return certificate.read(leaf_of(self.chain))
+
+
+def leaf_of(chain: bytes) -> bytes:
+    """Return the first certificate of a chain, as DER.
+
+    Raises:
+        DecodeError: it is no certificate.
+    """
+    found = CERTIFICATE.search(chain)
+    assert found is not None
+    try:
+        return ssl.PEM_cert_to_DER_cert(found[0].decode())
+    except ValueError as error:
+        reason = "its PEM is not base64 with line ends"
+        raise DecodeError(reason) from error
 
 
 def read(settings: TlsSettings, now: datetime.datetime) -> Pem:
@@ -174,7 +187,7 @@ def _set_up(context: ssl.SSLContext, settings: TlsSettings, pem: Pem) -> None:
         assert settings.trust_store is not None
         try:
             context.load_verify_locations(cadata=pem.roots.decode())
-        except (ssl.SSLError, ValueError) as error:
+        except (ssl.SSLError, ValueError, TypeError) as error:
             raise _unusable(settings.trust_store, _reason(error)) from error
     if settings.key_store is None:
         return
@@ -268,7 +281,7 @@ def _roots(store: Store) -> bytes:
 
 def _content(store: Store, *, is_secret: bool) -> bytes:
     if store.text is not None:
-        return store.text.reveal().encode()
+        return store.text.reveal().encode("utf-8", "replace")
     assert store.location is not None
     try:
         with store.location.open("rb") as file:

@@ -244,8 +244,7 @@ def refuse(
 ) -> None:
     """Have a connection closed whose login failed, and log why: not again within a minute."""
     session.closes = True
-    # Users are what clients say; no user begins a line of the log.
-    reason = "".join(each if each.isprintable() else repr(each)[1:-1] for each in str(error))
+    reason = str(error)
     if login.failed((session.peer.rpartition(":")[0], reason), now_s):
         logger.info(
             "a login failed: %s",

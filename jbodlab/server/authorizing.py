@@ -18,6 +18,8 @@ from jbodlab.server.resources import (
     Each,
     Elsewhere,
     Resource,
+    Resources,
+    Whole,
     parts_of,
     replaced,
 )
@@ -54,9 +56,7 @@ class Authorizing:
         """Answer a request; see `Handler`."""
         client = client_behind(context, self._rights)
         for part in self._whole:
-            for resource in part(request):
-                if not self._rights.allows(client, resource):
-                    raise DeniedError(resource.kind)
+            check_whole(part, request, self._rights, client)
         refusals: list[Response] = []
         for each in self._each:
             kept, denied = split(request, each, self._rights, client)
@@ -76,6 +76,18 @@ class Authorizing:
         tell = self._refused if isinstance(error, DeniedError) else self._handler.failure
         response: Response = tell(request, context, error)
         return response
+
+
+def check_whole(part: Resources, request: Any, rights: Rights, client: Client) -> None:
+    """Raise DeniedError where a client has no right to what is refused as a whole."""
+    operation = part.instead if isinstance(part, Whole) else None
+    for resource in part(request):
+        if operation is not None and rights.allows(
+            client, resource._replace(operation=operation), is_asked_for=False
+        ):
+            continue
+        if not rights.allows(client, resource):
+            raise DeniedError(resource.kind)
 
 
 def split(

@@ -20,6 +20,7 @@ from jbodlab.kafka_wire.api_table import response_class
 from jbodlab.kafka_wire.layout import EntityClass, default_of, is_struct, unwrap
 from jbodlab.server.answer import RequestContext
 from jbodlab.server.partition_errors import told
+from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 
 PARTITION_FIELDS = frozenset({"partition", "partition_index"})
@@ -34,6 +35,9 @@ IDENTITY_FIELDS = PARTITION_FIELDS | {
     "topic_id",
     "transactional_id",
 }
+NODES = frozenset({"node_id", "port"})
+"""A node that is not known has -1 as its id and port."""
+
 UNKNOWN_IS_NEGATIVE = frozenset({"int16", "int64"})
 """Types of offsets, ids and epochs."""
 
@@ -126,7 +130,11 @@ def _identity(asked: Any, name: str, absent: Any) -> Any:
 
 
 def _absent(field: Field[Any]) -> Any:
+    if field.metadata.get("kafka_type") == "error_code":
+        return ErrorCode.NONE
     if field.default is MISSING:
+        if field.name in NODES:
+            return -1
         if get_origin(unwrap(field.type)[0]) is tuple:
             return ()
         if field.metadata.get("kafka_type") in UNKNOWN_IS_NEGATIVE:

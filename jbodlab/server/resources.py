@@ -36,6 +36,21 @@ NAMES = ("name", "topic", "group_id", "topic_id")
 """Fields that name an element of a request, the first that is set."""
 
 
+class Whole(msgspec.Struct, frozen=True):
+    """One resource, whichever the request.
+
+    Attributes:
+        instead: Whoever may do this to the resource may ask, too.
+    """
+
+    resource: Resource
+    instead: AclOperation | None = None
+
+    def __call__(self, request: Any) -> Iterable[Resource]:
+        """Return what a request touches."""
+        return (self.resource,)
+
+
 class Each(msgspec.Struct, frozen=True, kw_only=True):
     """Resources of an array, of whose elements each is refused alone.
 
@@ -90,10 +105,9 @@ def nothing(_: Any) -> Iterable[Resource]:
     return ()
 
 
-def on_cluster(operation: AclOperation) -> Resources:
-    """Return resources of an API that is about the cluster as a whole."""
-    touched = (Resource(ResourceType.CLUSTER, CLUSTER_NAME, operation),)
-    return lambda _: touched
+def on_cluster(operation: AclOperation, *, instead: AclOperation | None = None) -> Whole:
+    """Return resources of an API that is about the cluster as a whole; see `Whole`."""
+    return Whole(Resource(ResourceType.CLUSTER, CLUSTER_NAME, operation), instead)
 
 
 def on_topics(

@@ -157,6 +157,39 @@ def _election_failed(request: ElectLeadersRequest, error: KafkaError) -> ElectLe
     )
 
 
+def _reassignment_failed(
+    request: AlterPartitionReassignmentsRequest, error: KafkaError
+) -> AlterPartitionReassignmentsResponse:
+    """Return the error for the whole request and for every partition of it."""
+    return AlterPartitionReassignmentsResponse(
+        error_code=error.code,
+        error_message=error.message,
+        results=tuple(
+            requests.ReassignmentResult(
+                topic=each.topic,
+                partition=each.partition,
+                error_code=error.code,
+                error_message=error.message,
+            )
+            for each in request.partitions
+        ),
+    )
+
+
+def _listing_failed(
+    request: requests.ListPartitionReassignmentsRequest, error: KafkaError
+) -> ListPartitionReassignmentsResponse:
+    """Return the error, and every partition that was asked for: clients count them."""
+    return ListPartitionReassignmentsResponse(
+        error_code=error.code,
+        error_message=error.message,
+        reassignments=tuple(
+            requests.OngoingReassignment(topic=topic, partition=partition, replicas=())
+            for topic, partition in request.topic_partitions or ()
+        ),
+    )
+
+
 def _to_reassign(request: Any) -> Given:
     return {
         "partitions": tuple(
@@ -398,12 +431,18 @@ APIS = (
             arrived=_are_reassigned,
             asked=_to_reassign,
             told=_reassigned,
+            failed=_reassignment_failed,
         ),
     ),
     _api(
         ApiKey.LIST_PARTITION_REASSIGNMENTS,
         (0, 0),
-        Forwarded(request=requests.ListPartitionReassignmentsRequest, asked=_to_list, told=_listed),
+        Forwarded(
+            request=requests.ListPartitionReassignmentsRequest,
+            asked=_to_list,
+            told=_listed,
+            failed=_listing_failed,
+        ),
     ),
     _api(
         ApiKey.ALTER_CLIENT_QUOTAS,

@@ -20,6 +20,7 @@ from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.resources import on_cluster
 from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
 
 if TYPE_CHECKING:
     from kio.schema.describe_user_scram_credentials.v0.request import (
@@ -69,6 +70,24 @@ class DescribeUserScramCredentialsApi(FailsBySchema):
         times = Counter(each.name for each in request.users or ())
         return DescribeUserScramCredentialsResponse(
             results=tuple(_result(user, infos, times[user]) for user in times or infos)
+        )
+
+    def failure(
+        self,
+        request: DescribeUserScramCredentialsRequest,
+        context: RequestContext,
+        error: KafkaError,
+    ) -> DescribeUserScramCredentialsResponse:
+        """Return the error for the whole request and for every user of it."""
+        return DescribeUserScramCredentialsResponse(
+            error_code=error.code,
+            error_message=error.message or None,
+            results=tuple(
+                DescribeUserScramCredentialsResult(
+                    user=each.name, error_code=error.code, error_message=error.message or None
+                )
+                for each in request.users or ()
+            ),
         )
 
 

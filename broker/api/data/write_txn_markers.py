@@ -130,7 +130,7 @@ APIS: tuple[Api[ApiParts], ...] = (
     Api(
         key=ApiKey.WRITE_TXN_MARKERS,
         versions=(1, 2),
-        resources=on_cluster(AclOperation.CLUSTER_ACTION),
+        resources=on_cluster(AclOperation.CLUSTER_ACTION, instead=AclOperation.ALTER),
         handler=lambda parts: WriteTxnMarkersApi(parts.markers),
     ),
 )

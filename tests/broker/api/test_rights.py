@@ -553,3 +553,82 @@ def test_a_refusal_tells_a_throttle_time_where_it_has_a_place() -> None:
 
     assert answer.throttle_time == second
     assert with_throttle_time(refusal, second) is refusal
+
+
+ALTERING = {
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: ("responses", "partitions"),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: ("topics", "partitions"),
+    ApiKey.ELECT_LEADERS: ("replica_election_results", "partition_result"),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: ("results",),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: ("results",),
+}
+"""Clients of Java count the elements also where the whole is refused."""
+
+
+@pytest.mark.parametrize(
+    ("key", "version"), [each for each in VERSIONS if each.values[0] in ALTERING]
+)
+async def test_a_refusal_repeats_the_elements_that_clients_count(key: ApiKey, version: int) -> None:
+    request = request_of_ones(api_table.request_class(key, version))
+
+    response = await told(key, version, request, untouchable())
+
+    elements = (response,)
+    for field in ALTERING[key]:
+        elements = tuple(one for each in elements for one in getattr(each, field))
+    assert len(elements) == 1
+    assert getattr(elements[0], "error_code", 31) == 31
+    named = getattr(elements[0], "user", getattr(elements[0], "partition_index", None))
+    assert named in (None, "name", 1)
+
+
+def every_right_but(key: ApiKey, version: int, request: Any) -> list[list[AccessControlEntry]]:
+    """Rights to some of what a request touches, in every combination that is not all of it."""
+    touched = sorted(set(APIS[key].resources(request)), key=str)
+    names = {each: each.name if isinstance(each.name, str) else "name" for each in touched}
+    return [
+        [
+            allow(each.operation, names[each], each.kind)
+            for number, each in enumerate(touched)
+            if chosen >> number & 1
+        ]
+        for chosen in range(2 ** len(touched) - 1)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("key", "version"), [each for each in VERSIONS if each.values[0] not in OF_EVERY_CLIENT]
+)
+async def test_what_a_client_without_some_of_the_rights_is_told_can_be_encoded(
+    key: ApiKey, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(VALUES, "uuid", TOPIC_ID)
+    request = request_of_ones(api_table.request_class(key, version))
+    for acls in every_right_but(key, version, request):
+        # Nothing else is there: an error that nobody expected is an answer, too.
+        await told(key, version, request, untouchable(("name", TOPIC_ID)), *acls)
+
+
+@pytest.mark.parametrize("version", range(7))
+async def test_a_refused_coordinator_is_no_node(version: int) -> None:
+    key = ApiKey.FIND_COORDINATOR
+    request = request_of_ones(api_table.request_class(key, version))
+
+    response = await told(key, version, request, untouchable())
+
+    (found,) = getattr(response, "coordinators", (response,))
+    assert (found.node_id, found.host, found.port) == (-1, "", -1)
+
+
+@pytest.mark.parametrize("operation", [A.ALTER, A.CLUSTER_ACTION])
+@pytest.mark.parametrize("version", APIS[ApiKey.WRITE_TXN_MARKERS].accepted_versions)
+async def test_markers_are_written_for_who_may_alter_the_cluster(
+    version: int, operation: AclOperation
+) -> None:
+    key = ApiKey.WRITE_TXN_MARKERS
+    request = request_of_ones(api_table.request_class(key, version))
+    acl = allow(operation, CLUSTER_NAME, ON_CLUSTER)
+
+    response = await told(key, version, request, untouchable(), acl)
+
+    assert error_codes(response) != CLUSTER

@@ -18,7 +18,7 @@ from jbodlab.controller_api.grpc_server import GrpcServer
 from jbodlab.controller_api.grpc_transport import GrpcTransport
 from jbodlab.controller_api.requests import Listener
 from jbodlab.controller_api.rpc_tls import (
-    OF_ANYBODY,
+    OF_ITSELF,
     OF_ONE_BROKER,
     RpcKeys,
     RpcServerTls,
@@ -159,6 +159,23 @@ async def test_g02_an_administrator_opens_no_stream_and_forwards_nothing(ca: Aut
         assert not stage.service.called
 
 
+async def test_who_leads_the_metadata_log_is_told_to_brokers_and_to_the_controller_itself(
+    ca: Authority,
+) -> None:
+    request = messages.DescribeQuorumRequest()
+    async with on_stage(ca) as stage:
+        for name in ("broker-1", "controller"):
+            mine = rpc_keys_of(ca.issue(name), ca)
+            async with stage.called_by(lambda mine=mine: mine) as transport:  # type: ignore[misc]
+                await transport.unary("DescribeQuorum", request, 5.0)
+        assert stage.service.called == ["DescribeQuorum"] * 2
+        alice = rpc_keys_of(ca.issue("alice"), ca)
+        async with stage.called_by(lambda: alice) as transport:
+            with pytest.raises(ControllerUnavailableError, match="User:CN=alice is no broker"):
+                await transport.unary("DescribeQuorum", request, 5.0)
+        assert stage.service.called == ["DescribeQuorum"] * 2
+
+
 async def test_new_keys_are_used_by_both_sides_without_a_restart(ca: Authority) -> None:
     async with on_stage(ca) as stage:
         found = [rpc_keys_of(ca.issue("broker-1"), ca)]
@@ -225,8 +242,8 @@ async def test_a_refused_broker_waits_longer_and_longer_and_not_with_a_new_certi
 
 def test_every_method_has_its_rule() -> None:
     methods = {each.name for each in messages.SERVICE.methods}
-    assert methods >= OF_ONE_BROKER | OF_ANYBODY
-    for method in methods - OF_ONE_BROKER - OF_ANYBODY:
+    assert methods >= OF_ONE_BROKER | OF_ITSELF
+    for method in methods - OF_ONE_BROKER:
         with pytest.raises(RpcRefusedError, match="is no broker"):
             PRINCIPALS.check("CN=alice", method, SimpleNamespace())
         PRINCIPALS.check("CN=broker-17", method, SimpleNamespace())

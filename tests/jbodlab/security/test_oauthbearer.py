@@ -134,6 +134,21 @@ def test_a_token_of_an_unknown_key_asks_for_the_keys() -> None:
     assert stage.asked == 1
 
 
+@pytest.mark.parametrize(("key", "alg"), [(RSA, "RS256"), (EC, "ES256"), (RSA, "PS256")])
+def test_a_token_that_names_no_key_is_good_by_any_of_them(key: Key, alg: str) -> None:
+    stage = Stage()
+    signed = jwt.encode({"alg": alg}, CLAIMS, key, algorithms=[alg])
+    assert stage.server.answer(message(signed)) == b""
+    assert (stage.server.user, stage.asked) == ("alice", 0)
+
+
+def test_a_token_that_names_no_key_and_is_signed_by_none_is_not_good() -> None:
+    stage = Stage()
+    signed = jwt.encode({"alg": "RS256"}, CLAIMS, STRANGER, algorithms=["RS256"])
+    assert stage.server.answer(message(signed)) == INVALID_TOKEN
+    assert stage.asked == 1
+
+
 @pytest.mark.parametrize(
     "sent",
     [

@@ -239,3 +239,23 @@ def test_s17_a_message_after_the_login() -> None:
     with pytest.raises(AuthenticationError, match="after the end"):
         server.answer(final)
     assert server.user == "user"
+
+
+@pytest.mark.parametrize("password", [None, "another"])
+def test_a_user_who_is_removed_or_changed_during_the_login_is_not_logged_in(
+    password: str | None,
+) -> None:
+    users = {"user": stored(SHA_256)}
+    server = ScramServer(
+        SHA_256, lambda _, user: users.get(user), Decoys(secret=b"s"), lambda count: bytes(count)
+    )
+    client = Client()
+    final = client.final(server.answer(client.first()))
+    del users["user"]
+    if password is not None:
+        users["user"] = stored(SHA_256, password)
+
+    with pytest.raises(AuthenticationError, match="the credential of user has changed meanwhile"):
+        server.answer(final)
+
+    assert server.user == ""

@@ -134,6 +134,11 @@ def test_the_key_of_an_encrypted_store_is_decrypted_for_who_knows_no_password(
     assert key.decode() == issued.private_key()
 
 
+def escaped(key: str) -> Callable[[dict[str, str]], dict[str, str]]:
+    """Write line ends as two characters, as some tools print them."""
+    return lambda found: {**found, key: found[key].replace("\n", "\\n")}
+
+
 def without(key: str) -> Callable[[dict[str, str]], dict[str, str]]:
     return lambda found: {name: value for name, value in found.items() if name != key}
 
@@ -162,6 +167,8 @@ def set_to(key: str, value: str) -> Callable[[dict[str, str]], dict[str, str]]:
         (inline, set_to("ssl_keystore_type", "PKCS12"), "must be PEM where ssl.keystore.key"),
         (inline, set_to("ssl_keystore_key", "nothing"), "no private keys in PEM, expected one"),
         (inline, set_to("ssl_keystore_certificate_chain", "x"), "no certificate in PEM"),
+        (inline, escaped("ssl_keystore_certificate_chain"), "its PEM is not base64 with line ends"),
+        (inline, escaped("ssl_keystore_key"), "OpenSSL refuses it"),
         (encrypted, without("ssl_key_password"), "the private key is encrypted"),
         (encrypted, set_to("ssl_key_password", "wrong"), "password of the private key is wrong"),
         (in_pkcs12, set_to("ssl_keystore_password", "wrong"), "its password is wrong"),
@@ -228,6 +235,19 @@ def test_an_empty_trust_store_is_an_error_and_not_everybody(tmp_path: Path, issu
                 ssl_truststore_location=str(empty),
             )
         )
+
+
+@pytest.mark.parametrize(("old", "new"), [("\n", "\\n"), ("M", "\xe9"), ("M", "\ud800")])
+def test_an_authority_that_is_no_pem_is_refused(
+    tmp_path: Path, ca: Authority, issued: Issued, old: str, new: str
+) -> None:
+    given = {
+        **inline(issued, tmp_path),
+        "ssl_truststore_type": "PEM",
+        "ssl_truststore_certificates": ca.pem.replace(old, new),
+    }
+    with pytest.raises(ConfigError, match=r"for configuration ssl\.truststore\.certificates: "):
+        loaded(settings(**given))
 
 
 def test_trust_stores_may_be_pkcs12(tmp_path: Path, ca: Authority, issued: Issued) -> None:

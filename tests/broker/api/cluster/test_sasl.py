@@ -24,6 +24,7 @@ from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.kafka_wire.codec import encode
 from jbodlab.kafka_wire.headers import request_header
 from jbodlab.peers.client import KafkaConnection
+from jbodlab.runtime import log_lines
 from jbodlab.runtime.machine import system_environment
 from jbodlab.runtime.metrics import render
 from jbodlab.security.acl import ANONYMOUS
@@ -650,7 +651,8 @@ async def test_a_failed_login_is_told_once_a_minute_and_begins_no_line_of_its_ow
             await send_token(client, b"\0b\nb\0wrong")
             client.close()
         assert stage.listener.counts.logins == {("PLAIN", "failure", False): 3}
-    (line,) = (each.getMessage() for each in caplog.records if "login failed" in each.message)
+    (record,) = (each for each in caplog.records if "login failed" in each.message)
+    line = log_lines.OneLine().format(record)
     assert line == "a login failed: wrong password of b\\nb, or there is no such user"
 
 
