@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
@@ -21,6 +22,7 @@ from analytics.read.batch_records import Records, find_records
 from analytics.read.column_rows import Place, RowColumns
 from analytics.read.layout import Split
 from analytics.read.plain_rows import SourceRow, crc_problem, decode_batch, decode_record
+from analytics.read.typed_columns import PARTITION_CHANGE, STRUCTS, typed_value
 from jbodlab.metadata.records.registry import RECORD_TYPES
 from jbodlab.record_batch.record_batch import BatchRecord, read_header
 
@@ -128,12 +130,14 @@ class _Decoder:
         self.split = split
         self.schema = schema
         self.with_payload = with_payload and "payload" in schema.names
+        self.with_changes = PARTITION_CHANGE in schema.names
         self.selection = selection
         self.rows: list[SourceRow] = []
         snapshot = split.snapshot
         self.place = Place(
             split.file,
-            split.label,
+            split.source,
+            split.cluster,
             split.start,
             None if snapshot is None else snapshot.end_offset,
             None if snapshot is None else snapshot.timestamp_ms,
@@ -161,7 +165,13 @@ class _Decoder:
 
     def _arrow(self, batches: Batches, records: Records) -> pa.RecordBatch:
         made = RowColumns(
-            self.raw, self.data, batches, records, self.place, with_payload=self.with_payload
+            self.raw,
+            self.data,
+            batches,
+            records,
+            self.place,
+            with_payload=self.with_payload,
+            with_changes=self.with_changes,
         )
         found = []
         for index in made.alone.tolist():
@@ -236,5 +246,6 @@ def arrow_rows(
 
 
 def _getter(name: str) -> Callable[[SourceRow], object]:
-    index = SourceRow._fields.index(name)
-    return lambda row: row[index]
+    if name in STRUCTS:
+        return lambda row: None if row.problem or row.control else typed_value(name, row.value)
+    return attrgetter(name)

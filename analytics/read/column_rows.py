@@ -13,6 +13,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
+import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from analytics.read.arrays import Bools, Bytes, Column, Longs, fixed
 from analytics.read.arrow_columns import constant, longs, nulls, times_of_ms
@@ -22,11 +23,21 @@ from analytics.read.payloads import Columns, Payloads, has_payload, payload_part
 from analytics.read.plain_rows import SourceRow
 from analytics.read.record_columns import Lists, decode_columns, reads
 from analytics.read.texts import joined, strings, taken
+from analytics.read.typed_columns import (
+    PARTITION_CHANGE,
+    STRUCTS,
+    TypedPart,
+    partition_changes,
+    typed_value,
+    wanted_types,
+)
 from jbodlab.metadata.records.cluster_records import FenceBrokerRecord, UnfenceBrokerRecord
 from jbodlab.metadata.records.config_records import TOPIC_RESOURCE, ConfigRecord
 from jbodlab.metadata.records.frame import FRAME_VERSION
 from jbodlab.metadata.records.registry import RECORD_TYPES
 from jbodlab.metadata.records.schema import Record
+
+_CHANGES = wanted_types(PARTITION_CHANGE)
 
 ENVELOPE_BYTES = 3
 """Frame version, type and version, each below 128."""
@@ -37,7 +48,8 @@ class Place:
     """What all rows of a split share; times are ms since 1970."""
 
     file: str
-    source: str | None
+    source: str
+    cluster: str | None
     start: int
     """Position of the data in the file."""
     replay_offset: int | None = None
@@ -80,6 +92,7 @@ class RowColumns:
         place: Place,
         *,
         with_payload: bool,
+        with_changes: bool = False,
     ) -> None:
         self.raw = raw
         self.data = data
@@ -88,6 +101,7 @@ class RowColumns:
         self.place = place
         self.size = len(records)
         self.with_payload = with_payload
+        self.with_changes = with_changes
         self.found: list[SourceRow] = []
         """What the plain decoder makes of the rows in `alone`; columns are made from it."""
         self.types: Longs = np.zeros(0, dtype=np.int64)
@@ -97,6 +111,7 @@ class RowColumns:
         self.id_texts: list[pa.Array] = []
         self.id_count = 0
         self.payloads = Payloads(self.size)
+        self.changes: list[TypedPart] = []
         self._decode()
 
     def _decode(self) -> None:
@@ -147,6 +162,8 @@ class RowColumns:
                 left = np.ones_like(left)
         if left.any():
             alone[rows[left]] = True
+        if self.with_changes and record_class.API_KEY in _CHANGES:
+            self.changes.append(TypedPart(rows, partition_changes(record_class, decoded)))
         self._take_keys(record_class, rows, columns)
 
     def _take_keys(self, record_class: type[Record], rows: Longs, columns: Columns) -> None:
@@ -188,7 +205,7 @@ class RowColumns:
 
     def column(self, name: str) -> pa.Array:
         """Return one column of the data source."""
-        made: pa.Array = getattr(self, f"_{name}")()
+        made: pa.Array = self._typed(name) if name in STRUCTS else getattr(self, f"_{name}")()
         return made
 
     # What all records of a batch share.
@@ -197,9 +214,12 @@ class RowColumns:
         return constant(self.place.file, self.size)
 
     def _source(self) -> pa.Array:
-        if self.place.source is None:
-            return nulls(self.size, pa.string())
         return constant(self.place.source, self.size)
+
+    def _cluster(self) -> pa.Array:
+        if self.place.cluster is None:
+            return nulls(self.size, pa.string())
+        return constant(self.place.cluster, self.size)
 
     def _position(self) -> pa.Array:
         return longs((self.batches.position + self.place.start)[self.records.batch])
@@ -236,6 +256,39 @@ class RowColumns:
         if self.place.replay_time is None:
             return self._timestamp()
         return times_of_ms(np.full(self.size, self.place.replay_time, dtype=np.int64))
+
+    def _replay_position(self) -> pa.Array:
+        if self.place.replay_offset is None:
+            return longs(2 * self.records.offset + 1)
+        return longs(np.full(self.size, 2 * self.place.replay_offset, dtype=np.int64))
+
+    def _typed(self, name: str) -> pa.Array:
+        """Return what the records of some types say; few but those about partitions are many."""
+        kind = STRUCTS[name]
+        parts = list(self.changes) if name == PARTITION_CHANGE else []
+        if not parts:
+            wanted = np.isin(self.types >> 8, wanted_types(name)) & (self.types >= 0)
+            rows = np.nonzero(wanted)[0]
+            parts = [TypedPart(rows, self._decoded(name, rows))]
+        own = [None if row.problem else typed_value(name, row.value) for row in self.found]
+        parts.append(TypedPart(self.alone, pa.array(own, type=kind)))
+        parts = [part for part in parts if len(part.rows)]
+        if not parts:
+            return nulls(self.size, kind)
+        if len(parts) == 1 and len(parts[0].rows) == self.size:
+            return parts[0].structs
+        places = np.full(self.size, -1, dtype=np.int32)
+        count = 0
+        for part in parts:
+            places[part.rows] = np.arange(count, count + len(part.rows), dtype=np.int32)
+            count += len(part.rows)
+        found = pa.concat_arrays([part.structs for part in parts])
+        return pc.take(found, pa.array(places, mask=places < 0))
+
+    def _decoded(self, name: str, rows: Longs) -> pa.Array:
+        starts, sizes = self.records.start[rows].tolist(), self.records.size[rows].tolist()
+        values = [self.raw[at : at + size] for at, size in zip(starts, sizes, strict=True)]
+        return pa.array([typed_value(name, value) for value in values], type=STRUCTS[name])
 
     def _type(self) -> pa.Array:
         numbers = self.types >> 8

@@ -91,8 +91,8 @@ class Split:
     """Offset that the first batch should begin with; None if that is not known."""
     following: Boundary | None = None
     """The batch behind the last one; None at the end of the log."""
-    label: str | None = None
-    """What rows have in the column `source`: the directory, where there are several."""
+    cluster: str | None = None
+    """Label of the cluster; None if that is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -123,14 +123,19 @@ def unpack_archive(archive: Archive, scratch: str, folder: str) -> list[tuple[st
     return [(archive.place.label, copy) for copy in copies]
 
 
-def layout_of(copies: Sequence[LogCopy]) -> Layout:
+def layout_of(copies: Sequence[LogCopy], split_bytes: int | None = None) -> Layout:
     """Read the layout of the log that copies in folders are of.
+
+    Args:
+        copies: At least one.
+        split_bytes: Bytes of one task; None leaves it to the size of the log.
 
     Raises:
         ReplayInputError: one cannot be listed.
     """
     folders = [copy.folder for copy in copies]
-    layout = read_layout(folders[0]) if len(folders) == 1 else merged_layout(folders)
+    is_one = len(folders) == 1
+    layout = read_layout(folders[0], split_bytes) if is_one else merged_layout(folders)
     if all(copy.archive is None for copy in copies):
         return layout
     return replace(layout, source=SEVERAL.join(copy.source for copy in copies), stays=False)

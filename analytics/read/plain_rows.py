@@ -75,7 +75,16 @@ class SourceRow(NamedTuple):
     problem: str | None
     message: str | None
     source: str | None
-    """Directory that the file lies in; None if there is only one."""
+    """Directory that the file lies in."""
+    cluster: str | None
+    """Label of the cluster."""
+
+    @property
+    def replay_position(self) -> int | None:
+        """Order of the replay: a snapshot comes behind what it holds, before what follows."""
+        if self.replay_offset is None:
+            return None
+        return 2 * self.replay_offset + (not self.snapshot)
 
 
 class Keys(NamedTuple):
@@ -87,10 +96,13 @@ class Keys(NamedTuple):
     broker: int | None = None
 
 
-def problem_row(problem: Problem, source: str | None = None) -> SourceRow:
+def problem_row(
+    problem: Problem, source: str | None = None, cluster: str | None = None
+) -> SourceRow:
     """Return the row of a problem that was found without decoding anything."""
     return _EMPTY._replace(
         source=source,
+        cluster=cluster,
         file=problem.file,
         position=problem.position,
         offset=problem.offset,
@@ -163,7 +175,8 @@ def decode_record(
         replay_time=own_time if snapshot is None else microseconds(snapshot.timestamp_ms),
         control=header.is_control,
         value=record.value,
-        source=split.label,
+        source=split.source,
+        cluster=split.cluster,
     )
     try:
         decoded = (_control_row if header.is_control else _data_row)(row, record)
@@ -227,7 +240,8 @@ def problem_at(
 ) -> SourceRow:
     """Return the row of a problem at a position of a split's bytes."""
     return _EMPTY._replace(
-        source=split.label,
+        source=split.source,
+        cluster=split.cluster,
         file=split.file,
         position=split.start + position,
         snapshot=split.snapshot is not None,
@@ -272,4 +286,5 @@ _EMPTY = SourceRow(
     problem=None,
     message=None,
     source=None,
+    cluster=None,
 )

@@ -24,6 +24,7 @@ from analytics.read.batch_walk import Problem, epoch_problem, walk_batches
 from analytics.read.boundaries import Boundary
 from analytics.read.layout import Split
 from analytics.read.plain_rows import SourceRow, problem_row
+from analytics.read.typed_columns import STRUCTS
 from analytics.store.log_files import open_files
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
@@ -32,6 +33,8 @@ _KEPT_BYTES = 32 << 20
 
 COLUMNS = pa.schema(
     [
+        ("cluster", pa.string()),
+        ("source", pa.string()),
         ("file", pa.string()),
         ("position", pa.int64()),
         ("snapshot", pa.bool_()),
@@ -42,6 +45,7 @@ COLUMNS = pa.schema(
         ("batch_last_offset", pa.int64()),
         ("replay_offset", pa.int64()),
         ("replay_time", pa.timestamp("us", tz="UTC")),
+        ("replay_position", pa.int64()),
         ("control", pa.bool_()),
         ("type", pa.string()),
         ("version", pa.int32()),
@@ -51,9 +55,9 @@ COLUMNS = pa.schema(
         ("broker", pa.int32()),
         ("payload", pa.string()),
         ("value", pa.binary()),
+        *STRUCTS.items(),
         ("problem", pa.string()),
         ("message", pa.string()),
-        ("source", pa.string()),
     ]
 )
 """What a row of the data source has."""
@@ -146,7 +150,10 @@ def _walk(raw: bytes, split: Split) -> tuple[Batches, list[SourceRow]]:
         following=None if following is None else following.base_offset,
         stretch_bytes=len(raw) + 1,
     )
-    problems = [problem_row(_placed(problem, split), split.label) for problem in walk.problems]
+    problems = [
+        problem_row(_placed(problem, split), split.source, split.cluster)
+        for problem in walk.problems
+    ]
     if len(raw) < split.end - split.start and not problems:
         text = f"the file ends {split.end - split.start - len(raw)} bytes before it did"
         problems.append(
@@ -203,4 +210,4 @@ def _problem_row(
     split: Split, position: int, offset: int | None, kind: str, message: str
 ) -> SourceRow:
     problem = Problem(file=split.file, position=position, offset=offset, kind=kind, message=message)
-    return problem_row(problem, split.label)
+    return problem_row(problem, split.source, split.cluster)

@@ -8,11 +8,14 @@ executors read, check and decode, by columns. Rows with a `problem` are no recor
 snapshots have `snapshot` set, their own offsets, and the moment that the snapshot stands for in
 `replay_offset` and `replay_time`, which for a record of the log are its own.
 
-`load` takes a directory, several (a list, or commas between them), or a folder of the log
-directories of several nodes; each is a path or the URI of a Hadoop file system, or a pattern with
-`*`, `?` and `[...]`, of which what is no log is left out. What there is by the whole name is one
-path, commas and all. Where there are several, the column `source` says which one a row comes from.
-Options:
+`load` takes a directory, several (a list, or commas between them), a folder of the log directories
+of several nodes, or an archive of one; each is a path or the URI of a Hadoop file system, or a
+pattern with `*`, `?` and `[...]`, of which what is no log is left out, with `NAME=` in front of it
+where the cluster is to be called so. What there is by the whole name is one path, commas and all.
+Copies of the log of one cluster are one log. The column `cluster` says which one a row is of, and
+`source` which directory it comes from. What records of the usual types say is in the columns
+`partition_change`, `registration`, `registration_change`, `config` and `feature`, and what any
+record says in `payload`. Options:
 
 * `startOffset`, `endOffset`, `startTime`, `endTime`: which records, by `replay_offset` and
   `replay_time`; ends are exclusive, times are ms since 1970 or ISO 8601;
@@ -20,7 +23,9 @@ Options:
 * `splitBytes`: bytes of one task;
 * `pushFilters`: true lets filters on offsets, times and types narrow what is read. Spark refuses
   that while `spark.sql.python.filterPushdown.enabled` is off, which it is by default;
-* `maxBytesPerTrigger`: bytes of one micro-batch of a stream.
+* `maxBytesPerTrigger`: bytes of one micro-batch of a stream;
+* `rows`: `logs` gives a row for each log instead, with the snapshots that its replay meets;
+* `scratch`: the folder to which archives are unpacked; all tasks must be able to read it.
 
 With a schema that names fewer columns (`spark.read.schema("offset long, type string")`) only these
 are made. `spark.readStream` follows a log that is being written, `source.stream`.
@@ -30,7 +35,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import lru_cache
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
@@ -40,14 +44,28 @@ from pyspark.sql.types import StructType
 
 from analytics.errors import ReplayInputError
 from analytics.read.arrow_rows import ALL, ROWS_PER_BATCH, Selection
-from analytics.read.layout import Split, read_layout
+from analytics.read.layout import Split
+from analytics.read.log_facts import LOG_COLUMNS
 from analytics.read.split_rows import COLUMNS
-from analytics.source.options import SourceOptions, narrowed, parse_options
+from analytics.source.options import (
+    LOG_ROWS,
+    SourceOptions,
+    is_of_logs,
+    narrowed,
+    parse_options,
+)
 from analytics.source.requirements import NAME
 from analytics.source.stream import KraftMetadataStream, StreamPlan
-from analytics.source.tasks import Task
+from analytics.source.tasks import NamedLog, SmallLogs, Task, tasks_of
 
 SCHEMA = from_arrow_schema(COLUMNS)
+LOG_SCHEMA = from_arrow_schema(LOG_COLUMNS)
+
+LOGS_PLANNED_MAX = 16
+"""Of more logs the small ones are planned by the tasks that read them."""
+SMALL_LOG_BYTES = 4 << 20
+BYTES_PER_TASK = 1 << 20
+"""Of small logs."""
 
 
 class KraftMetadataSource(DataSource):
@@ -60,22 +78,24 @@ class KraftMetadataSource(DataSource):
 
     def schema(self) -> StructType:
         """Return the columns, the same for every log."""
-        return SCHEMA
+        return LOG_SCHEMA if is_of_logs(self.options) else SCHEMA
 
-    def reader(self, schema: StructType) -> KraftMetadataReader:
+    def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of some directories."""
         options = parse_options(self.options)
+        if options.rows == LOG_ROWS:
+            return LogReader(options.logs, _checked(schema, LOG_SCHEMA))
         kind = FilteredReader if options.push_filters else KraftMetadataReader
-        return kind(options, _checked(schema))
+        return kind(options, _checked(schema, SCHEMA))
 
     def streamReader(self, schema: StructType) -> KraftMetadataStream:  # noqa: N802 - Spark's name
         """Return the reader that follows the logs in some directories."""
         options = parse_options(self.options)
-        return KraftMetadataStream(StreamPlan(options, arrow_schema(_checked(schema))))
+        return KraftMetadataStream(StreamPlan(options, arrow_schema(_checked(schema, SCHEMA))))
 
 
 class KraftMetadataReader(DataSourceReader):
-    """Plans the splits of directories and decodes them."""
+    """Plans the splits of logs and decodes them."""
 
     def __init__(self, options: SourceOptions, schema: StructType = SCHEMA) -> None:
         self.options = options
@@ -84,25 +104,25 @@ class KraftMetadataReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return the tasks, largest first so that none is left over at the end."""
-        tasks: list[Task] = []
-        for source in self.options.sources:
-            layout = read_layout(source, self.options.split_bytes)
-            label = source if self.options.has_several else None
-            tasks += (
-                Task(replace(split, label=label))
-                for split in layout.splits
-                if self._may_hold_wanted(split)
-            )
-            if layout.problems:
-                tasks.append(Task(None, layout.problems, label))
+        small, large = _by_size(self.options.logs)
+        tasks = [
+            task
+            for log in large
+            for task in tasks_of(log, self.options.split_bytes)
+            if task.split is None or self._may_hold_wanted(task.split)
+        ]
         tasks.sort(key=lambda task: 0 if task.split is None else task.split.start - task.split.end)
-        return tasks or [Task(None)]
+        return [*tasks, *map(SmallLogs, small)] or [Task(None)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one task as Arrow batches."""
-        assert isinstance(partition, Task)
-        schema = arrow_schema(self.schema)
-        yield from partition.rows(schema, self.selection, with_payload=self.options.with_payload)
+        schema, with_payload = arrow_schema(self.schema), self.options.with_payload
+        if isinstance(partition, SmallLogs):
+            wanted = self._may_hold_wanted
+            yield from partition.rows(schema, self.selection, wanted, with_payload=with_payload)
+        else:
+            assert isinstance(partition, Task)
+            yield from partition.rows(schema, self.selection, with_payload=with_payload)
 
     def _may_hold_wanted(self, split: Split) -> bool:
         low, high = self.selection.replay_offset
@@ -113,6 +133,45 @@ class KraftMetadataReader(DataSourceReader):
         if split.following is not None and split.following.base_offset <= low:
             return False
         return split.expected is None or split.expected < high
+
+
+class LogReader(DataSourceReader):
+    """Tells what planning knows of each log."""
+
+    def __init__(self, logs: Sequence[NamedLog], schema: StructType) -> None:
+        self.logs = logs
+        self.schema = schema
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return the tasks."""
+        small, large = _by_size(self.logs)
+        return [*(SmallLogs((log,)) for log in large), *map(SmallLogs, small)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one task as Arrow batches."""
+        assert isinstance(partition, SmallLogs)
+        schema = arrow_schema(self.schema)
+        yield from partition.facts().select(schema.names).cast(schema).to_batches()
+
+
+def _by_size(logs: Sequence[NamedLog]) -> tuple[list[tuple[NamedLog, ...]], list[NamedLog]]:
+    """Return small logs in groups, if there are many, and the other ones."""
+    if len(logs) <= LOGS_PLANNED_MAX:
+        return [], list(logs)
+    groups: list[list[NamedLog]] = []
+    large: list[NamedLog] = []
+    size = BYTES_PER_TASK
+    for log in logs:
+        own = sum(copy.size_bytes for copy in log[1])
+        if own > SMALL_LOG_BYTES:
+            large.append(log)
+            continue
+        if size + own > BYTES_PER_TASK:
+            groups.append([])
+            size = 0
+        groups[-1].append(log)
+        size += own
+    return [tuple(group) for group in groups], large
 
 
 class FilteredReader(KraftMetadataReader):
@@ -135,13 +194,13 @@ def arrow_schema(schema: StructType = SCHEMA) -> pa.Schema:
     return _arrow_schema(schema.json())
 
 
-def _checked(schema: StructType) -> StructType:
+def _checked(schema: StructType, columns: StructType) -> StructType:
     """Return a schema whose columns are some of the data source's.
 
     Raises:
         ReplayInputError: a column is not one of them, or has another type there.
     """
-    known = {field.name: field.dataType for field in SCHEMA}
+    known = {field.name: field.dataType for field in columns}
     for field in schema:
         if known.get(field.name) != field.dataType:
             raise ReplayInputError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -20,18 +20,22 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from analytics.errors import ReplayInputError, reason_of
+from analytics.errors import ReplayInputError
 from analytics.read.arrow_rows import ALL, MAX_LONG, MIN_LONG, Selection
-from analytics.read.metadata_dirs import find_metadata_dirs
+from analytics.read.log_copies import labelled
+from analytics.read.named_logs import look, unpack_archive
 from analytics.source.requirements import NAME
+from analytics.source.tasks import NamedLog
 from analytics.store.log_files import local_path, open_files
 from analytics.store.patterns import expand, is_pattern
 
 MAX_BYTES_PER_TRIGGER = 256 << 20
 
+RECORD_ROWS, LOG_ROWS = "records", "logs"
+
 OPTIONS = (
     *("startOffset", "endOffset", "startTime", "endTime"),
-    *("payload", "splitBytes", "pushFilters", "maxBytesPerTrigger"),
+    *("payload", "splitBytes", "pushFilters", "maxBytesPerTrigger", "rows", "scratch"),
 )
 _PATHS = ("path", "paths")
 """What Spark makes of the arguments of `load`."""
@@ -52,8 +56,10 @@ _BOUNDED = {
 class SourceOptions:
     """What was asked of the data source."""
 
-    sources: tuple[str, ...]
-    """Directories of metadata logs."""
+    logs: tuple[NamedLog, ...]
+    """The logs, by the labels of their clusters."""
+    rows: str
+    """What a row is: a record, or a log."""
     split_bytes: int | None
     """Bytes of one task; None leaves it to the size of the log."""
     with_payload: bool
@@ -62,9 +68,9 @@ class SourceOptions:
     max_bytes_per_trigger: int
 
     @property
-    def has_several(self) -> bool:
-        """Whether rows have to say which directory they come from."""
-        return len(self.sources) > 1
+    def sources(self) -> Mapping[str, str | None]:
+        """The directories, and the labels of their clusters."""
+        return {copy.folder: label for label, copies in self.logs for copy in copies}
 
 
 def parse_options(options: Mapping[str, str]) -> SourceOptions:
@@ -77,7 +83,9 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
     given = {name.lower(): value for name, value in options.items()}
     for name in options:
         _check_name(name)
-    sources = tuple(dict.fromkeys(found for path in _paths(given) for found in _logs_at(path)))
+    rows = given.get("rows", RECORD_ROWS)
+    if rows not in (RECORD_ROWS, LOG_ROWS):
+        raise ReplayInputError(f"option rows: {rows!r} is neither {RECORD_ROWS} nor {LOG_ROWS}")
     selection = replace(
         ALL,
         replay_offset=(
@@ -88,13 +96,19 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
     )
     split_bytes = _number(given, "splitBytes", 0)
     return SourceOptions(
-        sources=sources,
+        logs=_logs_at(_paths(given), given.get("scratch")),
+        rows=rows,
         split_bytes=split_bytes if split_bytes > 0 else None,
         with_payload=_flag(given, "payload", default=True),
         push_filters=_flag(given, "pushFilters", default=False),
         selection=ALL if selection == ALL else selection,
         max_bytes_per_trigger=_number(given, "maxBytesPerTrigger", MAX_BYTES_PER_TRIGGER),
     )
+
+
+def is_of_logs(options: Mapping[str, str]) -> bool:
+    """Return whether a row is a log."""
+    return any(name.lower() == "rows" and text == LOG_ROWS for name, text in options.items())
 
 
 def _check_name(name: str) -> None:
@@ -179,37 +193,28 @@ def _paths(given: Mapping[str, str]) -> Sequence[str]:
     return list(paths)
 
 
-def _logs_at(path: str) -> Iterator[str]:
-    """Yield the directories of metadata logs that a path or pattern names.
+def _logs_at(paths: Sequence[str], scratch: str | None) -> tuple[NamedLog, ...]:
+    """Return the logs that paths name, each with the label of its cluster.
 
     Raises:
         ReplayInputError: there is none, or one cannot be read.
     """
-    if _BRACES.search(path) and not _exists(path):
+    for path in paths:
+        if _BRACES.search(path) and not _exists(path):
+            raise ReplayInputError(
+                f"path {path!r}: of patterns there are *, ? and [...]; in place of {{a,b}} give a "
+                "list of paths, load(['a', 'b'])"
+            )
+    inputs = look(paths)
+    found = list(inputs.found)
+    if inputs.archives and scratch is None:
         raise ReplayInputError(
-            f"path {path!r}: of patterns there are *, ? and [...]; in place of {{a,b}} give a list "
-            "of paths, load(['a', 'b'])"
+            f"archive {inputs.archives[0].place.source} needs the option scratch: a folder that "
+            "all tasks can read, to which it is unpacked"
         )
-    try:
-        may_be_several = is_pattern(path)
-        places = expand(path)
-    except (OSError, ValueError) as error:
-        raise ReplayInputError(f"input {path} cannot be read: {reason_of(error)}") from error
-    if not may_be_several:
-        yield from find_metadata_dirs(path)
-        return
-    is_any = False
-    for place in places:
-        try:
-            found = find_metadata_dirs(place)
-        except ReplayInputError as error:
-            if error.__cause__ is not None:
-                raise  # it cannot be read
-            continue  # a pattern may match what is none
-        is_any = True
-        yield from found
-    if not is_any:
-        raise ReplayInputError(f"input {path} matches no metadata log")
+    for number, archive in enumerate(inputs.archives):
+        found += unpack_archive(archive, str(scratch), f"inputs/{number}")
+    return tuple((label, tuple(copies)) for label, copies in labelled(found).items())
 
 
 def _exists(source: str) -> bool:

@@ -163,13 +163,15 @@ class KraftMetadataStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _tasks(self, source: str, begin: Place, end: Place) -> Iterator[Task]:
         files = open_files(source)
         sizes = _segments(files)
-        label = source if self.plan.options.has_several else None
+        cluster = self.plan.options.sources.get(source)
         if (end["file"], end["position"]) < (begin["file"], begin["position"]):
             text = (
                 f"the log was cut back or written anew below offset {begin['offset']}: it is read "
                 f"from offset {end['offset']} on"
             )
-            yield _problem_task(label, end["file"], end["position"], end["offset"], "order", text)
+            yield _problem_task(
+                source, cluster, end["file"], end["position"], end["offset"], "order", text
+            )
             return
         expected, epoch = begin["offset"], None if begin["last"] is None else begin["last"]["epoch"]
         names = {name for name in sizes if begin["file"] <= name <= end["file"]}
@@ -185,18 +187,18 @@ class KraftMetadataStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             is_next = base == expected
             if base is not None and base < expected:
                 text = f"batch at offset {base} where offset {expected} should follow"
-                yield _problem_task(label, name, first, base, "order", text)
+                yield _problem_task(source, cluster, name, first, base, "order", text)
                 expected = base
             elif base is not None and base > expected and first == 0:
                 text = f"offsets {expected} to {base - 1} are missing"
-                yield _problem_task(label, name, first, expected, "gap", text)
+                yield _problem_task(source, cluster, name, first, expected, "gap", text)
                 expected = base
             wrong = None
             if epoch is not None and head is not None:
                 may_begin = bool(head.attributes[0] & CONTROL) or not is_next
                 wrong = epoch_problem(epoch, int(head.epoch[0]), may_begin=may_begin)
             if wrong is not None:
-                yield _problem_task(label, name, first, expected, "epoch", wrong)
+                yield _problem_task(source, cluster, name, first, expected, "epoch", wrong)
             split_bytes = self.plan.options.split_bytes or SPLIT_BYTES
             try:
                 splits = segment_splits(source, files, name, first, last, split_bytes, expected)
@@ -205,7 +207,8 @@ class KraftMetadataStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     Split(file=name, start=first, end=last, snapshot=None, source=source)
                 ]  # its task says that it cannot be read
             yield from (
-                Task(replace(split, label=label), (), label, end["cluster_id"]) for split in splits
+                Task(replace(split, cluster=cluster), (), source, cluster, end["cluster_id"])
+                for split in splits
             )
             if name != end["file"]:
                 expected, epoch = _end_of(files, splits[-1], _End(expected, epoch))
@@ -473,7 +476,13 @@ def _base_offset(name: str) -> int:
 
 
 def _problem_task(
-    label: str | None, file: str, position: int, offset: int, kind: str, message: str
+    source: str,
+    cluster: str | None,
+    file: str,
+    position: int,
+    offset: int,
+    kind: str,
+    message: str,
 ) -> Task:
     problem = Problem(file=file, position=position, offset=offset, kind=kind, message=message)
-    return Task(None, (problem,), label)
+    return Task(None, (problem,), source, cluster)

@@ -1,0 +1,199 @@
+"""What records of the usual types say, as structs with the fields of the record.
+
+A field is null where the record does not have it, or says that nothing changes; a struct is null
+for records of other types, and for those that cannot be decoded. A whole state of a partition has
+all lists, empty where the record leaves them out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
+
+from analytics.read.arrays import Bools
+from analytics.read.arrow_columns import ids
+from analytics.read.record_columns import DecodedColumns, Lists, Values
+from analytics.tables.table import BOOLEAN, INT, LONG, STRING, TYPES
+from jbodlab.metadata.records import frame
+from jbodlab.metadata.records.cluster_records import (
+    BrokerRegistrationChangeRecord,
+    RegisterBrokerRecord,
+)
+from jbodlab.metadata.records.config_records import ConfigRecord, FeatureLevelRecord
+from jbodlab.metadata.records.schema import Record
+from jbodlab.metadata.records.secrets import REDACTED, redacted_data
+from jbodlab.metadata.records.topic_records import (
+    NO_LEADER_CHANGE,
+    NO_RECOVERY_STATE_CHANGE,
+    PartitionChangeRecord,
+    PartitionRecord,
+)
+from jbodlab.vocabulary import kafka_uuid
+from jbodlab.vocabulary.errors import DecodeError
+
+_INTS, _STRINGS = TYPES["int[]"], TYPES["string[]"]
+PARTITION_CHANGE = "partition_change"
+_NO_CHANGE = {"leader": NO_LEADER_CHANGE, "leader_recovery_state": NO_RECOVERY_STATE_CHANGE}
+_EPOCHS = ("leader_epoch", "partition_epoch")
+_BROKERS = ("replicas", "isr", "removing_replicas", "adding_replicas")
+_ELR = ("eligible_leader_replicas", "last_known_elr")
+
+STRUCTS: Mapping[str, pa.DataType] = {
+    PARTITION_CHANGE: pa.struct(
+        [(name, INT) for name in ("leader", *_EPOCHS, "leader_recovery_state")]
+        + [(name, _INTS) for name in _BROKERS]
+        + [("directories", _STRINGS)]
+        + [(name, _INTS) for name in _ELR]
+    ),
+    "registration": pa.struct(
+        [
+            ("broker_epoch", LONG),
+            ("incarnation_id", STRING),
+            ("fenced", BOOLEAN),
+            ("in_controlled_shutdown", BOOLEAN),
+            ("rack", STRING),
+            ("log_dirs", _STRINGS),
+            ("cordoned_log_dirs", _STRINGS),
+            ("end_points", TYPES["end_point[]"]),
+            ("features", TYPES["feature[]"]),
+        ]
+    ),
+    "registration_change": pa.struct(
+        [
+            ("broker_epoch", LONG),
+            ("fenced", BOOLEAN),
+            ("in_controlled_shutdown", BOOLEAN),
+            ("log_dirs", _STRINGS),
+            ("cordoned_log_dirs", _STRINGS),
+        ]
+    ),
+    "config": pa.struct(
+        [("resource_type", INT), ("resource_name", STRING), ("name", STRING), ("value", STRING)]
+    ),
+    "feature": pa.struct([("name", STRING), ("feature_level", INT)]),
+}
+"""Each typed column, and its fields."""
+
+
+class TypedPart(NamedTuple):
+    """Structs of some rows."""
+
+    rows: np.ndarray[Any, Any]
+    structs: pa.Array
+
+
+def partition_changes(record_class: type[Record], decoded: DecodedColumns) -> pa.Array:
+    """Return the structs of records about partitions, all of one type and version."""
+    is_change = record_class is PartitionChangeRecord
+    kind = STRUCTS[PARTITION_CHANGE]
+    size = len(decoded.plain)
+    arrays = []
+    for column in kind:
+        if column.name in _EPOCHS and is_change:
+            arrays.append(pa.nulls(size, INT))
+            continue
+        found = decoded.fields[column.name]
+        if isinstance(found, Values):
+            values = found.values.astype(np.int32)
+            nothing = values == _NO_CHANGE.get(column.name, 0) if is_change else None
+            arrays.append(pa.array(values, mask=nothing))
+        else:
+            arrays.append(_lists(found, column.type, missing=~found.present if is_change else None))
+    plain = pa.array(decoded.plain) if decoded.plain.any() else None
+    return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=plain)
+
+
+def _lists(found: Lists, kind: pa.DataType, missing: Bools | None) -> pa.Array:
+    values = found.values
+    elements = ids(values).cast(STRING) if values.ndim == 2 else pa.array(values.astype(np.int32))
+    mask = None if missing is None or not missing.any() else pa.array(missing)
+    offsets = pa.array(np.ascontiguousarray(found.offsets, dtype=np.int32))
+    return pa.ListArray.from_arrays(offsets, elements, type=kind, mask=mask)
+
+
+def typed_value(name: str, value: bytes | None) -> dict[str, Any] | None:
+    """Return what one record says, None for a record of another type or one that is damaged."""
+    kinds, said = _SAID[name]
+    try:
+        versioned = frame.decode(value)
+    except DecodeError:
+        return None
+    record = versioned.record
+    if not isinstance(record, kinds):
+        return None
+    found = said(record)
+    # Of these types only settings have secrets.
+    return found if redacted_data(versioned) is None else found | {"value": REDACTED}
+
+
+def wanted_types(name: str) -> tuple[int, ...]:
+    """Return the numbers of the record types that a typed column tells of."""
+    return tuple(kind.API_KEY for kind in _SAID[name][0])
+
+
+def _partition_change(record: Any) -> dict[str, Any]:
+    is_change = isinstance(record, PartitionChangeRecord)
+    said: dict[str, Any] = {}
+    for column in STRUCTS[PARTITION_CHANGE]:
+        value = getattr(record, column.name, None)
+        if is_change and value == _NO_CHANGE.get(column.name):
+            value = None
+        if column.type in (_INTS, _STRINGS):
+            value = list(value or ()) if value is not None or not is_change else None
+        said[column.name] = value
+    return said | {"directories": _id_texts(said["directories"])}
+
+
+def _registration(record: Any) -> dict[str, Any]:
+    return {
+        "broker_epoch": record.broker_epoch,
+        "incarnation_id": kafka_uuid.to_text(record.incarnation_id),
+        "fenced": record.fenced,
+        "in_controlled_shutdown": record.in_controlled_shutdown,
+        "rack": record.rack,
+        "log_dirs": _id_texts(record.log_dirs),
+        "cordoned_log_dirs": _id_texts(record.cordoned_log_dirs),
+        "end_points": [
+            {column.name: getattr(each, column.name) for column in TYPES["end_point[]"].value_type}
+            for each in record.end_points
+        ],
+        "features": [
+            {column.name: getattr(each, column.name) for column in TYPES["feature[]"].value_type}
+            for each in record.features
+        ],
+    }
+
+
+def _registration_change(record: Any) -> dict[str, Any]:
+    return {
+        "broker_epoch": record.broker_epoch,
+        "fenced": {1: True, -1: False}.get(record.fenced),
+        "in_controlled_shutdown": True if record.in_controlled_shutdown == 1 else None,
+        "log_dirs": _id_texts(record.log_dirs or None),
+        "cordoned_log_dirs": _id_texts(record.cordoned_log_dirs),
+    }
+
+
+def _config(record: Any) -> dict[str, Any]:
+    return {column.name: getattr(record, column.name) for column in STRUCTS["config"]}
+
+
+def _feature(record: Any) -> dict[str, Any]:
+    return {"name": record.name, "feature_level": record.feature_level}
+
+
+def _id_texts(values: Any) -> list[str] | None:
+    return None if values is None else [kafka_uuid.to_text(value) for value in values]
+
+
+_Said = Callable[[Any], dict[str, Any]]
+_SAID: Mapping[str, tuple[tuple[type[Record], ...], _Said]] = {
+    PARTITION_CHANGE: ((PartitionRecord, PartitionChangeRecord), _partition_change),
+    "registration": ((RegisterBrokerRecord,), _registration),
+    "registration_change": ((BrokerRegistrationChangeRecord,), _registration_change),
+    "config": ((ConfigRecord,), _config),
+    "feature": ((FeatureLevelRecord,), _feature),
+}
