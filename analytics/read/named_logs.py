@@ -172,8 +172,8 @@ def _look(place: Place) -> tuple[Place, list[LogCopy], Archive | None]:
         return place, [], Archive(place=place, stamp=((file.name, file.size, file.changed_ns),))
     try:
         return place, find_copies(place.source), None
-    except ReplayInputError:
-        if place.is_exact:
+    except ReplayInputError as error:
+        if place.is_exact or error.__cause__ is not None:  # it cannot be read
             raise
         # A pattern may match what is none: a folder of something else beside the logs.
         return place, [], None

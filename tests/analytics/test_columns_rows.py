@@ -51,7 +51,9 @@ def by_columns(
 
 
 def split_of(raw: bytes, snapshot: SnapshotFile | None = None) -> Split:
-    return Split(file="x.log", start=40, end=40 + len(raw), snapshot=snapshot, label="here")
+    return Split(
+        file="x.log", start=40, end=40 + len(raw), snapshot=snapshot, source="here", cluster="c"
+    )
 
 
 def agree(raw: bytes, snapshot: SnapshotFile | None = None) -> list[SourceRow]:

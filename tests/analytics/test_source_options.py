@@ -44,12 +44,12 @@ def test_a_path_may_be_one_or_several(nodes: list[Path]) -> None:
     both = directories(nodes)
     one, two = map(str, nodes)
 
-    assert parse_options({"path": one}).sources == both[:1]
-    assert parse_options({"path": f"{one}, {two}"}).sources == both
-    assert parse_options({"path": json.dumps([one, two])}).sources == both
-    assert parse_options({"paths": json.dumps([one, two])}).sources == both
-    assert parse_options({"path": str(nodes[0].parent)}).sources == both
-    assert parse_options({"path": f"{one},{one}"}).sources == both[:1]
+    assert tuple(parse_options({"path": one}).sources) == both[:1]
+    assert tuple(parse_options({"path": f"{one}, {two}"}).sources) == both
+    assert tuple(parse_options({"path": json.dumps([one, two])}).sources) == both
+    assert tuple(parse_options({"paths": json.dumps([one, two])}).sources) == both
+    assert tuple(parse_options({"path": str(nodes[0].parent)}).sources) == both
+    assert tuple(parse_options({"path": f"{one},{one}"}).sources) == both[:1]
 
 
 def log_in(folder: Path) -> str:
@@ -72,9 +72,9 @@ def test_what_there_is_by_the_whole_name_is_one_path(
         (found,) = parse_options({"path": str(path)}).sources
         assert str((tmp_path / found).resolve()) == whole
     uri = (tmp_path / name).as_uri()
-    assert parse_options({"path": uri}).sources == (f"{uri}/__cluster_metadata-0",)
+    assert tuple(parse_options({"path": uri}).sources) == (f"{uri}/__cluster_metadata-0",)
     listed = json.dumps([str(tmp_path / name), str(tmp_path / "other")])
-    assert parse_options({"paths": listed}).sources == (whole, other)
+    assert set(parse_options({"paths": listed}).sources) == {whole, other}
 
 
 def test_a_folder_with_a_comma_on_another_file_system_is_one_path(
@@ -88,10 +88,10 @@ def test_a_folder_with_a_comma_on_another_file_system_is_one_path(
         monkeypatch.setattr(f"analytics.{module}.local_path", lambda source: None)
     folder = f"file://{tmp_path}"
 
-    assert parse_options({"path": f"{folder}/a,b"}).sources == (
+    assert tuple(parse_options({"path": f"{folder}/a,b"}).sources) == (
         f"{folder}/a,b/__cluster_metadata-0",
     )
-    assert parse_options({"path": f"{folder}/a,{folder}/c"}).sources == (
+    assert tuple(parse_options({"path": f"{folder}/a,{folder}/c"}).sources) == (
         f"{folder}/a/__cluster_metadata-0",
         f"{folder}/c/__cluster_metadata-0",
     )
@@ -110,16 +110,16 @@ def test_a_pattern_names_the_logs_that_it_matches(
     monkeypatch.chdir(root)
     paths = [f"{root}/{one.strip()}" for one in pattern.split(",")]
 
-    assert parse_options({"path": ",".join(paths)}).sources == directories(nodes)
-    assert parse_options({"paths": json.dumps(paths)}).sources == directories(nodes)
-    found = parse_options({"path": pattern}).sources
+    assert tuple(parse_options({"path": ",".join(paths)}).sources) == directories(nodes)
+    assert tuple(parse_options({"paths": json.dumps(paths)}).sources) == directories(nodes)
+    found = tuple(parse_options({"path": pattern}).sources)
     assert tuple(str((root / one).resolve()) for one in found) == directories(nodes)
 
 
 def test_a_pattern_below_a_folder_with_a_comma_is_one_path(tmp_path: Path) -> None:
     log = log_in(tmp_path / "a,b" / "node")
 
-    assert parse_options({"path": f"{tmp_path}/a,b/*"}).sources == (log,)
+    assert tuple(parse_options({"path": f"{tmp_path}/a,b/*"}).sources) == (log,)
 
 
 def test_a_directory_that_a_pattern_matches_and_that_cannot_be_read_is_not_left_out(
@@ -139,7 +139,7 @@ def test_a_directory_that_a_pattern_matches_and_that_cannot_be_read_is_not_left_
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("ROOT/x*", "input ROOT/x* matches no metadata log"),
+        ("ROOT/x*", "input ROOT/x* matches nothing"),
         ("[x]*", "path '[x]*' matches nothing, and is not a JSON list"),
         (
             "ROOT/{a,b}",

@@ -48,7 +48,7 @@ def test_rows_are_those_that_are_read_without_spark(spark: SparkSession, history
     assert sorted((row.snapshot, row.file, row.offset, row.payload) for row in rows) == sorted(
         (row.snapshot, row.file, row.offset, row.payload) for row in expected
     )
-    assert {row.source for row in rows} == {None}
+    assert {row.source for row in rows} == {str(history)}
 
 
 def test_a_session_that_nothing_was_registered_in_knows_the_source(
