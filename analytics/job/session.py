@@ -19,10 +19,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pyspark
-from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from analytics.errors import ReplayInputError
+from analytics.job import spark_environment
 from jbodlab.cli.program_names import ROOT
 
 SMALL_LOG_BYTES = 16 << 20
@@ -75,6 +75,8 @@ def start_session(size_bytes: int) -> SparkSession:
         ReplayInputError: there is no Java runtime, the user has no name, or Spark does not start.
     """
     require_user_name()
+    package = Path(pyspark.__file__).parent
+    spark_environment.check(package)
     builder = SparkSession.builder.appName("jbodlab replay")
     for key, value in _OF_WORKERS.items():
         builder = builder.config(f"spark.executorEnv.{key}", value)
@@ -91,12 +93,11 @@ def start_session(size_bytes: int) -> SparkSession:
             # Users want the report on the terminal, not Spark's own messages.
             builder = builder.config("spark.log.level", "ERROR")
         try:
-            return builder.getOrCreate()
+            with spark_environment.explained(package):
+                return builder.getOrCreate()
         except KeyboardInterrupt:
             _end_started()
             raise
-        except PySparkRuntimeError as error:  # the JVM is too old, or ended at once
-            raise ReplayInputError(f"Spark does not start: {str(error).splitlines()[0]}") from error
 
 
 @contextmanager
