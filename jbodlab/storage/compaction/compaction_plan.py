@@ -128,7 +128,7 @@ class CleanedSegment(NamedTuple):
     """A segment whose `.cleaned` files are in the partition directory and synced."""
 
     bounds: ClosedSegment
-    has_aborted: bool
+    aborted_count: int
 
 
 class CleanedGroup(NamedTuple):

@@ -234,8 +234,7 @@ class CompactionRound:
     def _read_aborted(self) -> Iterator[AbortedTransaction]:
         for base_offset in self._plan.aborted_in:
             path = self._plan.folder / names.txn_index_file(base_offset)
-            with contextlib.suppress(FileNotFoundError):
-                yield from decode_aborted(path, self._fs.read_bytes(path))
+            yield from decode_aborted(path, self._fs.read_bytes(path))
         yield from self._plan.aborted
 
     def _path(self, segment: ClosedSegment) -> Path:
@@ -321,7 +320,7 @@ class _Writer:
         ):
             if content or suffix != names.TXN_INDEX_SUFFIX:
                 self._fs.write_bytes(self._path(suffix), content, sync=True)
-        self._done.append(CleanedSegment(segment.bounds(), bool(self.aborted)))
+        self._done.append(CleanedSegment(segment.bounds(), len(self.aborted)))
         self.aborted = []
 
     def _path(self, suffix: str) -> Path:

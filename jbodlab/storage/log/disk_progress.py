@@ -53,13 +53,13 @@ class DiskProgress:
         """Offsets of pending cuts; several if the role changes in the middle of a cut."""
         self._unsynced_snapshots: set[int] = set()
 
-    def snapshot(self, offset: int, producers: ProducerState) -> Instructions:
+    def snapshot(self, offset: int, producers: ProducerState, aborted_count: int) -> Instructions:
         """Return the write of a snapshot at an offset; empty if it or a later one exists."""
         if self.snapshots and offset <= self.snapshots[-1]:
             return ()
         insort(self.snapshots, offset)
         self._unsynced_snapshots.add(offset)
-        return (WriteSnapshot(offset, producers.copy()),)
+        return (WriteSnapshot(offset, producers.copy(), aborted_count),)
 
     def remove_snapshots(self, offsets: Sequence[int]) -> Instructions:
         """Return the removal of the snapshots at some offsets, as far as they exist."""

@@ -55,17 +55,28 @@ class SetAside(NamedTuple):
 
 
 class ReplaceSegments(NamedTuple):
-    """Replace former segments by cleaned ones, whose files end with `.swap`."""
+    """Replace former segments by cleaned ones, whose files end with `.swap`.
+
+    Attributes:
+        aborted_counts: Offset of the snapshot behind each cleaned segment, and the number of
+            transactions in the segment's index of aborted ones.
+    """
 
     former: tuple[int, ...]
     cleaned: tuple[int, ...]
+    aborted_counts: tuple[tuple[int, int], ...]
 
 
 class WriteSnapshot(NamedTuple):
-    """Write the producer state as of an offset."""
+    """Write the producer state as of an offset.
+
+    Attributes:
+        aborted_count: Number of transactions that were aborted in the segment that ends here.
+    """
 
     offset: int
     producers: ProducerState
+    aborted_count: int
 
 
 class RemoveSnapshots(NamedTuple):
@@ -108,8 +119,7 @@ class SyncRequest(NamedTuple):
     Attributes:
         segments: Base offset and size of each, ascending.
         indexed: Base offsets of the segments whose index files have to be synced as well: closed
-            ones, and the active one if transactions were aborted in it. An offset index can be
-            made anew, but nothing tells that an index of aborted transactions is missing.
+            ones, and the active one if transactions were aborted in it.
         snapshots: Offsets of producer snapshots.
         epochs: Whether the file with the leader epochs has to be synced.
         names: Whether the names in the partition directory, and its own, have to be synced.

@@ -38,6 +38,7 @@ from jbodlab.storage.log.instructions import (
     WriteSnapshot,
 )
 from jbodlab.storage.log.offset_index import OffsetIndex
+from jbodlab.storage.log.producer_state import with_aborted_count
 from jbodlab.storage.log.segment_ranges import SegmentRange
 from jbodlab.storage.log.segment_reader import SegmentReader
 from jbodlab.storage.log.segment_swap import complete_swap
@@ -169,7 +170,9 @@ class LogFiles:
                 self._replace(instruction)
             case WriteSnapshot():
                 path = self.directory / names.snapshot_file(instruction.offset)
-                data = instruction.producers.encode(with_earlier=True)
+                data = instruction.producers.encode(
+                    with_earlier=True, aborted_count=instruction.aborted_count
+                )
                 self.fs.write_bytes(path, data, sync=False)
             case RemoveSnapshots():
                 for offset in instruction.offsets:
@@ -275,10 +278,20 @@ class LogFiles:
             base_offsets: Segments that have an index of them, from that of `fetch_offset` on.
             fetch_offset: First offset of the range.
             upper_offset: Behind the range.
+
+        Raises:
+            CorruptRecordError: somebody removed the index of a segment; without it, aborted records
+                would look like committed ones.
         """
         found: list[AbortedTransaction] = []
         for base_offset in base_offsets:
-            entries = self.read_aborted(base_offset)
+            path = self.path(base_offset, names.TXN_INDEX_SUFFIX)
+            try:
+                entries = decode_aborted(path, self.fs.read_bytes(path))
+            except FileNotFoundError as error:
+                if self.is_behind or not self.fs.exists(self.path(base_offset)):
+                    continue
+                raise CorruptRecordError(path, 0, "transaction index is missing") from error
             found += aborted_between(entries, fetch_offset, upper_offset)
             if entries and entries[-1].last_stable_offset >= upper_offset:
                 break
@@ -446,6 +459,18 @@ class LogFiles:
         for base_offset in (*instruction.former, *instruction.cleaned):
             self._shared.forget((self, base_offset))
         complete_swap(self.fs, self.directory, instruction.former, instruction.cleaned)
+        for offset, count in instruction.aborted_counts:
+            self.tell_aborted(offset, count)
+
+    def tell_aborted(self, offset: int, count: int) -> None:
+        """Note in a snapshot how many transactions were aborted in the segment that ends there.
+
+        A snapshot that is missing or damaged tells nothing; the next load then reads the segment.
+        """
+        path = self.directory / names.snapshot_file(offset)
+        with contextlib.suppress(FileNotFoundError, CorruptRecordError):
+            data = with_aborted_count(path, self.fs.read_bytes(path), count)
+            self.fs.write_atomically(path, data, sync=False)
 
     def _write_aborted(self, base_offset: int, entries: Sequence[AbortedTransaction]) -> None:
         path = self.path(base_offset, names.TXN_INDEX_SUFFIX)

@@ -4,8 +4,12 @@ Everything below the recovery point is known to be on the disk and is not read: 
 segment only the size and the ends are checked, that is, whether the next segment continues it. From
 the segment with the recovery point on, every batch is read and checked, and indexes, leader epochs,
 producer state and aborted transactions are rebuilt. After a clean shutdown the recovery point is
-the end of the log, and only the indexes of the last segment are read. A damaged index of aborted
-transactions can only be rebuilt from the batches, so it lowers the recovery point.
+the end of the log, and only the indexes of the last segment are read.
+
+A segment is read again if its indexes are not all there: the offset index and the time index always
+are, and the snapshot of the producers behind a segment names the size of its index of aborted
+transactions. A snapshot that Kafka wrote does not. If it knows of transactions, a segment without
+such an index is read once, and the snapshot then names the size.
 
 The log ends before the first invalid byte. A write that a crash interrupted is the end of the file.
 If valid batches follow the invalid byte, records were lost: their offsets are logged, and the bytes
@@ -47,10 +51,9 @@ from jbodlab.storage.log.log_config import LogConfig
 from jbodlab.storage.log.log_files import LogFiles
 from jbodlab.storage.log.log_state import LogState
 from jbodlab.storage.log.producer_replay import ProducerReplay
-from jbodlab.storage.log.producer_state import ProducerState
+from jbodlab.storage.log.producer_state import ProducerState, told_aborted
 from jbodlab.storage.log.segment_ends import (
     closed_segment,
-    damaged_transaction_index,
     last_segment,
 )
 from jbodlab.storage.log.segment_ranges import SegmentRange
@@ -60,6 +63,9 @@ from jbodlab.vocabulary.errors import CorruptRecordError, DecodeError
 from jbodlab.vocabulary.ids import TopicPartition
 
 logger = logging.getLogger(__name__)
+
+SHOWN_MAX = 5
+"""Most segments that a line of the log names."""
 
 
 def load_log(
@@ -141,6 +147,8 @@ class _Loader:
         self._aborted_in = [
             names.parse_offset(name) for name in names.with_suffix(listed, names.TXN_INDEX_SUFFIX)
         ]
+        self._read_again: list[int] = []
+        """Base offsets of the segments whose indexes were not all there."""
         self._closed: list[ClosedSegment] = []
         self._active: ActiveSegment | None = None
         self._epochs = LeaderEpochs()
@@ -148,14 +156,18 @@ class _Loader:
 
     def load(self, known_start: int | None) -> LogState:
         files, config, log_start_offset = self._files, self._config, known_start or 0
-        damaged = damaged_transaction_index(files, self._aborted_in)
-        if damaged is not None:
-            self._clean, self._recovery_point = False, min(self._recovery_point, damaged)
         first_unchecked = len(self._bases)
         if not self._clean:
             floors = [n for n, base in enumerate(self._bases) if base <= self._recovery_point]
             first_unchecked = floors[-1] if floors else 0
         trusted = self._trust(first_unchecked)
+        if self._read_again:
+            logger.warning(
+                "read %d segments of %s again, of which the indexes were not all there: %s",
+                len(self._read_again),
+                files.directory,
+                ", ".join(map(names.log_file, self._read_again[:SHOWN_MAX])),
+            )
         epochs_before = self._read_epochs(trusted)
         if trusted == first_unchecked and first_unchecked < len(self._bases):
             self._recover(first_unchecked)
@@ -216,16 +228,26 @@ class _Loader:
             found = None
             if next_base is not None:
                 found = closed_segment(self._files, base_offset, next_base, has_gaps)
-            elif (active := last_segment(self._files, base_offset, has_gaps)) is not None:
+            elif (active := last_segment(self._files, base_offset, has_gaps)) is not None and (
+                not active.size or self._has_all_aborted(base_offset, active.next_offset)
+            ):
                 self._active = active
                 return count
-            if found is not None:
+            if (
+                found is not None
+                and next_base is not None
+                and self._has_all_aborted(base_offset, next_base)
+            ):
                 self._closed.append(found)
                 continue
             # Its indexes are not usable, or it is damaged: only a read of the whole segment shows.
-            active, lost_from = self._read(base_offset, None)
+            self._read_again.append(base_offset)
+            producers = self._replay([SegmentRange.of(each) for each in self._closed], base_offset)
+            active, lost_from = self._read(base_offset, producers, None)
             if lost_from is None and (is_last or self._joins_on(active, next_base)):
                 self._write_indexes(active)
+                end = active.next_offset if next_base is None else next_base
+                self._take_snapshot(end, producers, len(active.aborted))
                 if is_last:
                     self._active = active
                 else:
@@ -235,6 +257,34 @@ class _Loader:
             self._damaged(number, active, is_known=True)
             return number + 1
         return count
+
+    def _has_all_aborted(self, base_offset: int, end_offset: int) -> bool:
+        """Return whether the index of aborted transactions of a segment is there, and whole."""
+        if self._policy.has_only_batches:
+            return True
+        count = 0
+        if base_offset in self._aborted_in:
+            try:
+                count = len(self._files.read_aborted(base_offset))
+            except CorruptRecordError:
+                return False
+        told = self._told_aborted(end_offset)
+        return count == told if told is not None else count > 0
+
+    def _told_aborted(self, end_offset: int) -> int | None:
+        """Return how many transactions were aborted in a segment, None if no snapshot tells."""
+        behind = min((each for each in self._snapshots if each >= end_offset), default=None)
+        if behind is None:
+            return None
+        path = self._files.directory / names.snapshot_file(behind)
+        try:
+            told = told_aborted(path, self._fs.read_bytes(path))
+        except CorruptRecordError:
+            self._remove_snapshots([behind])
+            return self._told_aborted(end_offset)
+        if behind == end_offset:
+            return told.count
+        return None if told.may_have_any else 0
 
     def _joins_on(self, segment: ActiveSegment, next_base: int | None) -> bool:
         """Return whether the next segment begins where one ends; compaction leaves gaps."""
@@ -262,8 +312,8 @@ class _Loader:
                     self._damaged(number - 1, previous, is_known=False)
                     return
                 self._close(previous)
-                self._take_snapshot(base_offset)
-            self._active, lost_from = self._read(base_offset, self._producers)
+                self._take_snapshot(base_offset, self._producers, len(previous.aborted))
+            self._active, lost_from = self._read(base_offset, self._producers, self._epochs)
             if lost_from is not None:
                 self._damaged(number, self._active, is_known=False)
                 return
@@ -280,14 +330,14 @@ class _Loader:
         return not any(self._fs.size(self._files.path(base)) for base in bases)
 
     def _read(
-        self, base_offset: int, producers: ProducerState | None
+        self, base_offset: int, producers: ProducerState, epochs: LeaderEpochs | None
     ) -> tuple[ActiveSegment, int | None]:
         """Read all batches of a segment, up to the first invalid one.
 
         Args:
             base_offset: Base offset of the segment.
-            producers: State to update with the batches, along with the leader epochs and the
-                aborted transactions; None to read only the segment itself.
+            producers: State in front of the segment, to update with its batches.
+            epochs: Leader epochs to update as well; None where they are known.
 
         Returns:
             The valid part of the segment, and its end offset if the file has more bytes, else None.
@@ -295,8 +345,6 @@ class _Loader:
         path = self._files.path(base_offset)
         size = self._fs.size(path)
         segment = ActiveSegment(base_offset)
-        if producers is None:
-            segment.aborted = self._files.read_aborted(base_offset)
         reader = self._files.reader(SegmentRange(base_offset, size, -1, 0))
         policy, batch_bytes_max = self._policy, self._policy.batch_bytes_max
         # The log ends in front of bytes that are not a batch.
@@ -304,18 +352,16 @@ class _Loader:
             for _, header, data in reader.scan(batch_bytes_max=batch_bytes_max):
                 if not crc_is_valid(data, 0, header) or not policy.accepts(segment, header):
                     break
-                if producers is not None and not policy.has_only_batches:
+                if not policy.has_only_batches:
                     marker = read_marker(data, 0, header) if header.is_control else None
                     completed = producers.update(header, marker)
                     if completed is not None and completed.is_aborted:
                         stable = producers.last_stable_offset_at(completed)
                         segment.aborted.append(completed.aborted(stable))
-                if producers is not None and (
-                    header.partition_leader_epoch > self._epochs.latest_epoch
-                ):
-                    self._epochs.assign(header.partition_leader_epoch, header.base_offset)
+                if epochs is not None and header.partition_leader_epoch > epochs.latest_epoch:
+                    epochs.assign(header.partition_leader_epoch, header.base_offset)
                 segment.note(header, self._config.index_interval_bytes)
-        if producers is not None and (segment.aborted or base_offset in self._aborted_in):
+        if segment.aborted or base_offset in self._aborted_in:
             self._files.carry_out((WriteAborted(base_offset, tuple(segment.aborted)),))
             if base_offset not in self._aborted_in:
                 self._aborted_in.append(base_offset)
@@ -425,10 +471,13 @@ class _Loader:
         self._remove_snapshots(replay.damaged)
         return replay.state
 
-    def _take_snapshot(self, offset: int) -> None:
-        assert self._producers is not None
-        if offset not in self._snapshots and not self._policy.has_only_batches:
-            self._files.carry_out((WriteSnapshot(offset, self._producers),))
+    def _take_snapshot(self, offset: int, producers: ProducerState, aborted_count: int) -> None:
+        if self._policy.has_only_batches:
+            return
+        if offset in self._snapshots:
+            self._files.tell_aborted(offset, aborted_count)
+        else:
+            self._files.carry_out((WriteSnapshot(offset, producers, aborted_count),))
             self._snapshots.append(offset)
 
     def _remove_snapshots(self, offsets: Sequence[int]) -> None:

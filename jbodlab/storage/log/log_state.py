@@ -22,6 +22,7 @@ Source: `kafka.log.UnifiedLog`, `kafka.log.LocalLog`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from jbodlab.record_batch.record_batch import SIZE_PREFIX, BatchHeader
@@ -183,7 +184,7 @@ class LogState:
             return SetAside(active.base_offset), CreateSegment(base_offset)
         self.segments.close_active(base_offset)
         close = CloseSegment(active.base_offset, active.index, active.time_index)
-        snapshot = self.disk.snapshot(base_offset, self.producers)
+        snapshot = self.disk.snapshot(base_offset, self.producers, len(active.aborted))
         return (close, *snapshot, CreateSegment(base_offset))
 
     # Cuts
@@ -296,15 +297,15 @@ class LogState:
     def replace(
         self,
         former: Sequence[ClosedSegment],
-        cleaned: Sequence[tuple[ClosedSegment, bool]],
+        cleaned: Sequence[tuple[ClosedSegment, int]],
         now_ms: int,
     ) -> Instructions:
         """Replace segments by the cleaned segments that compaction has made of them.
 
         Args:
             former: Closed segments that follow each other.
-            cleaned: Segments, and whether they have an index of aborted transactions. Their files
-                are there as `.swap`, on the disk.
+            cleaned: Segments, and the size of their index of aborted transactions. Their files are
+                there as `.swap`, on the disk.
             now_ms: Milliseconds since 1970.
         """
         self.segments.replace(former, cleaned)
@@ -314,7 +315,9 @@ class LogState:
             self.segments.set_aside(base_offset, now_ms + self.config.file_delete_delay_ms)
         self.disk.was_replaced()
         gone = [base_offset for base_offset in bases if base_offset not in new]
-        return (ReplaceSegments(bases, new), *self.disk.remove_snapshots(gone))
+        following = dict(pairwise(self.segments.base_offsets))
+        counts = tuple((following[bounds.base_offset], count) for bounds, count in cleaned)
+        return (ReplaceSegments(bases, new, counts), *self.disk.remove_snapshots(gone))
 
     # Durability
 
@@ -391,7 +394,8 @@ class LogState:
         active = self.active
         active.finish()
         close = CloseSegment(active.base_offset, active.index, active.time_index)
-        return (close, *self.disk.snapshot(self.end_offset, self.producers))
+        snapshot = self.disk.snapshot(self.end_offset, self.producers, len(active.aborted))
+        return (close, *snapshot)
 
     # Inside
 

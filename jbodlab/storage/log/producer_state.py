@@ -16,10 +16,15 @@ A snapshot file, big-endian:
     sequence, int64 last offset, int32 offset delta, int64 timestamp
     per producer that is silent, 32 bytes: int64 producer id, int32 -1, int64 -1, int32 0, int64
     since when it is silent
+    once, at the end, 32 bytes: int64 -1, int32 number of aborted transactions in the segment that
+    ends here, int64 -1, int32 0, int64 -1
 
 An entry names only the last batch. Kafka stops reading behind the last entry and knows no earlier
 batch after a restart; it then refuses the first four of five batches that a client repeats. The
 earlier batches follow the entries that Kafka reads, within the bytes that the CRC covers.
+
+Nothing else tells that an index of aborted transactions is missing: a segment without any has no
+such file. So each snapshot names the number of entries that the index of the segment before it has.
 
 A producer is silent from its last append, never from the time of its records: a replay of history
 has old timestamps, and timestamps of the future would keep the producer for ever. This code has no
@@ -33,6 +38,7 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -54,6 +60,8 @@ _CRC_START = 6
 NO_OFFSET = -1
 NO_SEQUENCE = -1
 NO_EPOCH = -1
+NO_PRODUCER = -1
+"""In place of an id, in the record with the number of aborted transactions."""
 
 
 class Duplicate(msgspec.Struct, frozen=True, kw_only=True):
@@ -382,12 +390,14 @@ class ProducerState:
         other._silent_since = dict(self._silent_since)
         return other
 
-    def encode(self, *, with_earlier: bool = False) -> bytes:
+    def encode(self, *, with_earlier: bool = False, aborted_count: int | None = None) -> bytes:
         """Return the content of a snapshot file.
 
         Args:
             with_earlier: Whether to add the earlier batches and the silent producers, which Kafka
                 does not read.
+            aborted_count: Number of transactions that were aborted in the segment that ends here;
+                None to leave it out.
         """
         body = bytearray()
         for producer_id, entry in self._entries.items():
@@ -413,8 +423,9 @@ class ProducerState:
                 )
         for producer_id, since_ms in self._silent_since.items() if with_earlier else ():
             body += _EARLIER.pack(producer_id, NO_SEQUENCE, NO_OFFSET, 0, since_ms)
-        count = struct.pack(">i", len(self._entries))
-        return struct.pack(">hI", SNAPSHOT_VERSION, crc32c(count + body)) + count + body
+        if aborted_count is not None:
+            body += _aborted_record(aborted_count)
+        return _with_crc(struct.pack(">i", len(self._entries)) + body)
 
     @classmethod
     def decode(cls, path: Path, data: bytes) -> ProducerState:
@@ -423,19 +434,12 @@ class ProducerState:
         Raises:
             CorruptRecordError: truncated, of another version, or its CRC is wrong.
         """
-        if len(data) < _HEAD.size:
-            raise CorruptRecordError(path, len(data), "producer snapshot is truncated")
-        version, crc, count = _HEAD.unpack_from(data)
-        if version != SNAPSHOT_VERSION:
-            raise CorruptRecordError(path, 0, f"producer snapshot has version {version}")
-        if crc32c(data[_CRC_START:]) != crc:
-            raise CorruptRecordError(path, 2, "producer snapshot has a wrong CRC")
-        end = _HEAD.size + count * _ENTRY.size
-        if count < 0 or len(data) < end or (len(data) - end) % _EARLIER.size:
-            raise CorruptRecordError(path, _CRC_START, f"producer snapshot counts {count} entries")
+        end = _end_of_entries(path, data)
         state = cls()
         earlier: dict[int, list[ProducerBatch]] = {}
         for producer_id, sequence, offset, delta, timestamp in _EARLIER.iter_unpack(data[end:]):
+            if producer_id == NO_PRODUCER:
+                continue
             if sequence == NO_SEQUENCE:
                 state._silent_since[producer_id] = timestamp
                 continue
@@ -457,6 +461,72 @@ class ProducerState:
         )
         state._open = {producer_id: start for start, producer_id in sorted(started)}
         return state
+
+
+class ToldAborted(NamedTuple):
+    """What a snapshot tells of the index of aborted transactions of the segment before it.
+
+    Attributes:
+        count: Number of its entries, None if the snapshot does not name it, as those of Kafka.
+        may_have_any: Whether a producer of the snapshot has a transaction, or had one.
+    """
+
+    count: int | None
+    may_have_any: bool
+
+
+def told_aborted(path: Path, data: bytes) -> ToldAborted:
+    """Read what a snapshot tells of aborted transactions.
+
+    Raises:
+        CorruptRecordError: as `ProducerState.decode`.
+    """
+    end = _end_of_entries(path, data)
+    if len(data) > end:
+        producer_id, count, *_ = _EARLIER.unpack_from(data, len(data) - _EARLIER.size)
+        if producer_id == NO_PRODUCER:
+            return ToldAborted(count, may_have_any=True)
+    for *_, coordinator_epoch, transaction_start in _ENTRY.iter_unpack(data[_HEAD.size : end]):
+        if coordinator_epoch != NO_EPOCH or transaction_start != NO_OFFSET:
+            return ToldAborted(None, may_have_any=True)
+    return ToldAborted(0, may_have_any=False)
+
+
+def with_aborted_count(path: Path, data: bytes, count: int) -> bytes:
+    """Return a snapshot that names another number of aborted transactions.
+
+    Raises:
+        CorruptRecordError: as `ProducerState.decode`.
+    """
+    end = len(data)
+    if end > _end_of_entries(path, data):
+        producer_id, *_ = _EARLIER.unpack_from(data, end - _EARLIER.size)
+        if producer_id == NO_PRODUCER:
+            end -= _EARLIER.size
+    return _with_crc(data[_CRC_START:end] + _aborted_record(count))
+
+
+def _aborted_record(count: int) -> bytes:
+    return _EARLIER.pack(NO_PRODUCER, count, NO_OFFSET, 0, -1)
+
+
+def _with_crc(content: bytes) -> bytes:
+    return struct.pack(">hI", SNAPSHOT_VERSION, crc32c(content)) + content
+
+
+def _end_of_entries(path: Path, data: bytes) -> int:
+    """Check a snapshot file, and return where the entries end that Kafka reads."""
+    if len(data) < _HEAD.size:
+        raise CorruptRecordError(path, len(data), "producer snapshot is truncated")
+    version, crc, count = _HEAD.unpack_from(data)
+    if version != SNAPSHOT_VERSION:
+        raise CorruptRecordError(path, 0, f"producer snapshot has version {version}")
+    if crc32c(data[_CRC_START:]) != crc:
+        raise CorruptRecordError(path, 2, "producer snapshot has a wrong CRC")
+    end: int = _HEAD.size + count * _ENTRY.size
+    if count < 0 or len(data) < end or (len(data) - end) % _EARLIER.size:
+        raise CorruptRecordError(path, _CRC_START, f"producer snapshot counts {count} entries")
+    return end
 
 
 def _duplicate(header: BatchHeader, entry: ProducerEntry) -> Duplicate | None:

@@ -6,9 +6,7 @@ of a few small reads. Damage in the middle of a segment is detected by its reade
 
 from __future__ import annotations
 
-import logging
 import struct
-from collections.abc import Sequence
 from pathlib import Path
 
 from jbodlab.storage.directory import names
@@ -20,8 +18,6 @@ from jbodlab.storage.log.segment_reader import SegmentReader
 from jbodlab.storage.log.segments import ActiveSegment, ClosedSegment
 from jbodlab.storage.log.time_index import TimeIndex
 from jbodlab.vocabulary.errors import CorruptRecordError
-
-logger = logging.getLogger(__name__)
 
 _OFFSET_ENTRY = struct.Struct(">ii")
 _TIME_ENTRY = struct.Struct(">qi")
@@ -47,7 +43,7 @@ def closed_segment(
         position = _last_position(fs, files.path(base_offset, names.INDEX_SUFFIX), base_offset)
         times = _last_time(fs, files.path(base_offset, names.TIME_INDEX_SUFFIX), base_offset)
         reader = files.reader(SegmentRange(base_offset, size, next_base, None))
-        if not _begins_at(reader, base_offset, has_gaps):
+        if not _begins_at(reader, base_offset, has_gaps) or _lacks_entries(files, reader):
             return None
         found = _scanned(reader, base_offset, position, times)
     except (FileNotFoundError, CorruptRecordError):
@@ -72,7 +68,7 @@ def last_segment(files: LogFiles, base_offset: int, has_gaps: bool) -> ActiveSeg
         index = OffsetIndex.decode(index_path, fs.read_bytes(index_path), base_offset)
         times = TimeIndex.decode(times_path, fs.read_bytes(times_path), base_offset)
         reader = files.reader(SegmentRange(base_offset, size, -1, None))
-        if not _begins_at(reader, base_offset, has_gaps):
+        if not _begins_at(reader, base_offset, has_gaps) or _lacks_entries(files, reader):
             return None
         found = _scanned(reader, base_offset, index.last_position(), times.last)
         first = reader.first_header()
@@ -90,22 +86,24 @@ def last_segment(files: LogFiles, base_offset: int, has_gaps: bool) -> ActiveSeg
     )
 
 
-def damaged_transaction_index(files: LogFiles, base_offsets: Sequence[int]) -> int | None:
-    """Return the first of some segments whose index of aborted transactions cannot be right."""
-    for base_offset in sorted(base_offsets):
-        try:
-            files.read_aborted(base_offset)
-        except CorruptRecordError as error:
-            logger.warning("checking the log from offset %d on: %s", base_offset, error)
-            return base_offset
-    return None
-
-
 def _begins_at(reader: SegmentReader, base_offset: int, has_gaps: bool) -> bool:
     first = reader.first_header()
     if first is None:
         return reader.size == 0
     return first.base_offset == base_offset or (has_gaps and first.base_offset > base_offset)
+
+
+def _lacks_entries(files: LogFiles, reader: SegmentReader) -> bool:
+    """Return whether somebody emptied or cut an index of a closed segment.
+
+    The last entry of a time index is the largest timestamp, and each other one was added together
+    with an entry of the offset index.
+    """
+    base_offset = names.parse_offset(reader.path.name)
+    positions = files.fs.size(files.path(base_offset, names.INDEX_SUFFIX)) // _OFFSET_ENTRY.size
+    times = files.fs.size(files.path(base_offset, names.TIME_INDEX_SUFFIX)) // _TIME_ENTRY.size
+    first = reader.first_header()
+    return times > positions + 1 or (not times and first is not None and first.max_timestamp >= 0)
 
 
 def _scanned(

@@ -179,14 +179,14 @@ class SegmentList:
         return self.closed[first : first + len(segments)] == list(segments)
 
     def replace(
-        self, former: Sequence[ClosedSegment], cleaned: Sequence[tuple[ClosedSegment, bool]]
+        self, former: Sequence[ClosedSegment], cleaned: Sequence[tuple[ClosedSegment, int]]
     ) -> None:
         """Replace some closed segments by others.
 
         Args:
             former: The segments to replace, which are consecutive.
-            cleaned: Each with whether it has an index of aborted transactions; the first has the
-                base offset of the first former one.
+            cleaned: Each with the size of its index of aborted transactions; the first has the base
+                offset of the first former one.
         """
         assert self.has(former)
         assert former[0].base_offset == cleaned[0][0].base_offset
@@ -195,7 +195,7 @@ class SegmentList:
         self.closed[first : first + len(former)] = [bounds for bounds, _ in cleaned]
         self._bases = [each.base_offset for each in self.closed]
         stays = [base for base in self.aborted_in if base not in gone]
-        aborted_in = [bounds.base_offset for bounds, has_aborted in cleaned if has_aborted]
+        aborted_in = [bounds.base_offset for bounds, count in cleaned if count]
         self.aborted_in = sorted((*stays, *aborted_in))
 
     def become(self, closed: Sequence[ClosedSegment], active: ActiveSegment) -> None:
