@@ -461,12 +461,17 @@ async def full(hit: Hit, path: Path) -> None:
 
 @fault("hands", 2, a_broker)
 async def emptied(hit: Hit, node: Node) -> None:
-    """A broker stops, one of its disks loses all, and it starts again.
+    """A broker stops, one of its disks loses all or its indexes, and it starts again.
 
     The disk is replaced by a fresh one, or after a stop in order its replicas are removed.
     """
     path = hit.random.choice(node.log_dirs)
-    if hit.random.random() < 0.3:
+    chance = hit.random.random()
+    if chance > 0.9:
+        hit.world.kill(node)
+        hit.world.remove_indexes(path)
+        await restart_later(hit, node)
+    elif chance < 0.3:
         node.is_wanted = False
         hit.world.ask_to_stop(node)
         await hit.world.until_down([node], STOPPED_S)

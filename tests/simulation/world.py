@@ -328,6 +328,16 @@ class World:
         self.disks[path].cause = "its replicas are removed"
         self.note(f"{path} loses its replicas")
 
+    def remove_indexes(self, path: Path) -> None:
+        """Remove all index files from a directory of a broker that does not run."""
+        medium = self.disks[path].medium
+        for folder in medium.root.names.values():
+            if isinstance(folder, Folder):
+                indexes = names.with_suffix(folder.names, names.INDEX_SUFFIXES)
+                medium.change(*((folder, name, None) for name in indexes))
+        medium.sync_all()
+        self.note(f"{path} loses its indexes")
+
     def copy_identity(self, source: Path, target: Path) -> None:
         """Give a directory the id of another one."""
         one, other = (self.disks[each].medium.root for each in (source, target))
