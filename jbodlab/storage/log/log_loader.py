@@ -283,7 +283,7 @@ class _Loader:
             self._remove_snapshots([behind])
             return self._told_aborted(end_offset)
         if behind == end_offset:
-            return told.count
+            return told.aborted_count
         return None if told.may_have_any else 0
 
     def _joins_on(self, segment: ActiveSegment, next_base: int | None) -> bool:

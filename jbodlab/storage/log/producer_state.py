@@ -467,11 +467,11 @@ class ToldAborted(NamedTuple):
     """What a snapshot tells of the index of aborted transactions of the segment before it.
 
     Attributes:
-        count: Number of its entries, None if the snapshot does not name it, as those of Kafka.
+        aborted_count: Number of its entries; None if the snapshot does not name it.
         may_have_any: Whether a producer of the snapshot has a transaction, or had one.
     """
 
-    count: int | None
+    aborted_count: int | None
     may_have_any: bool
 
 

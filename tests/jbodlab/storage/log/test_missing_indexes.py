@@ -161,7 +161,7 @@ def test_a_snapshot_names_the_index_of_the_segment_before_it(make_log):
     box = stopped(make_log, 300)
 
     told = {
-        names.parse_offset(path.name): told_aborted(path, path.read_bytes()).count
+        names.parse_offset(path.name): told_aborted(path, path.read_bytes()).aborted_count
         for path in box.directory.glob("*.snapshot")
     }
 
