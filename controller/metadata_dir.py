@@ -125,7 +125,7 @@ def _load(log: MetadataLog) -> tuple[MetadataLoader, int]:
             f"no snapshot covers the metadata before the log's first offset {log.start_offset}",
         )
     first_offset = loader.next_offset
-    replayed_bytes = replay(log, loader)
+    replayed_bytes = _replay(log, loader)
     logger.info(
         "replayed the metadata log",
         extra={
@@ -137,7 +137,7 @@ def _load(log: MetadataLog) -> tuple[MetadataLoader, int]:
     return loader, replayed_bytes
 
 
-def replay(log: MetadataLog, loader: MetadataLoader) -> int:
+def _replay(log: MetadataLog, loader: MetadataLoader) -> int:
     """Load the rest of a log; returns its size in bytes."""
     size = 0
     while data := log.read(max(loader.next_offset, log.start_offset)):

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import msgspec
 
 from controller.lead.active_controller import OperationCounts
+from controller.lead.committed_state import CommittedState
 from controller.lead.leadership import Leadership
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.image.topics_image import TopicsImage
@@ -46,12 +47,16 @@ class ControllerMetrics:
     """Collects the metrics of one controller; on the event loop.
 
     Args:
-        leadership: Has the committed image, in a term and between two.
+        leadership: Says whether this node leads.
+        committed: The committed state of this node.
         snapshots: Its snapshots.
     """
 
-    def __init__(self, leadership: Leadership, snapshots: Snapshotter) -> None:
+    def __init__(
+        self, leadership: Leadership, committed: CommittedState, snapshots: Snapshotter
+    ) -> None:
         self._leadership = leadership
+        self._committed = committed
         self._snapshots = snapshots
         self._topics = TopicsImage()
         self._counts = count_partitions(self._topics)
@@ -59,7 +64,7 @@ class ControllerMetrics:
     def __call__(self) -> Iterator[Metric]:
         """Yield all metrics as they are now."""
         leadership = self._leadership
-        image = leadership.committed_image
+        image = self._committed.image
         if image.topics is not self._topics:
             self._topics, self._counts = image.topics, count_partitions(image.topics)
         yield from values(
@@ -67,7 +72,7 @@ class ControllerMetrics:
             (
                 "LastCommittedRecordOffset",
                 "last offset of the metadata log that is synced to disk",
-                leadership.committed_end_offset - 1,
+                self._committed.end_offset - 1,
             ),
             ("GlobalTopicCount", "topics in the cluster", len(image.topics.by_id)),
             ("GlobalPartitionCount", "partitions in the cluster", self._counts.partitions),

@@ -11,6 +11,7 @@ from pathlib import Path
 from controller.config import ControllerConfig
 from controller.lead import periodic
 from controller.lead.active_controller import ActiveController
+from controller.lead.committed_state import CommittedState
 from controller.lead.leadership import Leadership
 from controller.lead.snapshotter import ControllerSnapshotter
 from controller.limits import CLOSE_DEADLINE_S, STOP_GRACE_S
@@ -18,6 +19,7 @@ from controller.metadata_dir import OpenedDir, open_metadata_dir
 from controller.metadata_dir_watch import watch_metadata_dir
 from controller.metrics import ControllerMetrics
 from controller.quorum.log_thread import LogThread
+from controller.quorum.single_voter_log import SingleVoterLog
 from controller.serve.service import ControllerService
 from jbodlab.controller_api.rpc_tls import RpcKeys, RpcServerTls, rpc_keys
 from jbodlab.controller_api.transport import RpcServer
@@ -98,24 +100,37 @@ class ControllerServer:
         stop: asyncio.Event,
     ) -> None:
         config, environment = self._config, self._environment
+        log = SingleVoterLog(
+            opened.log,
+            log_thread,
+            node_id=config.node.node_id,
+            epoch=opened.epoch,
+            wall_ms=environment.wall_ms,
+        )
+        committed = CommittedState(opened.loader)
+        log.add_listener(committed)
         leadership = Leadership(
             config=config,
             incarnation_id=self._incarnation_id,
             opened=opened,
             log_thread=log_thread,
+            log=log,
+            committed=committed,
             environment=environment,
             start_periodic=partial(start_periodic, config),
         )
         await leadership.lead()
         snapshotter = ControllerSnapshotter(
-            leadership=leadership,
+            committed=committed,
             log=opened.log,
             log_thread=log_thread,
             settings=config.metadata_log,
             appended_bytes=opened.replayed_bytes,
             threads=environment.threads,
             monotonic_s=environment.monotonic_s,
+            wall_ms=environment.wall_ms,
         )
+        log.add_listener(snapshotter)
         service = ControllerService(
             term=lambda: leadership.term,
             heartbeat_interval_ms=config.heartbeat_interval_ms,
@@ -126,7 +141,7 @@ class ControllerServer:
         rpc_server.bind(service)
         metrics = None
         if config.metrics is not None:
-            collect = ControllerMetrics(leadership, snapshotter.snapshots)
+            collect = ControllerMetrics(leadership, committed, snapshotter.snapshots)
             metrics = MetricsEndpoint(config.metrics, collect)
             await metrics.start()
         watch = watch_metadata_dir(

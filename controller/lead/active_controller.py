@@ -18,27 +18,22 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from controller.decide.state import RECORDS_PER_RESULT_MAX, ControllerResult, ControllerState
+from controller.lead.committed_state import CommittedState
 from controller.limits import (
     OPERATIONS_PER_ROUND_MAX,
     QUEUED_BYTES_MAX,
     QUEUED_OPERATIONS_MAX,
     ROUND_MS_MAX,
 )
-from controller.quorum.replicated_log import (
-    CommitListener,
-    NewBatch,
-    NotLeaderError,
-    ReplicatedLog,
-)
+from controller.quorum.replicated_log import NewBatch, NotLeaderError, ReplicatedLog
 from jbodlab.metadata.image.metadata_delta import MetadataDelta
-from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.log.batches import MAX_BATCH_BYTES
 from jbodlab.metadata.records import frame
 from jbodlab.metadata.records.config_records import BeginTransactionRecord, EndTransactionRecord
@@ -125,7 +120,7 @@ class ActiveController:
         log: The replicated log, which this node leads in `epoch`.
         state: State after everything in the log; all of it is committed.
         epoch: Leader epoch of the records to come.
-        listeners: Told of everything committed.
+        committed: The committed state of this node; it is told of the rounds that are written.
         counts: Counters of this process, which outlive the leader epoch.
         now_ms: The time that sessions are measured in; it never goes back.
         wall_ms: Milliseconds since 1970.
@@ -137,7 +132,7 @@ class ActiveController:
         log: ReplicatedLog,
         state: ControllerState,
         epoch: LeaderEpoch,
-        listeners: Sequence[CommitListener],
+        committed: CommittedState,
         counts: OperationCounts,
         now_ms: Callable[[], int],
         wall_ms: Callable[[], int],
@@ -146,13 +141,11 @@ class ActiveController:
         self.now_ms = now_ms
         self.wall_ms = wall_ms
         self.epoch = epoch
-        self.committed_end_offset = state.next_offset
-        self.committed_image = state.image
-        """State after everything committed; `state` is ahead of it while a round is written."""
+        self.committed = committed
+        """`state` is ahead of it while a round is written."""
         self.counts = counts
         self.last_append_ms = self.now_ms()
         self._log = log
-        self._listeners = listeners
         self._queue: deque[_Operation[Any]] = deque()
         self._urgent: deque[_Operation[Any]] = deque()
         """Heartbeats and the controller's own operations, in order; they run first."""
@@ -219,11 +212,10 @@ class ActiveController:
                 await self._run_round()
         raise NotLeaderError
 
-    def resign(self) -> MetadataImage:
+    def resign(self) -> None:
         """Fail everything that waits, and go back to the committed state; on the loop, in one turn.
 
-        Returns:
-            The committed image. The log may have more: what was being written.
+        The log may have more: what was being written.
         """
         self._has_resigned = True
         waiting = [each.future for each in (*self._urgent, *self._queue)]
@@ -232,11 +224,11 @@ class ActiveController:
         for future in (*waiting, *(future for future, _ in self._unanswered)):
             if not future.done():
                 future.set_exception(NotLeaderError())
+        self.committed.drop_pending()
         self.state = replace(
-            self.state, image=self.committed_image, next_offset=self.committed_end_offset
+            self.state, image=self.committed.image, next_offset=self.committed.end_offset
         )
         self._wakeup.set()
-        return self.committed_image
 
     def _is_full(self, size_bytes: int) -> bool:
         return len(self._queue) >= QUEUED_OPERATIONS_MAX or (
@@ -350,13 +342,10 @@ class ActiveController:
             )
             for base_offset, values in new.batches
         ]
-        committed = await self._log.append(self.epoch, batches)
+        appended = self._log.append(self.epoch, batches)
+        self.committed.expect(image)
+        await appended
         self.last_append_ms = self.now_ms()
-        self.committed_end_offset = committed.end_offset
-        # No operation runs while a round is written, so this is the state after its last record.
-        self.committed_image = image
-        for listener in self._listeners:
-            listener.committed(committed)
 
 
 def _size(values: list[bytes]) -> int:

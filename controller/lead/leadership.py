@@ -1,14 +1,13 @@
 """Leading: what is made when this node is elected, and thrown away when it resigns.
 
-Between two elections a controller has only the committed image. A term begins in this order:
+Between two elections a controller has only the committed state. A term begins in this order:
 
 1. The node is elected: `quorum-state` and the LeaderChange record of the new epoch are committed.
-2. The rest of the log is replayed on the committed image.
-3. The activation records and then the registration of this process are committed.
-4. An active controller and a stream of metadata are made; periodic tasks start.
+2. The activation records and then the registration of this process are committed.
+3. An active controller and a stream of metadata are made; periodic tasks start.
 
 A resignation takes one turn of the event loop: operations that wait fail with `NotLeaderError`,
-streams end with it, and the committed image is what is left. The sole voter of a quorum is elected
+streams end with it, and the committed state is what is left. The sole voter of a quorum is elected
 again at once.
 
 Source: `QuorumController.claim` and `renounce`.
@@ -19,7 +18,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from uuid import UUID
 
@@ -31,21 +29,19 @@ from controller.decide.mutation_quotas import MutationQuotas
 from controller.decide.state import ControllerSettings, ControllerState
 from controller.lead.activation import activation_records, registration_records
 from controller.lead.active_controller import ActiveController, OperationCounts
+from controller.lead.committed_state import CommittedState
 from controller.lead.metadata_stream import MetadataStream
-from controller.metadata_dir import OpenedDir, replay
+from controller.metadata_dir import OpenedDir
 from controller.quorum.log_thread import LogThread
-from controller.quorum.replicated_log import CommitListener, NewBatch, NotLeaderError
+from controller.quorum.replicated_log import NewBatch, NotLeaderError
 from controller.quorum.single_voter_log import SingleVoterLog
-from jbodlab.metadata.image.loader import MetadataLoader
-from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.log import snapshots
-from jbodlab.metadata.log.batches import read_batches
 from jbodlab.metadata.records import frame
 from jbodlab.metadata.records.frame import VersionedRecord
 from jbodlab.metadata.records.metadata_version import FEATURE_NAME
 from jbodlab.runtime.environment import Environment
 from jbodlab.storage.directory import names
-from jbodlab.vocabulary.ids import LeaderEpoch, Offset
+from jbodlab.vocabulary.ids import LeaderEpoch
 
 logger = logging.getLogger(__name__)
 
@@ -66,6 +62,8 @@ class Leadership:
         incarnation_id: Of this process.
         opened: The metadata directory; its log is used on `log_thread` only.
         log_thread: The thread of the log.
+        log: The same log, as the quorum replicates it.
+        committed: The committed state of this node, a listener of `log`.
         environment: Clocks of the process.
         start_periodic: Starts the periodic tasks of an active controller.
     """
@@ -77,6 +75,8 @@ class Leadership:
         incarnation_id: UUID,
         opened: OpenedDir,
         log_thread: LogThread,
+        log: SingleVoterLog,
+        committed: CommittedState,
         environment: Environment,
         start_periodic: Callable[[ActiveController], list[asyncio.Task[None]]],
     ) -> None:
@@ -89,16 +89,8 @@ class Leadership:
         self._log_thread = log_thread
         self._now_ms = environment.monotonic_ms
         self._start_periodic = start_periodic
-        self._log = SingleVoterLog(
-            opened.log,
-            log_thread,
-            node_id=config.node.node_id,
-            epoch=opened.epoch,
-            wall_ms=environment.wall_ms,
-        )
-        self._loader = opened.loader
-        """The committed state while no term runs."""
-        self._listeners: list[CommitListener] = []
+        self._log = log
+        self._committed = committed
         self._term: Term | None = None
 
     @property
@@ -116,24 +108,6 @@ class Leadership:
         if self._term is None:
             raise NotLeaderError
         return self._term
-
-    @property
-    def committed_image(self) -> MetadataImage:
-        """The state after everything committed outside of open transactions."""
-        if self._term is None:
-            return self._loader.image
-        return self._term.controller.committed_image
-
-    @property
-    def committed_end_offset(self) -> Offset:
-        """First offset that is not committed, as far as `committed_image` knows."""
-        if self._term is None:
-            return Offset(self._loader.next_offset)
-        return self._term.controller.committed_end_offset
-
-    def add_listener(self, listener: CommitListener) -> None:
-        """Add an object that is told of everything that active controllers commit from now on."""
-        self._listeners.append(listener)
 
     async def run(self) -> None:
         """Lead, in a new term after each resignation; runs until cancelled.
@@ -164,21 +138,20 @@ class Leadership:
         """
         assert self._term is None
         epoch = await self._log.elect()
-        loader = self._loader
-        await self._log_thread.run(partial(replay, self._metadata_log, loader))
+        committed = self._committed
         # Later it counts for nothing, whatever has become of it.
-        is_fresh = FEATURE_NAME not in loader.image.features.levels
+        is_fresh = FEATURE_NAME not in committed.image.features.levels
         bootstrap = await self._log_thread.run(self._bootstrap) if is_fresh else []
         await self._append(
             epoch,
             activation_records(
-                loader.image,
-                loader.transaction_is_open,
+                committed.image,
+                committed.transaction_is_open,
                 bootstrap,
                 self._config.static_configs,
             ),
         )
-        level = loader.image.features.metadata_version
+        level = committed.image.features.metadata_version
         node_id, listener = self._config.node.node_id, self._config.listener
         await self._append(
             epoch, registration_records(level, node_id, self._incarnation_id, listener)
@@ -186,14 +159,14 @@ class Leadership:
         stream = MetadataStream(self._metadata_log, self._log_thread, self._log.high_watermark)
         controller = ActiveController(
             log=self._log,
-            state=self._initial_state(loader.image),
+            state=self._initial_state(),
             epoch=epoch,
-            listeners=self._listeners,
+            committed=committed,
             counts=self.counts,
             now_ms=self._now_ms,
             wall_ms=self.wall_ms,
         )
-        self._listeners.insert(0, stream)
+        self._log.add_listener(stream)
         self._term = Term(controller, stream, self._start_periodic(controller))
         logger.info(
             "active controller of the metadata log",
@@ -210,14 +183,14 @@ class Leadership:
         term = self.term
         self._term = None
         self._log.resign()
-        self._loader = MetadataLoader(term.controller.resign())
-        self._listeners.remove(term.stream)
+        term.controller.resign()
+        self._log.remove_listener(term.stream)
         term.stream.close()
         for task in term.periodic:
             task.cancel()
 
     async def _append(self, epoch: LeaderEpoch, records: list[VersionedRecord]) -> None:
-        """Commit records of the activation as one batch, and replay them."""
+        """Commit records of the activation as one batch."""
         if not records:
             return
         batch = NewBatch(
@@ -225,19 +198,16 @@ class Leadership:
             records=[(None, frame.encode(record, version)) for record, version in records],
             timestamp_ms=self.wall_ms(),
         )
-        committed = await self._log.append(epoch, [batch])
-        for _, data in committed.batches:
-            for each in read_batches(data):
-                self._loader.load(each)
+        await self._log.append(epoch, [batch])
 
     def _bootstrap(self) -> list[VersionedRecord]:
         fs = self._metadata_log.fs
         path = Path(self._config.node.metadata_log_dir) / names.BOOTSTRAP_CHECKPOINT_FILE
         return snapshots.read_bootstrap(path, fs=fs) if fs.exists(path) else []
 
-    def _initial_state(self, image: MetadataImage) -> ControllerState:
+    def _initial_state(self) -> ControllerState:
         """Return the state at the begin of a term: every broker counts as just heard."""
-        config = self._config
+        config, image = self._config, self._committed.image
         return ControllerState(
             image=image,
             heartbeats=Heartbeats.at_activation(

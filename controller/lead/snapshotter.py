@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeVar
 
-from controller.lead.leadership import Leadership
+from controller.lead.committed_state import CommittedState
 from controller.quorum.log_thread import LogThread
 from controller.quorum.replicated_log import Committed
 from jbodlab.metadata.image.metadata_image import MetadataImage
@@ -24,30 +24,33 @@ T = TypeVar("T")
 
 
 class ControllerSnapshotter:
-    """Writes snapshots of what is committed, and cleans the log behind them.
+    """Writes snapshots of what is committed, and cleans the log behind them; a commit listener.
 
     Args:
-        leadership: Has the committed image, and tells of everything committed.
-        log: Its log, used on `log_thread` only.
+        committed: The committed state of this node, which the snapshots hold.
+        log: The metadata log, used on `log_thread` only.
         log_thread: The log's thread.
         settings: When a snapshot is due, and how much is kept.
         appended_bytes: Size of the log behind its newest snapshot.
         threads: Where the thread of the snapshots comes from.
         monotonic_s: A clock that never goes back.
+        wall_ms: Milliseconds since 1970.
     """
 
     def __init__(
         self,
         *,
-        leadership: Leadership,
+        committed: CommittedState,
         log: MetadataLog,
         log_thread: LogThread,
         settings: MetadataLogSettings,
         appended_bytes: int,
         threads: Threads,
         monotonic_s: Callable[[], float],
+        wall_ms: Callable[[], int],
     ) -> None:
-        self._leadership = leadership
+        self._committed = committed
+        self._wall_ms = wall_ms
         self._log = log
         self._log_thread = log_thread
         self._settings = settings
@@ -60,10 +63,9 @@ class ControllerSnapshotter:
             run=self._run,
             clean=self._clean,
             monotonic_s=monotonic_s,
-            wall_ms=leadership.wall_ms,
+            wall_ms=wall_ms,
             appended_bytes=appended_bytes,
         )
-        leadership.add_listener(self)
 
     def committed(self, committed: Committed) -> None:
         """Take note of new batches."""
@@ -83,14 +85,10 @@ class ControllerSnapshotter:
             self._thread.stop()
 
     def _committed_image(self) -> MetadataImage | None:
-        image = self._leadership.committed_image
-        # It ends earlier while a transaction is open.
-        is_whole = image.offset + 1 == self._leadership.committed_end_offset
-        return image if is_whole else None
+        return None if self._committed.transaction_is_open else self._committed.image
 
     def _run(self, function: Callable[[], T], /) -> Awaitable[T]:
         return self._thread.run(function)
 
     async def _clean(self) -> None:
-        now_ms = self._leadership.wall_ms()
-        await self._log_thread.run(partial(self._log.clean, self._settings, now_ms))
+        await self._log_thread.run(partial(self._log.clean, self._settings, self._wall_ms()))

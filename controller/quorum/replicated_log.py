@@ -20,8 +20,8 @@ Invariants, for any implementation:
 * Every answer of `append` is one of three. `Committed`: the batches survive. `NotLeaderError`: the
   outcome is unknown, the next leader may find them in its log or not. `LogDirError`: the disk
   failed, and the process ends. None of them means that the batches were taken back.
-* A leader that resigned replays the log from its last committed image on before it leads again. It
-  never continues with pending state.
+* A leader that resigned leads again from the committed state. It never continues with pending
+  state.
 
 What commits is the implementation's answer, not the caller's: with one voter it is the sync of that
 voter (`single_voter_log`), with several it is a majority.
@@ -81,7 +81,7 @@ class Committed(msgspec.Struct, frozen=True):
 
 
 class CommitListener(Protocol):
-    """An object that is told what is committed."""
+    """An object that is told what is committed; on the event loop, in order."""
 
     def committed(self, committed: Committed) -> None:
         """Take note of new batches."""
@@ -93,6 +93,15 @@ class ReplicatedLog(Protocol):
     @property
     def high_watermark(self) -> Offset:
         """First offset that is not committed."""
+
+    def add_listener(self, listener: CommitListener) -> None:
+        """Tell an object of each commit from now on, whoever leads.
+
+        Objects are told in the order in which they were added, before the futures of `append`.
+        """
+
+    def remove_listener(self, listener: CommitListener) -> None:
+        """Tell an object no longer."""
 
     def append(self, epoch: LeaderEpoch, batches: Sequence[NewBatch]) -> asyncio.Future[Committed]:
         """Append batches at the end of the log.

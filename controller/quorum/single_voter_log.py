@@ -14,7 +14,12 @@ from typing import TypeVar
 
 from controller.quorum.election import Event, Voter
 from controller.quorum.log_thread import LogThread
-from controller.quorum.replicated_log import Committed, NewBatch, NotLeaderError
+from controller.quorum.replicated_log import (
+    CommitListener,
+    Committed,
+    NewBatch,
+    NotLeaderError,
+)
 from jbodlab.metadata.log import quorum_state
 from jbodlab.metadata.log.batches import MAX_BATCH_BYTES, BatchTooLargeError
 from jbodlab.metadata.log.metadata_log import MetadataLog
@@ -53,6 +58,7 @@ class SingleVoterLog:
         self._log_thread = log_thread
         self._wall_ms = wall_ms
         self._high_watermark = Offset(log.end_offset)
+        self._listeners: list[CommitListener] = []
         self._uncommitted: deque[asyncio.Future[Committed]] = deque()
         self._failure: LogDirError | None = None
         """Error of the first write that failed; used on the thread of the log only."""
@@ -61,6 +67,14 @@ class SingleVoterLog:
     def high_watermark(self) -> Offset:
         """First offset that is not committed."""
         return self._high_watermark
+
+    def add_listener(self, listener: CommitListener) -> None:
+        """Tell an object of each commit; see `ReplicatedLog`."""
+        self._listeners.append(listener)
+
+    def remove_listener(self, listener: CommitListener) -> None:
+        """Tell an object no longer."""
+        self._listeners.remove(listener)
 
     async def elect(self) -> LeaderEpoch:
         """Lead in a new epoch; returns it when its LeaderChange record is committed.
@@ -106,11 +120,13 @@ class SingleVoterLog:
         return future
 
     def _synced(self, synced: asyncio.Future[Committed]) -> None:
-        """Advance the high watermark and complete the oldest append."""
+        """Advance the high watermark, tell the listeners, and complete the oldest append."""
         future = self._uncommitted.popleft()
         error = synced.exception()
         if error is None:
             self._high_watermark = synced.result().end_offset
+            for listener in tuple(self._listeners):
+                listener.committed(synced.result())
         if future.done():
             return
         if error is None:

@@ -131,16 +131,16 @@ def calls(randomness: Randomness, new_id: IdSource) -> tuple[Call[Any, Any] | Qu
 def _reassignments(
     request: requests.ListPartitionReassignmentsRequest, controller: ActiveController
 ) -> requests.ListPartitionReassignmentsResponse:
-    return list_partition_reassignments(request, controller.committed_image)
+    return list_partition_reassignments(request, controller.committed.image)
 
 
 def _quorum(
     _: requests.DescribeQuorumRequest, controller: ActiveController
 ) -> requests.DescribeQuorumResponse:
     return describe_quorum(
-        replace(controller.state, image=controller.committed_image),
+        replace(controller.state, image=controller.committed.image),
         controller.epoch,
-        controller.committed_end_offset,
+        controller.committed.end_offset,
         controller.now_ms(),
         controller.wall_ms(),
     )

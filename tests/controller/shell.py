@@ -9,10 +9,12 @@ from pathlib import Path
 from uuid import UUID
 
 from controller.lead.active_controller import ActiveController
+from controller.lead.committed_state import CommittedState
 from controller.lead.leadership import Leadership
 from controller.lead.metadata_stream import MetadataStream
 from controller.metadata_dir import open_metadata_dir
 from controller.quorum.log_thread import LogThread
+from controller.quorum.single_voter_log import SingleVoterLog
 from jbodlab.metadata.image.loader import MetadataLoader
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.log.batches import read_batches
@@ -30,11 +32,22 @@ class Shell:
         self.opened = open_metadata_dir(config)
         self.log: MetadataLog = self.opened.log
         self.thread = LogThread(environment.threads)
+        self.quorum = SingleVoterLog(
+            self.log,
+            self.thread,
+            node_id=config.node.node_id,
+            epoch=self.opened.epoch,
+            wall_ms=environment.wall_ms,
+        )
+        self.committed = CommittedState(self.opened.loader)
+        self.quorum.add_listener(self.committed)
         self.leadership = Leadership(
             config=config,
             incarnation_id=UUID(int=1),
             opened=self.opened,
             log_thread=self.thread,
+            log=self.quorum,
+            committed=self.committed,
             environment=environment,
             start_periodic=lambda _: [],
         )
@@ -50,7 +63,7 @@ class Shell:
 
     @property
     def image(self) -> MetadataImage:
-        return self.leadership.committed_image
+        return self.committed.image
 
     async def lead(self) -> None:
         await self.leadership.lead()

@@ -131,7 +131,7 @@ def test_any_cut_of_the_log_gives_the_state_before_it(
             life = Life(it, seed)
             for number in range(80):
                 await life.step(number)
-                images.append(it.controller.committed_image)
+                images.append(it.committed.image)
 
     asyncio.run(live())
     log = directory / "__cluster_metadata-0" / f"{0:020d}.log"

@@ -64,7 +64,9 @@ async def test_operations_and_brokers_are_counted(tmp_path: Path) -> None:
 
     async def scenario(it: Snapshots) -> None:
         controller = it.shell.controller
-        metrics = ControllerMetrics(it.shell.leadership, it.snapshotter.snapshots)
+        metrics = ControllerMetrics(
+            it.shell.leadership, it.shell.committed, it.snapshotter.snapshots
+        )
         documented = (ROOT / "docs" / "metrics.md").read_text()
         assert all(f"| `{metric.name}` |" in documented for metric in metrics())
         before = collected(metrics)
@@ -104,7 +106,9 @@ async def test_operations_and_brokers_are_counted(tmp_path: Path) -> None:
 
 async def test_topics_are_those_that_are_on_the_disk(tmp_path: Path) -> None:
     async with snapshotting(format_dir(tmp_path / "m"), {}) as it:
-        metrics = ControllerMetrics(it.shell.leadership, it.snapshotter.snapshots)
+        metrics = ControllerMetrics(
+            it.shell.leadership, it.shell.committed, it.snapshotter.snapshots
+        )
         change = asyncio.create_task(it.change(1))
         while not it.image.topics.by_id:  # noqa: ASYNC110 - of a decision
             await asyncio.sleep(0)
@@ -116,7 +120,9 @@ async def test_topics_are_those_that_are_on_the_disk(tmp_path: Path) -> None:
 
 async def test_snapshots_have_a_size_and_an_age(tmp_path: Path) -> None:
     async with snapshotting(format_dir(tmp_path / "m"), SETTINGS) as it:
-        metrics = ControllerMetrics(it.shell.leadership, it.snapshotter.snapshots)
+        metrics = ControllerMetrics(
+            it.shell.leadership, it.shell.committed, it.snapshotter.snapshots
+        )
         prefix = "kafka_server_SnapshotEmitter_LatestSnapshotGenerated"
         assert collected(metrics)[f"{prefix}Bytes"] == 0
         assert collected(metrics)[f"{prefix}AgeMs"] == -1

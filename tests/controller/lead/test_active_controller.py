@@ -63,7 +63,7 @@ async def test_operations_see_what_the_ones_before_them_did_and_share_a_batch(
     (batch,) = read_batches(it.log.read(start))
     assert (batch.base_offset, batch.last_offset) == (start, start + 9)
     assert batch.epoch == 1
-    assert it.controller.committed_end_offset == start + 10
+    assert it.committed.end_offset == start + 10
 
 
 async def test_large_results_are_split_unless_they_are_atomic(it: Shell) -> None:
@@ -107,7 +107,7 @@ async def test_what_was_appended_but_not_synced_is_never_sent(it: Shell) -> None
     start = it.log.end_offset
     await it.controller.submit(no_ops(3))
     # As after a sync that failed: in the file, and nobody was told.
-    end = it.controller.committed_end_offset
+    end = it.committed.end_offset
     lost = data_batch([NO_OP, NO_OP], base_offset=end, epoch=1, timestamp_ms=1)
     await it.thread.run(partial(it.log.append, lost))
     fresh = MetadataStream(it.log, it.thread, Offset(end))
@@ -156,12 +156,12 @@ async def test_what_waited_too_long_is_refused_or_done_differently(it: Shell) ->
 
 async def test_nothing_is_answered_or_told_before_it_is_on_the_disk(it: Shell) -> None:
     slow = SlowFlush(it)
-    end = it.controller.committed_end_offset
+    end = it.committed.end_offset
     waiting = asyncio.create_task(it.controller.submit(no_ops(1)))
     await slow.begun.wait()
     await turns()
     assert not waiting.done()
-    assert it.controller.committed_end_offset == end
+    assert it.committed.end_offset == end
     slow.hold.set()
     await waiting
     slow.order.append("answered")
@@ -175,7 +175,7 @@ def refused(state: ControllerState, now_ms: int) -> ControllerResult[int]:
 
 async def test_a_refusal_waits_for_what_it_was_decided_on(it: Shell) -> None:
     slow = SlowFlush(it)
-    end = it.controller.committed_end_offset
+    end = it.committed.end_offset
     calls = [asyncio.create_task(it.controller.submit(decide)) for decide in (no_ops(1), refused)]
     calls[1].add_done_callback(lambda _: slow.order.append("refused"))
     await slow.begun.wait()
@@ -324,7 +324,7 @@ async def read_to(it: Shell, subscription: AsyncIterator[MetadataStreamResponse]
     """Return the base offsets of all batches up to the committed end."""
     found: list[int] = []
     end = 0
-    while end < it.controller.committed_end_offset:
+    while end < it.committed.end_offset:
         response = await anext(subscription)
         for batch in read_batches(response.records):
             found.append(batch.base_offset)
@@ -355,7 +355,7 @@ async def test_pieces_are_bounded_whether_from_memory_or_from_the_log(
         await it.controller.submit(no_ops(2))
     subscription = it.stream.subscribe(request(0))
     offset, sizes = 0, []
-    while offset < it.controller.committed_end_offset:
+    while offset < it.committed.end_offset:
         response = await anext(subscription)
         for batch in read_batches(response.records):
             assert batch.base_offset == offset
@@ -371,7 +371,7 @@ async def test_a_silent_log_is_confirmed(it: Shell, monkeypatch: pytest.MonkeyPa
     assert STREAM_KEEP_ALIVE_S == 1.0
     monkeypatch.setattr("controller.lead.metadata_stream.STREAM_KEEP_ALIVE_S", 0.01)
 
-    end = it.controller.committed_end_offset
+    end = it.committed.end_offset
     response = await anext(it.stream.subscribe(request(end, 1)))
 
     assert response == MetadataStreamResponse(high_watermark=end)

@@ -88,7 +88,7 @@ async def test_who_does_not_lead_refuses_and_shows_what_is_committed(tmp_path: P
 
     assert refused == [Refusal.FAILED_PRECONDITION] * 3
     assert not it.leadership.is_active
-    assert (it.leadership.committed_end_offset, it.image.offset) == (0, -1)
+    assert (it.committed.end_offset, it.image.offset) == (0, -1)
     await it.close()
 
 
@@ -177,7 +177,7 @@ async def test_streams_end_with_the_term(it: Shell) -> None:
     request = MetadataStreamRequest(
         broker_id=BrokerId(1),
         cluster_id=CLUSTER_ID,
-        fetch_offset=it.leadership.committed_end_offset,
+        fetch_offset=it.committed.end_offset,
         last_fetched_epoch=LeaderEpoch(1),
     )
     coming = asyncio.ensure_future(anext(it.stream.subscribe(request)))
@@ -218,7 +218,7 @@ async def test_a_write_that_fails_while_nobody_leads_ends_the_process(it: Shell)
 async def test_counters_and_snapshots_outlive_a_term(tmp_path: Path) -> None:
     async with snapshotting(format_dir(tmp_path / "m"), SETTINGS) as it:
         leadership = it.shell.leadership
-        metrics = ControllerMetrics(leadership, it.snapshotter.snapshots)
+        metrics = ControllerMetrics(leadership, it.shell.committed, it.snapshotter.snapshots)
 
         def value(name: str) -> float:
             return next(each.samples[0][2] for each in metrics() if each.name.endswith(name))

@@ -58,14 +58,16 @@ class Snapshots:
         self.shell = it
         self.directory = it.log.directory
         self.snapshotter = ControllerSnapshotter(
-            leadership=it.leadership,
+            committed=it.committed,
             log=it.log,
             log_thread=it.thread,
             settings=config_of(directory, **settings).metadata_log,
             appended_bytes=it.opened.replayed_bytes,
             threads=system_environment().threads,
             monotonic_s=system_environment().monotonic_s,
+            wall_ms=system_environment().wall_ms,
         )
+        it.quorum.add_listener(self.snapshotter)
         self.running = asyncio.create_task(self.snapshotter.run())
 
     @property

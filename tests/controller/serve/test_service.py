@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from random import Random
 from types import SimpleNamespace
@@ -35,6 +36,7 @@ from controller.decide.settings import (
     producer_ids,
     scram_credentials,
 )
+from controller.lead.committed_state import CommittedState
 from controller.lead.leadership import Term
 from controller.serve.service import ControllerService
 from jbodlab.controller_api import messages as pb
@@ -44,7 +46,7 @@ from jbodlab.controller_api.grpc_transport import ControllerStub, GrpcTransport
 from jbodlab.controller_api.requests import Listener
 from jbodlab.controller_api.rpc_tls import RpcServerTls, broker_principals
 from jbodlab.controller_api.translate import from_proto, to_proto
-from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.metadata.image.loader import MetadataLoader
 from jbodlab.runtime.machine import system_environment
 from jbodlab.security.mapping_rules import SUBJECT_ITSELF
 from jbodlab.vocabulary.error_code import ErrorCode
@@ -87,7 +89,6 @@ class ScriptedController:
     """Stands where the active controller does: notes what is submitted, and answers as told."""
 
     epoch = LeaderEpoch(5)
-    committed_end_offset = Offset(17)
     now_ms = staticmethod(system_environment().monotonic_ms)
     wall_ms = staticmethod(system_environment().wall_ms)
 
@@ -101,8 +102,8 @@ class ScriptedController:
         return self.pure.state
 
     @property
-    def committed_image(self) -> MetadataImage:
-        return self.pure.state.image
+    def committed(self) -> CommittedState:
+        return CommittedState(MetadataLoader(replace(self.pure.state.image, offset=Offset(16))))
 
     async def submit(self, decide: partial[Any], **options: Any) -> object:
         self.submitted.append((decide, options))
