@@ -119,7 +119,6 @@ class ControllerServer:
             environment=environment,
             start_periodic=partial(start_periodic, config),
         )
-        await leadership.lead()
         snapshotter = ControllerSnapshotter(
             committed=committed,
             log=opened.log,
@@ -151,12 +150,15 @@ class ControllerServer:
             log_thread,
             interval_ms=config.probe_interval_ms,
         )
-        tasks = [asyncio.create_task(each) for each in (leadership.run(), snapshotter.run(), watch)]
-        await rpc_server.start()
-        logger.info(
-            "the controller serves brokers", extra={"addresses": ", ".join(rpc_server.addresses)}
-        )
+        running = (log.run(leadership), leadership.run(), snapshotter.run(), watch)
+        tasks = [asyncio.create_task(each) for each in running]
         try:
+            await _until_one_ends(tasks, leadership.is_settled)
+            await rpc_server.start()
+            logger.info(
+                "the controller serves brokers",
+                extra={"addresses": ", ".join(rpc_server.addresses)},
+            )
             await _until_one_ends(tasks, stop)
         finally:
             if metrics is not None:
@@ -167,16 +169,16 @@ class ControllerServer:
             await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _until_one_ends(tasks: list[asyncio.Task[None]], stop: asyncio.Event) -> None:
-    """Wait until a stop is asked for; a task only ever ends by an error, which goes through."""
-    stopping = asyncio.create_task(stop.wait())
+async def _until_one_ends(tasks: list[asyncio.Task[None]], event: asyncio.Event) -> None:
+    """Wait for an event; a task only ever ends by an error, which goes through."""
+    waiting = asyncio.create_task(event.wait())
     try:
-        await asyncio.wait([*tasks, stopping], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([*tasks, waiting], return_when=asyncio.FIRST_COMPLETED)
         for task in tasks:
             if task.done():
                 task.result()
     finally:
-        stopping.cancel()
+        waiting.cancel()
 
 
 def start_periodic(

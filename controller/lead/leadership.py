@@ -1,4 +1,4 @@
-"""Leading: what is made when this node is elected, and thrown away when it resigns.
+"""Leading: what is made when this node is elected, and thrown away when it leads no longer.
 
 Between two elections a controller has only the committed state. A term begins in this order:
 
@@ -6,9 +6,9 @@ Between two elections a controller has only the committed state. A term begins i
 2. The activation records and then the registration of this process are committed.
 3. An active controller and a stream of metadata are made; periodic tasks start.
 
-A resignation takes one turn of the event loop: operations that wait fail with `NotLeaderError`,
-streams end with it, and the committed state is what is left. The sole voter of a quorum is elected
-again at once.
+Each step of the begin checks that its epoch still stands. The end of a term takes one turn of the
+event loop: operations that wait fail with `NotLeaderError`, streams end with it, and the committed
+state is what is left.
 
 Source: `QuorumController.claim` and `renounce`.
 """
@@ -16,6 +16,7 @@ Source: `QuorumController.claim` and `renounce`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -33,15 +34,14 @@ from controller.lead.committed_state import CommittedState
 from controller.lead.metadata_stream import MetadataStream
 from controller.metadata_dir import OpenedDir
 from controller.quorum.log_thread import LogThread
-from controller.quorum.replicated_log import NewBatch, NotLeaderError
-from controller.quorum.single_voter_log import SingleVoterLog
+from controller.quorum.replicated_log import NewBatch, NotLeaderError, ReplicatedLog
 from jbodlab.metadata.log import snapshots
 from jbodlab.metadata.records import frame
 from jbodlab.metadata.records.frame import VersionedRecord
 from jbodlab.metadata.records.metadata_version import FEATURE_NAME
 from jbodlab.runtime.environment import Environment
 from jbodlab.storage.directory import names
-from jbodlab.vocabulary.ids import LeaderEpoch
+from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class Term(msgspec.Struct, frozen=True):
 
 
 class Leadership:
-    """Leads the metadata log whenever this node is elected; lives on the event loop.
+    """Leads the metadata log whenever this node is elected; a `RoleListener` on the event loop.
 
     Args:
         config: The controller's.
@@ -75,7 +75,7 @@ class Leadership:
         incarnation_id: UUID,
         opened: OpenedDir,
         log_thread: LogThread,
-        log: SingleVoterLog,
+        log: ReplicatedLog,
         committed: CommittedState,
         environment: Environment,
         start_periodic: Callable[[ActiveController], list[asyncio.Task[None]]],
@@ -91,6 +91,11 @@ class Leadership:
         self._start_periodic = start_periodic
         self._log = log
         self._committed = committed
+        self._epoch: LeaderEpoch | None = None
+        """Epoch in which this node leads; None while it does not."""
+        self._elected = asyncio.Event()
+        self.is_settled = asyncio.Event()
+        """Set as soon as a term has begun, or another node leads."""
         self._term: Term | None = None
 
     @property
@@ -109,39 +114,74 @@ class Leadership:
             raise NotLeaderError
         return self._term
 
+    def on_leader(self, epoch: LeaderEpoch) -> None:
+        """Begin a term in an epoch; see `RoleListener`."""
+        assert self._epoch is None
+        self._epoch = epoch
+        self._elected.set()
+
+    def on_follower(self, epoch: LeaderEpoch, leader: BrokerId | None) -> None:
+        """End the term, or its begin; see `RoleListener`."""
+        self._end_term()
+        if leader is not None:
+            self.is_settled.set()
+
     async def run(self) -> None:
-        """Lead, in a new term after each resignation; runs until cancelled.
-
-        Raises:
-            LogDirError: the metadata directory failed.
-        """
-        try:
-            while True:
-                if self._term is None:
-                    await self.lead()
-                term = self.term
-                try:
-                    await term.controller.run()
-                except NotLeaderError:
-                    await asyncio.gather(*term.periodic, return_exceptions=True)
-        finally:
-            if self._term is not None:
-                self.resign()
-
-    async def lead(self) -> None:
-        """Be elected, and begin a term.
+        """Lead in a term after each election; runs until cancelled.
 
         Raises:
             FormatError: the log has a feature level that is not supported.
             CorruptRecordError: the log is empty, and the bootstrap records are damaged.
             LogDirError: the metadata directory failed.
         """
+        try:
+            while True:
+                await self._elected.wait()
+                self._elected.clear()
+                with contextlib.suppress(NotLeaderError):
+                    assert self._epoch is not None
+                    await self._lead(self._epoch)
+        finally:
+            self.resign()
+
+    def resign(self) -> None:
+        """Give up the leadership; everything that waits fails with `NotLeaderError`."""
+        self._log.resign()
+
+    def _end_term(self) -> None:
+        self._epoch = None
+        self._elected.clear()
+        term, self._term = self._term, None
+        if term is None:
+            return
+        term.controller.resign()
+        self._log.remove_listener(term.stream)
+        term.stream.close()
+        for task in term.periodic:
+            task.cancel()
+
+    async def _lead(self, epoch: LeaderEpoch) -> None:
+        """Lead in an epoch; runs until its end.
+
+        Raises:
+            NotLeaderError: this node does not lead in the epoch any more.
+        """
+        await self._begin_term(epoch)
+        term = self.term
+        try:
+            await term.controller.run()
+        finally:
+            for task in term.periodic:
+                task.cancel()
+            await asyncio.gather(*term.periodic, return_exceptions=True)
+
+    async def _begin_term(self, epoch: LeaderEpoch) -> None:
         assert self._term is None
-        epoch = await self._log.elect()
         committed = self._committed
         # Later it counts for nothing, whatever has become of it.
         is_fresh = FEATURE_NAME not in committed.image.features.levels
         bootstrap = await self._log_thread.run(self._bootstrap) if is_fresh else []
+        self._require(epoch)
         await self._append(
             epoch,
             activation_records(
@@ -168,6 +208,7 @@ class Leadership:
         )
         self._log.add_listener(stream)
         self._term = Term(controller, stream, self._start_periodic(controller))
+        self.is_settled.set()
         logger.info(
             "active controller of the metadata log",
             extra={
@@ -178,16 +219,9 @@ class Leadership:
             },
         )
 
-    def resign(self) -> None:
-        """End the term; everything that waits fails with `NotLeaderError`."""
-        term = self.term
-        self._term = None
-        self._log.resign()
-        term.controller.resign()
-        self._log.remove_listener(term.stream)
-        term.stream.close()
-        for task in term.periodic:
-            task.cancel()
+    def _require(self, epoch: LeaderEpoch) -> None:
+        if self._epoch != epoch:
+            raise NotLeaderError
 
     async def _append(self, epoch: LeaderEpoch, records: list[VersionedRecord]) -> None:
         """Commit records of the activation as one batch."""
@@ -199,6 +233,7 @@ class Leadership:
             timestamp_ms=self.wall_ms(),
         )
         await self._log.append(epoch, [batch])
+        self._require(epoch)
 
     def _bootstrap(self) -> list[VersionedRecord]:
         fs = self._metadata_log.fs

@@ -22,6 +22,7 @@ Invariants, for any implementation:
   failed, and the process ends. None of them means that the batches were taken back.
 * A leader that resigned leads again from the committed state. It never continues with pending
   state.
+* Roles are events: `on_leader` begins a term, `on_follower` ends it. Nobody asks for an election.
 
 What commits is the implementation's answer, not the caller's: with one voter it is the sync of that
 voter (`single_voter_log`), with several it is a majority.
@@ -38,7 +39,7 @@ from typing import Protocol
 import msgspec
 
 from jbodlab.controller_api.transport import Refusal, RpcRefusedError
-from jbodlab.vocabulary.ids import LeaderEpoch, Offset
+from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset
 
 
 class NotLeaderError(RpcRefusedError):
@@ -87,6 +88,25 @@ class CommitListener(Protocol):
         """Take note of new batches."""
 
 
+class RoleListener(Protocol):
+    """An object that is told who leads; on the event loop.
+
+    Epochs never fall, and no epoch has two leaders. Between two terms of this node `on_follower` is
+    called.
+    """
+
+    def on_leader(self, epoch: LeaderEpoch) -> None:
+        """This node leads, and all records of former epochs in its log are committed."""
+
+    def on_follower(self, epoch: LeaderEpoch, leader: BrokerId | None) -> None:
+        """This node does not lead; nothing is committed any more that it appends.
+
+        Args:
+            epoch: The newest leader epoch.
+            leader: The leader of that epoch; None if it is unknown.
+        """
+
+
 class ReplicatedLog(Protocol):
     """The log of a quorum, as its leader uses it; lives on the event loop."""
 
@@ -102,6 +122,16 @@ class ReplicatedLog(Protocol):
 
     def remove_listener(self, listener: CommitListener) -> None:
         """Tell an object no longer."""
+
+    async def run(self, roles: RoleListener) -> None:
+        """Take part in the quorum, and tell an object who leads; runs until cancelled.
+
+        Raises:
+            LogDirError: the metadata directory failed.
+        """
+
+    def resign(self) -> None:
+        """Give up the leadership, if this node leads; `on_follower` is told before it returns."""
 
     def append(self, epoch: LeaderEpoch, batches: Sequence[NewBatch]) -> asyncio.Future[Committed]:
         """Append batches at the end of the log.

@@ -7,6 +7,7 @@ arrive there, although their writer no longer learns of it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -19,6 +20,7 @@ from controller.quorum.replicated_log import (
     Committed,
     NewBatch,
     NotLeaderError,
+    RoleListener,
 )
 from jbodlab.metadata.log import quorum_state
 from jbodlab.metadata.log.batches import MAX_BATCH_BYTES, BatchTooLargeError
@@ -34,7 +36,7 @@ T = TypeVar("T")
 
 
 class SingleVoterLog:
-    """Elects this node, appends its batches and commits them; lives on the event loop.
+    """A `ReplicatedLog` that elects this node, again after each resignation.
 
     Args:
         log: The metadata log, used on `log_thread` only from now on; all of it is synced.
@@ -59,6 +61,8 @@ class SingleVoterLog:
         self._wall_ms = wall_ms
         self._high_watermark = Offset(log.end_offset)
         self._listeners: list[CommitListener] = []
+        self._roles: RoleListener | None = None
+        self._resigned = asyncio.Event()
         self._uncommitted: deque[asyncio.Future[Committed]] = deque()
         self._failure: LogDirError | None = None
         """Error of the first write that failed; used on the thread of the log only."""
@@ -76,10 +80,20 @@ class SingleVoterLog:
         """Tell an object no longer."""
         self._listeners.remove(listener)
 
-    async def elect(self) -> LeaderEpoch:
+    async def run(self, roles: RoleListener) -> None:
+        """Be elected, again after each resignation; see `ReplicatedLog`."""
+        self._roles = roles
+        while True:
+            self._resigned.clear()
+            with contextlib.suppress(NotLeaderError):
+                roles.on_leader(await self._elected())
+            await self._resigned.wait()
+
+    async def _elected(self) -> LeaderEpoch:
         """Lead in a new epoch; returns it when its LeaderChange record is committed.
 
         Raises:
+            NotLeaderError: this node resigned before.
             LogDirError: the metadata directory failed.
         """
         voter = self.voter.handle(Event.ELECTED)
@@ -100,11 +114,16 @@ class SingleVoterLog:
         return voter.epoch
 
     def resign(self) -> None:
-        """Lead no longer; nobody learns of a commit that is still to come."""
+        """Lead no longer; appends that wait fail, also those that are committed later."""
+        if not self.voter.leads_in(self.voter.epoch):
+            return
         self.voter = self.voter.handle(Event.RESIGNED)
         for future in self._uncommitted:
             if not future.done():
                 future.set_exception(NotLeaderError())
+        self._resigned.set()
+        assert self._roles is not None
+        self._roles.on_follower(self.voter.epoch, None)
 
     def append(self, epoch: LeaderEpoch, batches: Sequence[NewBatch]) -> asyncio.Future[Committed]:
         """Append batches; see `ReplicatedLog`."""

@@ -66,12 +66,26 @@ class Shell:
         return self.committed.image
 
     async def lead(self) -> None:
-        await self.leadership.lead()
-        self.running = asyncio.create_task(self.leadership.run())
+        self.running = asyncio.create_task(self._run())
+        await self.until_active()
+
+    async def _run(self) -> None:
+        runs = self.quorum.run(self.leadership), self.leadership.run()
+        tasks = [asyncio.create_task(each) for each in runs]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in tasks:
+                if task.done():
+                    task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def until(self, condition: Callable[[], bool]) -> None:
         while not condition():
-            assert not self.running.done()
+            if self.running.done():
+                self.running.result()
             await asyncio.sleep(0.001)
 
     async def until_active(self) -> None:
@@ -132,7 +146,7 @@ def led(directory: Path, **settings: str) -> Iterator[Shell]:
     result = Shell(directory, **settings)
     with asyncio.Runner() as runner:
         try:
-            runner.run(result.leadership.lead())
+            runner.run(result.lead())
             yield result
         finally:
-            runner.run(result.close())
+            runner.run(result.stop())

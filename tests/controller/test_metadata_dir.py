@@ -46,9 +46,9 @@ def records(batch: MetadataBatch) -> list[Record]:
 def test_first_records_of_a_fresh_log(tmp_path: Path) -> None:
     with led(format_dir(tmp_path / "m")) as result:
         change, bootstrap, registration = batches(result.log)
+        assert result.controller.epoch == 1
 
     assert result.opened.cluster_id == CLUSTER_ID
-    assert result.controller.epoch == 1
     assert change.is_control
     assert change.records == (
         (
@@ -80,8 +80,8 @@ def test_each_start_begins_a_new_leader_epoch_and_keeps_the_state(tmp_path: Path
 
     with led(directory) as second:
         added = batches(second.log)[3:]
+        assert second.controller.epoch == 2
 
-    assert second.controller.epoch == 2
     assert [batch.is_control for batch in added] == [True, False]
     assert second.image.features == first.image.features
     assert read_quorum_state(directory / "__cluster_metadata-0") == QuorumState(

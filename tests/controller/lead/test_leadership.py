@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,19 +14,34 @@ import pytest
 
 from controller.decide.brokers.registration import register_broker
 from controller.decide.state import ControllerResult, ControllerState
+from controller.lead.active_controller import ActiveController
+from controller.lead.committed_state import CommittedState
+from controller.lead.leadership import Leadership
+from controller.lead.snapshotter import ControllerSnapshotter
 from controller.metadata_dir import open_metadata_dir
 from controller.metrics import ControllerMetrics
-from controller.quorum.replicated_log import NotLeaderError
+from controller.quorum.log_thread import LogThread
+from controller.quorum.replicated_log import (
+    CommitListener,
+    Committed,
+    NewBatch,
+    NotLeaderError,
+    RoleListener,
+)
 from controller.serve.service import ControllerService
 from jbodlab.controller_api import messages as pb
 from jbodlab.controller_api.requests import MetadataStreamRequest
 from jbodlab.controller_api.transport import Refusal, RpcRefusedError
 from jbodlab.metadata.log.batches import read_batches
 from jbodlab.metadata.log.quorum_state import read_quorum_state
+from jbodlab.metadata.log.settings import MetadataLogSettings
+from jbodlab.metadata.log.snapshots import latest_snapshot
 from jbodlab.metadata.records.frame import VersionedRecord
 from jbodlab.metadata.records.topic_records import TopicRecord
+from jbodlab.record_batch.record_batch import build_batch, iterate_headers
+from jbodlab.runtime.machine import system_environment
 from jbodlab.vocabulary.errors import LogDirError
-from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, TopicId
+from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset, TopicId
 from tests.builders import CLUSTER_ID, PureController
 from tests.controller.formatted import config_of, format_dir
 from tests.controller.lead.test_snapshotter import SETTINGS, snapshotting
@@ -48,6 +65,198 @@ def new_topic(number: int, copies: int = 1) -> Any:
         return ControllerResult(response=number, records=records, atomic=True)
 
     return decide
+
+
+class ScriptedLog:
+    """A `ReplicatedLog` whose roles and commits the test decides."""
+
+    def __init__(self, roles: Callable[[], RoleListener]) -> None:
+        self.roles = roles
+        self.epoch: LeaderEpoch | None = None
+        self.high_watermark = Offset(0)
+        self.listeners: list[CommitListener] = []
+        self.waiting: deque[tuple[asyncio.Future[Committed], Committed]] = deque()
+
+    def add_listener(self, listener: CommitListener) -> None:
+        self.listeners.append(listener)
+
+    def remove_listener(self, listener: CommitListener) -> None:
+        self.listeners.remove(listener)
+
+    async def run(self, roles: RoleListener) -> None:
+        raise AssertionError("the test decides who leads")
+
+    def lead(self, epoch: int) -> None:
+        self.epoch = LeaderEpoch(epoch)
+        self.roles().on_leader(self.epoch)
+
+    def follow(self, epoch: int, leader: int | None = None) -> None:
+        """Another epoch begins; what was appended and is not committed is gone."""
+        self.epoch = None
+        for future, _ in self.waiting:
+            if not future.done():
+                future.set_exception(NotLeaderError())
+        self.waiting.clear()
+        self.roles().on_follower(LeaderEpoch(epoch), None if leader is None else BrokerId(leader))
+
+    def resign(self) -> None:
+        if self.epoch is not None:
+            self.follow(self.epoch)
+
+    def append(self, epoch: LeaderEpoch, batches: Sequence[NewBatch]) -> asyncio.Future[Committed]:
+        if epoch != self.epoch:
+            raise NotLeaderError
+        written = [
+            (
+                each.base_offset,
+                build_batch(
+                    each.records,
+                    base_offset=each.base_offset,
+                    leader_epoch=epoch,
+                    timestamp_ms=each.timestamp_ms,
+                    attributes=each.attributes,
+                ),
+            )
+            for each in batches
+        ]
+        end = Offset(batches[-1].base_offset + len(batches[-1].records))
+        future: asyncio.Future[Committed] = asyncio.get_running_loop().create_future()
+        self.waiting.append((future, Committed(written, end)))
+        return future
+
+    def commit(self) -> None:
+        """Commit the oldest append."""
+        future, committed = self.waiting.popleft()
+        self.high_watermark = committed.end_offset
+        for listener in tuple(self.listeners):
+            listener.committed(committed)
+        if not future.done():
+            future.set_result(committed)
+
+
+class Roles:
+    """A leadership on a log of the test."""
+
+    def __init__(self, directory: Path) -> None:
+        config, environment = config_of(directory), system_environment()
+        self.opened = open_metadata_dir(config)
+        self.thread = LogThread(environment.threads)
+        self.log = ScriptedLog(lambda: self.leadership)
+        self.committed = CommittedState(self.opened.loader)
+        self.log.add_listener(self.committed)
+        self.terms: list[int] = []
+        self.leadership = Leadership(
+            config=config,
+            incarnation_id=UUID(int=1),
+            opened=self.opened,
+            log_thread=self.thread,
+            log=self.log,
+            committed=self.committed,
+            environment=environment,
+            start_periodic=self._begun,
+        )
+        self.running = asyncio.create_task(self.leadership.run())
+
+    def _begun(self, controller: ActiveController) -> list[asyncio.Task[None]]:
+        assert controller.epoch == self.log.epoch
+        assert len(self.log.listeners) == 2, "the stream of one term only"
+        self.terms.append(controller.epoch)
+        return []
+
+    async def until_appended_or_active(self) -> None:
+        async with asyncio.timeout(10):
+            while not (self.log.waiting or self.leadership.is_active):
+                assert not self.running.done()
+                await asyncio.sleep(0.001)
+
+    async def until_active(self) -> None:
+        await self.until_appended_or_active()
+        while not self.leadership.is_active:
+            self.log.commit()
+            await turns()
+            await self.until_appended_or_active()
+
+    async def close(self) -> None:
+        self.running.cancel()
+        await asyncio.gather(self.running, return_exceptions=True)
+        await self.thread.run(self.opened.log.close)
+        self.thread.stop()
+        self.opened.lock.close()
+
+
+@pytest.mark.parametrize("steps", range(6))
+async def test_no_term_begins_in_an_epoch_that_is_over(tmp_path: Path, steps: int) -> None:
+    """Another epoch comes at any moment of a begin."""
+    it = Roles(format_dir(tmp_path / "m"))
+    it.log.lead(1)
+    if steps == 1:
+        await asyncio.sleep(0)
+    for _ in range(steps - 1):
+        await it.until_appended_or_active()
+        if it.log.waiting:
+            it.log.commit()
+    begun = [1] * it.leadership.is_active
+    it.log.follow(2, leader=3)
+
+    assert not it.leadership.is_active
+    assert it.leadership.is_settled.is_set()
+    with pytest.raises(NotLeaderError):
+        _ = it.leadership.term
+    await turns()
+    it.log.lead(3)
+    await it.until_active()
+    assert it.terms == [*begun, 3]
+    assert it.leadership.term.controller.epoch == 3
+    submitted = asyncio.create_task(it.leadership.term.controller.submit(new_topic(1)))
+    await it.until_appended_or_active()
+    await turns()
+    it.log.follow(4)
+    it.log.lead(5)
+    with pytest.raises(NotLeaderError):
+        await submitted
+    await it.until_active()
+    assert it.terms == [*begun, 3, 5]
+    await it.close()
+
+
+async def test_who_never_leads_knows_what_is_committed_and_writes_snapshots(
+    tmp_path: Path,
+) -> None:
+    leader = Shell(format_dir(tmp_path / "leader"))
+    await leader.lead()
+    data = leader.log.read(0)
+    await leader.stop()
+    it = Roles(format_dir(tmp_path / "m"))
+    snapshotter = ControllerSnapshotter(
+        committed=it.committed,
+        log=it.opened.log,
+        log_thread=it.thread,
+        settings=MetadataLogSettings(bytes_between_snapshots=1),
+        appended_bytes=0,
+        threads=system_environment().threads,
+        monotonic_s=system_environment().monotonic_s,
+        wall_ms=system_environment().wall_ms,
+    )
+    it.log.add_listener(snapshotter)
+    writing = asyncio.create_task(snapshotter.run())
+    it.log.follow(1, leader=2)
+    headers = list(iterate_headers(data))
+    batches = [(Offset(h.base_offset), data[at : at + h.size]) for at, h in headers]
+    for listener in tuple(it.log.listeners):
+        listener.committed(Committed(batches, Offset(headers[-1][1].next_offset)))
+
+    assert not it.leadership.is_active
+    assert it.committed.image == leader.image
+    metrics = ControllerMetrics(it.leadership, it.committed, snapshotter.snapshots)
+    values = {each.name: each.samples[0][2] for each in metrics() if each.samples}
+    assert values["kafka_controller_KafkaController_LastCommittedRecordOffset"] == 4
+    async with asyncio.timeout(10):
+        while latest_snapshot(it.opened.log.directory) is None:
+            assert not writing.done()
+            await asyncio.sleep(0.002)
+    writing.cancel()
+    await asyncio.gather(writing, return_exceptions=True)
+    await it.close()
 
 
 def test_opening_replays_the_log_and_writes_no_record(directory: Path) -> None:

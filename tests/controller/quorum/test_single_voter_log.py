@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -45,15 +46,38 @@ class Quorum:
             wall_ms=lambda: 1,
         )
 
+        self.roles: list[tuple[str, int]] = []
+        self.led = asyncio.Event()
+        self.running: asyncio.Task[None] | None = None
+
+    def on_leader(self, epoch: LeaderEpoch) -> None:
+        self.roles.append(("leader", epoch))
+        self.led.set()
+
+    def on_follower(self, epoch: LeaderEpoch, leader: BrokerId | None) -> None:
+        assert leader is None
+        self.roles.append(("follower", epoch))
+
+    async def elected(self) -> LeaderEpoch:
+        """Wait until this node leads; returns the epoch."""
+        if self.running is None:
+            self.running = asyncio.create_task(self.log.run(self))
+        async with asyncio.timeout(10):
+            await self.led.wait()
+        self.led.clear()
+        return LeaderEpoch(self.roles[-1][1])
+
     async def close(self) -> None:
         self.hold.set()
+        if self.running is not None:
+            self.running.cancel()
         await self.thread.run(self.files.close)
         self.thread.stop()
 
 
 async def test_batches_are_committed_in_order_when_they_are_synced(tmp_path: Path) -> None:
     it = Quorum(tmp_path)
-    epoch = await it.log.elect()
+    epoch = await it.elected()
     assert (epoch, it.log.high_watermark) == (1, 1)
     it.hold.clear()
     first = it.log.append(epoch, [batch(1), batch(2)])
@@ -76,14 +100,14 @@ async def test_an_append_in_flight_at_a_resignation_fails_and_is_committed_all_t
     tmp_path: Path,
 ) -> None:
     it = Quorum(tmp_path)
-    epoch = await it.log.elect()
+    epoch = await it.elected()
     it.hold.clear()
     appending = it.log.append(epoch, [batch(1)])
     it.log.resign()
     with pytest.raises(NotLeaderError):
         await appending
     assert it.log.high_watermark == 1
-    electing = asyncio.create_task(it.log.elect())
+    electing = asyncio.create_task(it.elected())
     it.hold.set()
 
     assert await electing == 2
@@ -97,7 +121,7 @@ async def test_who_does_not_lead_in_the_epoch_appends_nothing(tmp_path: Path) ->
     it = Quorum(tmp_path)
     with pytest.raises(NotLeaderError):
         it.log.append(LeaderEpoch(0), [batch(0)])
-    await it.log.elect()
+    await it.elected()
     for epoch in (0, 2):
         with pytest.raises(NotLeaderError):
             it.log.append(LeaderEpoch(epoch), [batch(1)])
@@ -111,9 +135,68 @@ async def test_who_does_not_lead_in_the_epoch_appends_nothing(tmp_path: Path) ->
 
 async def test_a_batch_that_is_too_large_is_refused(tmp_path: Path) -> None:
     it = Quorum(tmp_path)
-    epoch = await it.log.elect()
+    epoch = await it.elected()
     with pytest.raises(BatchTooLargeError, match="1 records need 8388"):
         await it.log.append(epoch, [batch(1, bytes(MAX_BATCH_BYTES))])
 
     assert it.files.end_offset == it.log.high_watermark == 1
     await it.close()
+
+
+async def test_the_sole_voter_tells_once_per_election_who_leads(tmp_path: Path) -> None:
+    it = Quorum(tmp_path)
+    committed: list[int] = []
+    it.log.add_listener(SimpleNamespace(committed=lambda each: committed.append(each.end_offset)))
+    it.log.resign()
+    assert it.roles == []
+    for epoch in (1, 2, 3):
+        assert await it.elected() == epoch
+        # Its LeaderChange record is committed by then.
+        assert committed[-1] == it.log.high_watermark == epoch
+        it.log.resign()
+        it.log.resign()
+
+    assert it.roles == [(role, epoch) for epoch in (1, 2, 3) for role in ("leader", "follower")]
+    await it.close()
+
+
+async def test_who_resigns_before_the_election_is_committed_is_not_told_to_lead(
+    tmp_path: Path,
+) -> None:
+    it = Quorum(tmp_path)
+    it.hold.clear()
+    electing = asyncio.create_task(it.elected())
+    async with asyncio.timeout(10):
+        while it.log.voter.epoch == 0:
+            assert not electing.done()
+            await asyncio.sleep(0)
+    it.log.resign()
+    it.hold.set()
+
+    assert await electing == 2
+    assert it.roles == [("follower", 1), ("leader", 2)]
+    await it.close()
+
+
+async def test_listeners_are_told_of_commits_before_the_appends_end_also_when_nobody_leads(
+    tmp_path: Path,
+) -> None:
+    it = Quorum(tmp_path)
+    epoch = await it.elected()
+    told: list[object] = []
+    listener = SimpleNamespace(committed=lambda each: told.append(each.end_offset))
+    it.log.add_listener(listener)
+    await it.log.append(epoch, [batch(1)])
+    assert told == [2]
+    it.hold.clear()
+    appending = it.log.append(epoch, [batch(2)])
+    it.log.resign()
+    with pytest.raises(NotLeaderError):
+        await appending
+    it.hold.set()
+    await it.elected()
+
+    assert told == [2, 3, 4]
+    it.log.remove_listener(listener)
+    await it.close()
+    assert told == [2, 3, 4]
