@@ -173,14 +173,14 @@ async def create_partitions(
         check(result)
 
 
-async def delete_topics(client: AdminClient, names: Iterable[str]) -> dict[str, str]:
+async def delete_topics(client: AdminClient, names: Iterable[str]) -> dict[str, RequestError]:
     """Delete topics; returns why the cluster refuses some of them."""
     values = {
         "topics": [{"name": name} for name in names],
         "timeout": client.properties.request_timeout,
     }
     return {
-        one.name: text_of(one.error_code, one.error_message)
+        one.name: RequestError(one.error_code, one.error_message)
         for one in (await client.call(ApiKey.DELETE_TOPICS, values)).responses
         if one.error_code
     }

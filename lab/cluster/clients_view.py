@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from jbodlab.kafka_admin.errors import AdminError
+from jbodlab.vocabulary.error_code import ErrorCode
 from lab.cluster import security
 from lab.cluster.node import Broker
 from lab.cluster.waiting import wait_for
 from lab.errors import LabError
 
 if TYPE_CHECKING:
-    from confluent_kafka.admin import AdminClient
+    import confluent_kafka.admin
 
+    from jbodlab.kafka_admin.client import AdminClient
     from lab.cluster.questions import ClusterView, PartitionView
 
 ASK_TIMEOUT_S = 2.0
+T = TypeVar("T")
 TOPIC_DEADLINE_S = 30.0
-DELETE_DEADLINE_S = 10.0
 
 
 class ClientsView:
@@ -28,7 +31,7 @@ class ClientsView:
     """
 
     brokers: Sequence[Broker]
-    _admin: AdminClient | None = None
+    _admin: confluent_kafka.admin.AdminClient | None = None
 
     @property
     def bootstrap(self) -> str:
@@ -121,8 +124,22 @@ class ClientsView:
 
     # Clients
 
-    def admin(self) -> AdminClient:
-        """Return one client for the life of the cluster; futures of a collected one would fail."""
+    def ask(self, question: Callable[[AdminClient], Coroutine[Any, Any, T]]) -> T:
+        """Ask the cluster by the administration client, where no event loop runs.
+
+        Raises:
+            AdminError: no broker answers, or the cluster refuses.
+        """
+        from lab.cluster import questions
+
+        servers = [(broker.state.host, broker.state.port) for broker in self.brokers]
+        return questions.ask(servers, security.of_node(self.brokers[0].state), question)
+
+    def admin(self) -> confluent_kafka.admin.AdminClient:
+        """Return one client of librdkafka for the life of the cluster, for tests.
+
+        Futures of a client that is collected would fail.
+        """
         if self._admin is None:
             from confluent_kafka.admin import AdminClient
 
@@ -140,12 +157,14 @@ class ClientsView:
             replicas: How many of each partition.
             config: Settings, with `_` for each dot.
         """
-        from confluent_kafka.cimpl import NewTopic
+        from jbodlab.kafka_admin.topics import create_topic
 
         settings = {key.replace("_", "."): value for key, value in config.items()}
-        topic = NewTopic(name, partitions, replicas, config=settings)
-        for future in self.admin().create_topics([topic]).values():
-            future.result(TOPIC_DEADLINE_S)
+        self.ask(
+            lambda client: create_topic(
+                client, name, settings, partitions=partitions, replication_factor=replicas
+            )
+        )
         self.wait_leaders(name)
 
     def delete_topics(self, *names: str) -> None:
@@ -154,19 +173,19 @@ class ClientsView:
         Raises:
             LabError: the cluster refused, or did not answer.
         """
-        from confluent_kafka import KafkaError, KafkaException
+        from jbodlab.kafka_admin.topics import delete_topics
 
         if not names:
             return
-        problems = []
-        asked = self.admin().delete_topics([*names], request_timeout=DELETE_DEADLINE_S)
-        for name, future in asked.items():
-            try:
-                future.result(TOPIC_DEADLINE_S)
-            except (KafkaException, TimeoutError) as error:
-                code = error.args[0].code() if isinstance(error, KafkaException) else None
-                if code != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    problems.append(f"cannot delete topic {name}: {error}")
+        try:
+            refused = self.ask(lambda client: delete_topics(client, names))
+        except AdminError as error:
+            raise LabError(f"cannot delete topic {', '.join(names)}: {error}") from error
+        problems = [
+            f"cannot delete topic {name}: {error}"
+            for name, error in refused.items()
+            if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        ]
         if problems:
             raise LabError("; ".join(problems))
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from jbodlab.cli.lab_state import NodeState
 from jbodlab.kafka_admin import client
@@ -28,6 +28,7 @@ from jbodlab.peers.peer_pool import Address
 from jbodlab.vocabulary.ids import TRANSACTION_STATE_TOPIC, TopicPartition
 from lab.cluster import security
 
+T = TypeVar("T")
 CLIENT_ID = "jbodlab"
 ANY_LENGTH = -1
 """Of transactions: also of those that have ended."""
@@ -121,6 +122,29 @@ async def _connect(address: Address, way: ClientSecurity | None, timeout_s: floa
         patience_s=0,
     )
     return await client.connect([address], properties)
+
+
+def ask(
+    servers: Sequence[Address],
+    way: ClientSecurity | None,
+    question: Callable[[AdminClient], Coroutine[Any, Any, T]],
+) -> T:
+    """Ask a cluster, with the patience of commands, where no event loop runs.
+
+    Args:
+        servers: Addresses of brokers.
+        way: How they are reached; None where they are open.
+        question: Asks.
+
+    Raises:
+        AdminError: no broker answers, or the cluster refuses.
+    """
+
+    async def asked() -> T:
+        async with client.opened(servers, AdminProperties(security=way)) as connected:
+            return await question(connected)
+
+    return asyncio.run(asked())
 
 
 async def cluster_view(asked: AdminClient, timeout_s: float) -> ClusterView:

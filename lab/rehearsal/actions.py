@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import random
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from jbodlab.kafka_admin.configs import alter_broker_config
+from jbodlab.kafka_admin.elections import ElectionType, elect_leaders
+from jbodlab.kafka_admin.errors import AdminError
 from jbodlab.vocabulary.ids import TopicPartition
 from lab.cluster import Cluster, NotInTimeError, processes, programs, wait_for
 from lab.errors import LabError
@@ -19,7 +22,6 @@ from lab.rehearsal.plan import Entry, Topic
 from lab.rehearsal.target_cluster import TargetCluster
 from lab.rehearsal.targets import Place
 
-DEADLINE_S = 60.0
 MOVE_DEADLINE_S = 300.0
 
 
@@ -79,13 +81,11 @@ def _partition(entry: Entry) -> TopicPartition:
 
 
 def _elect(cluster: Cluster, partition: TopicPartition) -> str:
-    import confluent_kafka
-    from confluent_kafka import ElectionType
-
-    wanted = confluent_kafka.TopicPartition(partition.topic, partition.partition)
     _asked(
         f"cannot elect a leader of {partition}",
-        lambda: cluster.admin().elect_leaders(ElectionType.PREFERRED, [wanted]).result(DEADLINE_S),
+        lambda: cluster.ask(
+            lambda client: elect_leaders(client, ElectionType.PREFERRED, [partition])
+        ),
     )
     return f"election of the preferred leader of {partition}"
 
@@ -99,25 +99,14 @@ def _revive(
 
 
 def _set_config(entry: Entry, cluster: Cluster, observer: Observer, chance: random.Random) -> str:
-    from confluent_kafka.admin import (  # type: ignore[attr-defined]
-        AlterConfigOpType,
-        ConfigEntry,
-        ConfigResource,
-        ResourceType,
-    )
-
     assert entry.where is not None
     place = targets.resolve(entry.where, observer.picture, chance, directories=False)[0]
-    entries = [
-        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
-        for name, value in entry.details["config"].items()
-    ]
-    resource = ConfigResource(ResourceType.BROKER, str(place.broker), incremental_configs=entries)
+    changes: dict[str, str] = entry.details["config"]
     _asked(
         f"cannot change settings of {place}",
-        lambda: _done(cluster.admin().incremental_alter_configs([resource])),
+        lambda: cluster.ask(lambda client: alter_broker_config(client, place.broker, changes)),
     )
-    shown = ", ".join(f"{key}={value}" for key, value in hidden(entry.details["config"]).items())
+    shown = ", ".join(f"{key}={value}" for key, value in hidden(changes).items())
     return f"{place} has {shown}"
 
 
@@ -200,15 +189,8 @@ def _wait_until(what: str, condition: Any) -> None:
     wait_for(what, condition, MOVE_DEADLINE_S)
 
 
-def _done(futures: Mapping[Any, Any]) -> None:
-    for future in futures.values():
-        future.result(DEADLINE_S)
-
-
-def _asked(failure: str, question: Any) -> None:
-    from confluent_kafka import KafkaException
-
+def _asked(failure: str, question: Callable[[], object]) -> None:
     try:
         question()
-    except (KafkaException, TimeoutError) as error:
+    except (AdminError, TimeoutError) as error:
         raise LabError(f"{failure}: {error}") from error

@@ -15,10 +15,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from jbodlab.kafka_admin.client import bootstrap_servers
+from jbodlab.kafka_admin.errors import AdminError
+from jbodlab.kafka_admin.properties import admin_properties
+from jbodlab.kafka_admin.topics import describe_topics
 from jbodlab.vocabulary import properties
 from jbodlab.vocabulary.ids import TopicPartition
 from lab.applications import word_count
-from lab.cluster import NotInTimeError, processes, programs, wait_for
+from lab.cluster import NotInTimeError, processes, programs, questions, wait_for
 from lab.rehearsal import messages
 from lab.rehearsal.facts import (
     CommandFacts,
@@ -46,7 +50,6 @@ COUNTED_DEADLINE_S = 90.0
 """For what an application still has to count; a transaction of one that ended lasts 10 s."""
 COMMAND_DEADLINE_S = 10.0
 LEFT_DEADLINE_S = 5.0
-ASK_DEADLINE_S = 10.0
 GONE_BY_US = (0, -signal.SIGTERM, 128 + signal.SIGTERM)
 """Exit codes of an application that ended because it was asked to."""
 _QUIET = {"log_level": "0"}
@@ -385,25 +388,18 @@ class Load:
 
     def _ids_of_topics(self) -> dict[str, str]:
         """Return the ids of the topics of producers that are there; empty if nobody answers."""
-        from confluent_kafka import KafkaException, TopicCollection
-        from confluent_kafka.admin import AdminClient
-
         names = list(dict.fromkeys(writer.topic for writer in self._plan.writers))
         if not names:
             return {}
-        admin = AdminClient({**self._client_config, "log_level": 0})
-        asked = admin.describe_topics(TopicCollection(names), request_timeout=ASK_DEADLINE_S)
-        found = {}
-        for name, future in asked.items():
-            try:
-                found[name] = str(future.result(ASK_DEADLINE_S).topic_id)
-            except KafkaException as error:
-                if error.args[0].code() != error.args[0].UNKNOWN_TOPIC_OR_PART:
-                    return {}
-                found[name] = ""
-            except TimeoutError:
-                return {}
-        return found
+        try:
+            found = questions.ask(
+                bootstrap_servers(self._bootstrap),
+                admin_properties(self._java_client).security,
+                lambda client: describe_topics(client, names),
+            )
+        except AdminError:
+            return {}
+        return {name: str(found[name].topic_id) if name in found else "" for name in names}
 
     # What they have done so far
 
