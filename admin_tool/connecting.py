@@ -29,10 +29,12 @@ async def connected(options: Namespace) -> AsyncIterator[AdminClient]:
         FormatError: the file with them cannot be read.
     """
     from jbodlab.kafka_admin.client import bootstrap_servers, opened
-    from jbodlab.kafka_admin.properties import admin_properties
+    from jbodlab.kafka_admin.properties import AdminProperties, admin_properties
 
     path = options.command_config
-    properties = admin_properties({} if path is None else read_properties(Path(path)))
+    properties = AdminProperties()
+    if path is not None:
+        properties = admin_properties(read_properties(Path(path)))
     for key in properties.unknown:
         print(f"{path}: unknown property {key} has no effect", file=sys.stderr)
     async with opened(bootstrap_servers(options.bootstrap_server), properties, note_wait) as client:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -14,6 +15,7 @@ from fault_injection.journal import Fault, read_faults
 from jbodlab.cli import lab_state
 from jbodlab.cli.lab_state import ClusterState, NodeState
 from jbodlab.cli.output import counted
+from jbodlab.kafka_admin.log_dirs import describe_log_dir_states
 from jbodlab.kafka_wire.describe_log_dir_states import LogDirStateEntry
 from jbodlab.record_batch.record_batch import iterate_headers
 from jbodlab.vocabulary.addresses import address_text
@@ -152,24 +154,37 @@ def look(state: ClusterState, journal: Path) -> Status:
 async def _ask(
     state: ClusterState,
 ) -> tuple[dict[int, list[LogDirView] | None], States, ClusterView | None]:
-    log_dirs = await questions.ask_all_log_dirs(state.brokers, TIMEOUT_S)
-    answering = [node for node in state.brokers if log_dirs[node.node_id] is not None]
-    # Apache Kafka's brokers do not know the request, and log a stack trace.
-    ours = [] if Engine.written_down(state.engine).is_kafka else answering
-    answers = await asyncio.gather(*map(_ask_states, ours))
-    states = {node.node_id: found for node, found in zip(ours, answers, strict=True)}
-    for node in answering:
-        view = await questions.ask_cluster_view(node, TIMEOUT_S)
-        if view is not None:
-            return log_dirs, states, view
+    # Apache Kafka's brokers do not know the request for states, and log a stack trace.
+    are_ours = not Engine.written_down(state.engine).is_kafka
+    answers = await asyncio.gather(*(_ask_broker(node, is_ours=are_ours) for node in state.brokers))
+    log_dirs, states = {}, {}
+    for node, (found, told) in zip(state.brokers, answers, strict=True):
+        log_dirs[node.node_id] = found
+        if found is not None:
+            states[node.node_id] = told
+    for node in state.brokers:
+        if log_dirs[node.node_id] is not None:
+            view = await questions.ask_cluster_view(node, TIMEOUT_S)
+            if view is not None:
+                return log_dirs, states, view
     return log_dirs, states, None
 
 
-async def _ask_states(node: NodeState) -> Sequence[LogDirStateEntry]:
-    try:
-        return await questions.log_dir_states(node, TIMEOUT_S)
-    except NO_ANSWER:
-        return ()
+async def _ask_broker(
+    node: NodeState, *, is_ours: bool
+) -> tuple[list[LogDirView] | None, Sequence[LogDirStateEntry]]:
+    """Ask for the directories of a broker, None without an answer, and for what only ours tell."""
+    found: list[LogDirView] | None = None
+    states: Sequence[LogDirStateEntry] = ()
+    with contextlib.suppress(*NO_ANSWER):
+        asked = await questions.connect(node, TIMEOUT_S)
+        try:
+            found = await questions.log_dirs(asked, TIMEOUT_S)
+            if is_ours:
+                states = await describe_log_dir_states(asked, None, TIMEOUT_S)
+        finally:
+            asked.close()
+    return found, states
 
 
 def _metadata_log(state: ClusterState) -> tuple[Path, int, int]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from jbodlab.peers.client_properties import KERBEROS, MECHANISM, client_properties
-from jbodlab.peers.client_security import ClientSecurity
 from jbodlab.security.secret import HIDDEN
 from jbodlab.vocabulary.errors import ConfigError
+
+if TYPE_CHECKING:
+    from jbodlab.peers.client_security import ClientSecurity
 
 DEFAULT_REQUEST_TIMEOUT_MS = 30_000
 CLIENT_ID, REQUEST_TIMEOUT = "client.id", "request.timeout.ms"
@@ -55,6 +57,9 @@ def admin_properties(properties: Mapping[str, str]) -> AdminProperties:
         ConfigError: a value is wrong, the login is one of Kerberos, or what protects something
             would have no effect.
     """
+    # Most clusters are open, and are asked without a file.
+    from jbodlab.peers.client_properties import KERBEROS, MECHANISM, client_properties
+
     client = client_properties(properties)
     if client.mechanism == KERBEROS:
         reason = "administration commands do not log in by Kerberos: use PLAIN or SCRAM"

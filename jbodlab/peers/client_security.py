@@ -6,10 +6,13 @@ import ssl
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from jbodlab.config.listener_security import PeerSecurity
 from jbodlab.runtime.metrics import Metric
 from jbodlab.security.secret import Secret
+
+if TYPE_CHECKING:
+    from jbodlab.config.listener_security import PeerSecurity
 
 ENDED = (None, "UNEXPECTED_EOF_WHILE_READING", "APPLICATION_DATA_AFTER_CLOSE_NOTIFY")
 """Reasons by which OpenSSL tells that a connection is lost."""

@@ -291,14 +291,6 @@ async def ask_log_dirs(node: NodeState, timeout_s: float) -> list[LogDirView] | 
     return None
 
 
-async def ask_all_log_dirs(
-    nodes: tuple[NodeState, ...], timeout_s: float
-) -> dict[int, list[LogDirView] | None]:
-    """Ask several brokers at once; by broker id."""
-    answers = await asyncio.gather(*(ask_log_dirs(node, timeout_s) for node in nodes))
-    return {node.node_id: answer for node, answer in zip(nodes, answers, strict=True)}
-
-
 async def log_dir_states(node: NodeState, timeout_s: float) -> Sequence[LogDirStateEntry]:
     """Ask one of our brokers for its directories in its own words; raises AdminError."""
     asked = await connect(node, timeout_s)

@@ -1,24 +1,38 @@
-"""The event loop of the servers is uvloop's where that is installed."""
-
 from __future__ import annotations
 
-import sys
-from asyncio import SelectorEventLoop
+import asyncio
+import signal
 
 import pytest
 
-from jbodlab.runtime.event_loop import new_event_loop
+from jbodlab.runtime import event_loop
 
 
-@pytest.mark.parametrize("is_installed", [True, False])
-def test_a_server_takes_uvloops_event_loop_if_it_is_installed(
-    monkeypatch: pytest.MonkeyPatch, is_installed: bool
+async def answer(number: int) -> int:
+    await asyncio.sleep(0)
+    return number
+
+
+def test_a_command_is_run_to_its_result() -> None:
+    assert event_loop.run(answer(3)) == 3
+
+
+@pytest.mark.parametrize("is_waiting", [True, False])
+def test_ctrl_c_ends_a_wait_and_a_question_at_once_and_what_follows_is_done(
+    *, is_waiting: bool
 ) -> None:
-    if not is_installed:
-        monkeypatch.setitem(sys.modules, "uvloop", None)
+    done = []
 
-    loop = new_event_loop()
-    loop.close()
+    async def command() -> None:
+        try:
+            if is_waiting:
+                asyncio.get_running_loop().call_soon(signal.raise_signal, signal.SIGINT)
+                await asyncio.sleep(60)
+            # So a question to the user is interrupted, which blocks the loop.
+            signal.raise_signal(signal.SIGINT)
+        finally:
+            done.append(await answer(1) if is_waiting else 1)
 
-    assert isinstance(loop, SelectorEventLoop) is not is_installed
-    assert type(loop).__module__.startswith("uvloop") is is_installed
+    with pytest.raises(KeyboardInterrupt):
+        event_loop.run(command())
+    assert done == [1]
