@@ -32,7 +32,7 @@ from jbodlab.security import jaas
 from jbodlab.security.plain import PLAIN
 from jbodlab.security.scram import MECHANISMS
 from jbodlab.security.secret import NO_SECRET, Secret
-from jbodlab.security.tls_settings import TlsSettings
+from jbodlab.security.tls_settings import SUITES, VERSIONS, TlsSettings
 from jbodlab.vocabulary.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 PROTOCOL, MECHANISM, JAAS = "security.protocol", "sasl.mechanism", "sasl.jaas.config"
 USER, PASSWORD = "sasl.username", "sasl.password"
 CA, CHAIN, KEY = "ssl.ca.location", "ssl.certificate.location", "ssl.key.location"
+PROTOCOLS_OF_TLS = "ssl.enabled.protocols"
 OTHER_NAMES = {"sasl.mechanisms": MECHANISM}
 KERBEROS = "GSSAPI"
 """Works with clients that have a library for it."""
@@ -95,7 +96,7 @@ class ClientProperties:
         """Return librdkafka's properties.
 
         Raises:
-            ConfigError: a store is of no use.
+            ConfigError: a store is of no use, or the versions of TLS are not all.
         """
         found = {PROTOCOL: self.protocol.lower()} if self.protocol != "PLAINTEXT" else {}
         if self.mechanism:
@@ -113,6 +114,11 @@ class ClientProperties:
         found |= {name: text for name, text in texts.items() if text}
         if self.tls.key_password is not None:
             found["ssl.key.password"] = self.tls.key_password.reveal()
+        if (self.tls.minimum, self.tls.maximum) != (min(VERSIONS.values()), max(VERSIONS.values())):
+            reason = "librdkafka, which this command uses, speaks TLSv1.2 and TLSv1.3"
+            raise ConfigError(PROTOCOLS_OF_TLS, self.tls.minimum.name, reason)
+        if self.tls.suites != tuple(SUITES.values()):
+            found["ssl.cipher.suites"] = ":".join(self.tls.suites)
         if not self.tls.checks_host:
             found["ssl.endpoint.identification.algorithm"] = "none"
         return found

@@ -151,3 +151,17 @@ def test_a_property_that_would_protect_nothing_is_refused(key: str, value: str) 
         client_properties({key: value})
     with pytest.raises(ConfigError, match=r"configuration ssl\.truststore\.pasword: "):
         admin_properties({"ssl.truststore.pasword": "geheim"})
+
+
+def test_versions_and_suites_are_those_of_the_file_for_librdkafka_too(
+    ca: Authority, issued: Issued, tmp_path: Path
+) -> None:
+    given = in_java(ca, issued, tmp_path)
+    versions = {"ssl.enabled.protocols": "TLSv1.3"}
+
+    with pytest.raises(ConfigError, match=r"for configuration ssl\.enabled\.protocols: librdkafka"):
+        client_properties({**given, **versions}).librdkafka()
+    every = "TLS_AES_128_GCM_SHA256,TLS_AES_256_GCM_SHA384,TLS_CHACHA20_POLY1305_SHA256"
+    suites = {"ssl.cipher.suites": f"TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,{every}"}
+    found = client_properties({**given, **suites}).librdkafka()
+    assert found["ssl.cipher.suites"] == "ECDHE-RSA-AES256-GCM-SHA384"

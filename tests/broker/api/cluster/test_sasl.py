@@ -435,6 +435,26 @@ async def test_logins_are_counted_by_mechanism_and_result(cluster: Cluster) -> N
         assert "not one of ours" not in text
 
 
+async def test_a_session_lasts_as_long_as_its_mechanism_says(cluster: Cluster) -> None:
+    async with staged(cluster, sessions_s={"SCRAM-SHA-256": 3.0}) as stage:
+        by_plain, by_scram = await stage.connect(), await stage.connect()
+        await handshake(by_plain)
+        plain = await send_token(by_plain, BOB)
+        await handshake(by_scram, "SCRAM-SHA-256")
+        login = ScramClient()
+        first = await send_token(by_scram, login.first())
+        scram = await send_token(by_scram, login.final(first.auth_bytes))
+
+        assert (plain.error_code, scram.error_code) == (NONE, NONE)
+        assert plain.session_lifetime.total_seconds() == 0
+        assert scram.session_lifetime.total_seconds() == 3
+        turned_back(stage, 4.0)
+        assert (await metadata(by_plain)).brokers
+        assert await is_closed(by_scram)
+        by_plain.close()
+        by_scram.close()
+
+
 async def test_s19_renew_under_load(cluster: Cluster) -> None:
     """What is in flight is answered first, in order; the connection stays."""
     async with staged(cluster, sessions_s=SESSIONS_S) as stage:
