@@ -77,7 +77,7 @@ async def _remove(options: Namespace, output: Output) -> int:
 
 def _password(user: str) -> str:
     """Ask for a password, or read it from the standard input: command lines are seen by others."""
-    password = getpass.getpass() if sys.stdin.isatty() else sys.stdin.readline().strip("\n")
+    password = getpass.getpass() if sys.stdin.isatty() else sys.stdin.readline().strip("\r\n")
     if not password:
         raise AdminError(f"expected a password of {user} on the standard input")
     return password

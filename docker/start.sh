@@ -20,6 +20,7 @@ fi
 if [ -e "/keys/$2.pem" ]; then
   cat /etc/jbodlab/secure.properties >>"$file"
   printf 'ssl.keystore.location=/keys/%s.pem\n' "$2" >>"$file"
+  [ ! -e /keys/decoy ] || printf 'jbodlab.scram.decoy.secret=%s\n' "$(cat /keys/decoy)" >>"$file"
 fi
 metadata=$(sed -n 's/^metadata.log.dir=//p' "$file")
 # The format tool writes the metadata directory last, so its file stands for all of them. A node

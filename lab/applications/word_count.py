@@ -33,7 +33,7 @@ def command(release: str = RELEASE) -> list[str]:
         kafka_jars.CACHE, f"word-count-{release}-{digest}", lambda folder: _compile(jars, folder)
     )
     options = (*QUICK_START, HEAP, "-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8")
-    return ["java", *options, "-cp", f"{classes}:{jars}/*", SOURCE.stem]
+    return [kafka_jars.java(), *options, "-cp", f"{classes}:{jars}/*", SOURCE.stem]
 
 
 def refusal() -> str:
@@ -49,7 +49,13 @@ def refusal() -> str:
 def _compile(jars: Path, folder: Path) -> None:
     kafka_jars.run(
         "the word count cannot be compiled",
-        *("javac", "-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC", "-proc:none", "-Werror"),
+        *(
+            kafka_jars.java("javac"),
+            "-J-XX:TieredStopAtLevel=1",
+            "-J-XX:+UseSerialGC",
+            "-proc:none",
+            "-Werror",
+        ),
         *("-encoding", "UTF-8", "-cp", f"{jars}/*", "-d", str(folder), str(SOURCE)),
         deadline_s=COMPILE_DEADLINE_S,
     )

@@ -55,7 +55,7 @@ def _name_of_all(jars: Sequence[Path]) -> str:
 
 def _name(jars: Sequence[Path]) -> str:
     """Return the same for the jars as they are now and for the JVM that is installed."""
-    java = Path(shutil.which("java") or "").resolve()
+    java = Path(shutil.which(kafka_jars.java()) or "").resolve()
     found = [path.stat() for path in (java, *jars)]
     stamps = _digest(f"{one.st_size} {one.st_mtime_ns}" for one in found)
     return f"{_name_of_all(jars)}-{stamps}"

@@ -37,7 +37,10 @@ POM = """<project><modelVersion>4.0.0</modelVersion>
 <dependencies>{dependencies}</dependencies></project>
 """
 
+JAVA_VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
+
 COLOURS = re.compile("\x1b\\[[0-9;]*m")
+PICKED_UP = re.compile(r"(NOTE: )?Picked up |Error: (Could not create the Java|A fatal exception)")
 REASONS = (
     re.compile(r"Could not find artifact \S+"),
     re.compile(r"Could not transfer artifact .*"),
@@ -97,9 +100,18 @@ def once(cache: Path, name: str, make: Callable[[Path], None]) -> Path:
     return folder
 
 
+def java(program: str = "java") -> str:
+    """Return what runs Java, or its compiler: that of JAVA_HOME where it is set."""
+    home = os.environ.get("JAVA_HOME")
+    return str(Path(home) / "bin" / program) if home else program
+
+
 def require(program: str) -> None:
     """Raise NoKafkaError where a program is not installed."""
-    if shutil.which(program) is None:
+    named = java(program) if program in ("java", "javac") else program
+    if shutil.which(named) is None and named != program:
+        raise NoKafkaError(f"JAVA_HOME {os.environ['JAVA_HOME']} has no bin/{program}")
+    if shutil.which(named) is None:
         by = f": {INSTALLED_BY[program]}" if program in INSTALLED_BY else ""
         raise NoKafkaError(f"{program} is not installed{by}")
 
@@ -120,12 +132,20 @@ def run(failure: str, *command: str, deadline_s: float) -> None:
     except OSError as error:
         raise NoKafkaError(f"{failure}: {error}") from error
     if done.returncode:
-        raise NoKafkaError(f"{failure}: {reason_in(done.stderr + done.stdout)}")
+        raise NoKafkaError(f"{failure}: {reason_in(done.stderr + done.stdout)}{of_variables()}")
+
+
+def of_variables() -> str:
+    """Return which variables of others give every JVM its options, behind what a JVM has said."""
+    found = [name for name in JAVA_VARIABLES if os.environ.get(name)]
+    return f" (options of {' and '.join(found)} are in force)" if found else ""
 
 
 def reason_in(output: str) -> str:
     """Return the line of the output of Maven or of a Java program that says why it failed."""
     lines = [line for line in map(str.strip, COLOURS.sub("", output).splitlines()) if line]
+    # The JVM says which variables it reads, and that it ends, around what is wrong.
+    lines = [line for line in lines if not PICKED_UP.match(line)] or lines
     for sign in REASONS:
         for line in lines:
             if match := sign.search(line):

@@ -16,7 +16,15 @@ from jbodlab.cli.lab_state import NodeState
 from jbodlab.vocabulary import kafka_uuid
 from lab.cluster import class_archive, kafka_metrics, layout, processes
 from lab.cluster.engine import CLASS_PATH_SEPARATOR, Engine, jar_folder
-from lab.cluster.kafka_jars import NoKafkaError, fetched, require, run
+from lab.cluster.kafka_jars import (
+    NoKafkaError,
+    fetched,
+    java,
+    of_variables,
+    reason_in,
+    require,
+    run,
+)
 from lab.cluster.processes import ServerUser
 from lab.errors import LabError
 
@@ -170,15 +178,15 @@ class KafkaServers:
             NoKafkaError: they cannot be, with the reason.
         """
         read = ["head", "-qc", "1", *map(str, self.jars)]
-        for command in (["java", "-version"], read, ["ls", str(root)]):
+        for command in ([java(), "-version"], read, ["ls", str(root)]):
             try:
                 done = processes.run(command, user=user, environment=variables)
             except (OSError, subprocess.TimeoutExpired) as error:
                 raise NoKafkaError(f"uid {user.uid} cannot run {command[0]}: {error}") from error
             if done.returncode:
-                lines = done.stderr.strip().splitlines() or ["it failed"]
                 raise NoKafkaError(
-                    f"uid {user.uid}, as whom the servers run, cannot run {self.engine}: {lines[0]}"
+                    f"uid {user.uid}, as whom the servers run, cannot run {self.engine}: "
+                    f"{reason_in(done.stderr)}{of_variables()}"
                 )
 
     def _voters(self, node: NodeState, cluster_id: str) -> list[str]:
@@ -213,7 +221,7 @@ class KafkaServers:
 
     def _java(self, *options: str, archive: Sequence[str]) -> list[str]:
         return [
-            "java",
+            java(),
             *QUICK_START,
             *archive,
             *options,

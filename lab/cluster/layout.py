@@ -24,7 +24,7 @@ from lab.cluster.engine import OWN, Engine
 from lab.cluster.ports import HOST
 from lab.cluster.processes import ServerUser
 
-CONTROLLER_ID = 100
+CONTROLLER_ID = closed.FIRST_CONTROLLER
 NOWHERE = Path("/nonexistent")
 """Where files would be that are not known."""
 

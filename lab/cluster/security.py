@@ -8,7 +8,7 @@ ROOT/security/                  of whoever runs the lab, for nobody else
     alice.pem  alice.key        of a user with a certificate
     admin.properties ...        by which the lab's own clients, and `--cluster`, reach it
 ROOT/keys/                      of the servers
-    broker-1.pem, controller.pem, ca.pem
+    broker-1.pem, controller.pem, ca.pem; of further controllers controller-101.pem
 
 Brokers and controller show each other certificates in every case. `ssl` lets clients in without
 one, `mtls` with one only; by `sasl_ssl` they log in by SCRAM-SHA-512, and so do brokers among
@@ -64,6 +64,12 @@ class Security(Enum):
     SASL_SSL = "sasl_ssl"
 
 
+DECOY_FILE = "decoy"
+"""Beside the keys of the servers: what the answers to unknown users are made of."""
+
+FIRST_CONTROLLER = 100
+"""Id of the only controller of most clusters, whose name needs no number."""
+
 PROTOCOLS = {
     Security.SSL: "SSL",
     Security.MTLS: "SSL",
@@ -94,13 +100,15 @@ def make(state: ClusterState, user: ServerUser) -> None:
         name = _name(node)
         key, chain = authority.issue(name, hosts(name), now, now + VALID)
         _write(keys / f"{name}.pem", key + chain)
-    if user.is_other:
-        for path in (keys, *keys.iterdir()):
-            os.chown(path, user.uid, user.gid)
     brokers = [_name(node) for node in state.brokers]
     users = [*rights.USERS, *brokers] if security is Security.SASL_SSL else []
     passwords = {name: secrets.token_urlsafe(PASSWORD_BYTES) for name in users}
     _write(own / "users.json", json.dumps(passwords))
+    if passwords:
+        _write(keys / DECOY_FILE, secrets.token_urlsafe(PASSWORD_BYTES))
+    if user.is_other:
+        for path in (keys, *keys.iterdir()):
+            os.chown(path, user.uid, user.gid)
     for name in rights.USERS:
         if _has_key(security, name):
             key, chain = authority.issue(name, (), now, now + VALID)
@@ -135,6 +143,9 @@ def settings(state: ClusterState, node: NodeState) -> dict[str, str]:
             found["jbodlab.metrics.port"] = str(node.metrics_port)
     if node.role != "broker":
         return found
+    if security is Security.SASL_SSL and not Engine.parse(state.engine).is_kafka:
+        # The same at all brokers and after each start: a user who is unknown looks like one who is.
+        found["jbodlab.scram.decoy.secret"] = (keys / DECOY_FILE).read_text("utf-8")
     prefix = f"listener.name.{LISTENER.lower()}."
     found["inter.broker.listener.name"] = LISTENER
     if security is Security.SASL_SSL:
@@ -238,7 +249,9 @@ def librdkafka(client_file: str) -> dict[str, str]:
 
 
 def _name(node: NodeState) -> str:
-    return f"broker-{node.node_id}" if node.role == "broker" else "controller"
+    if node.role == "broker":
+        return f"broker-{node.node_id}"
+    return "controller" if node.node_id == FIRST_CONTROLLER else f"controller-{node.node_id}"
 
 
 def _has_key(security: Security, user: str) -> bool:

@@ -47,11 +47,14 @@ def run(options: Namespace, output: Output, interrupts: Interrupts) -> int:
     else:
         watched = watching.own(clusters.read(files, options.cluster), files.directory)
         actions = PageActions(files, options.cluster) if options.allow_faults else None
+    # Whoever needs a file to reach it has it from somebody who closed the cluster.
+    is_closed = bool(watched.state.security or options.command_config)
     token = secrets.token_urlsafe(24)
     server = Server(
         watched,
         start=secrets.token_hex(4),
         token=token,
+        is_closed=is_closed,
         actions=actions,
         losses=LossesPage(_what_if(options)),
     )
@@ -75,7 +78,7 @@ def run(options: Namespace, output: Output, interrupts: Interrupts) -> int:
             wait(either, return_when=FIRST_COMPLETED)
             if serving.done():
                 url = f"http://{HOST}:{serving.result()}/"
-                if actions is not None:
+                if actions is not None or is_closed:
                     url += f"#token={token}"
                 name = watched.state.name
                 if output.is_json:

@@ -3,7 +3,8 @@
 It can break disks, and any page that a browser has open may send requests to this machine. So a
 request names the server as its URL does (a foreign name that resolves to this machine is refused),
 comes from the page itself, and what changes something carries the token of this start and JSON,
-which no form of another page can send.
+which no form of another page can send. What is told of a closed cluster is for whoever has the
+token, and not for everybody who has a login on this machine.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Mapping
 from jbodlab.runtime.http_message import Request
 
 TOKEN_HEADER = "x-jbodlab-token"
+TOKEN_FIELD = "token"
 JSON = "application/json"
 HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; "
@@ -27,13 +29,17 @@ OWN_POLICY: Mapping[str, str] = {"Content-Security-Policy": "frame-ancestors 'no
 """For a page that allows itself its own script and style, by their hashes, and nothing else."""
 
 
-def refusal(request: Request, port: int, token: str) -> tuple[str, str] | None:
+def refusal(
+    request: Request, port: int, token: str, *, is_secret: bool = False
+) -> tuple[str, str] | None:
     """Return status and reason why a request is refused; None if it may pass.
 
     Args:
         request: Its head.
         port: The port that is listened at.
         token: What requests that change something must carry.
+        is_secret: Whether what is asked for is not for all users of this machine: then it carries
+            the token too. Streams and links have no header for it, hence the query.
     """
     hosts = {f"127.0.0.1:{port}", f"localhost:{port}"}
     host, origin = request.headers.get("host", ""), request.headers.get("origin")
@@ -41,7 +47,11 @@ def refusal(request: Request, port: int, token: str) -> tuple[str, str] | None:
         return "421 Misdirected Request", f"expected the host {min(hosts)}, got {host[:80]!r}"
     if origin is not None and origin != f"http://{host}":
         return "403 Forbidden", "requests from other pages are refused"
+    given = request.headers.get(TOKEN_HEADER) or request.query.get(TOKEN_FIELD, "")
+    has_token = hmac.compare_digest(given.encode(), token.encode())
     if request.method == "GET":
+        if is_secret and not has_token:
+            return "403 Forbidden", "the cluster is closed: open the printed URL, it has the token"
         return None
     if request.method != "POST":
         return "405 Method Not Allowed", "expected GET or POST"
@@ -49,8 +59,7 @@ def refusal(request: Request, port: int, token: str) -> tuple[str, str] | None:
         return "403 Forbidden", "the header Origin is missing"
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
         return "415 Unsupported Media Type", f"expected a body of type {JSON}"
-    given = request.headers.get(TOKEN_HEADER, "")
-    if not hmac.compare_digest(given.encode(), token.encode()):
+    if TOKEN_HEADER not in request.headers or not has_token:
         return (
             "403 Forbidden",
             "the token is of another start: open the printed URL again",

@@ -75,7 +75,8 @@ class Server:
     Args:
         watched: The cluster.
         start: Tells this start of the server from others.
-        token: What requests that change something must carry.
+        token: What requests that change something must carry, and all about a closed cluster.
+        is_closed: Whether the cluster lets only those in whom it knows.
         actions: None: nothing can be changed, and there are no routes to do so.
         losses: What a loss would take.
     """
@@ -86,12 +87,14 @@ class Server:
         *,
         start: str,
         token: str,
+        is_closed: bool,
         actions: Actions | None,
         losses: LossesPage,
     ) -> None:
         self.port = 0
         self._published = Published(start)
         self._token = token
+        self._is_closed = is_closed
         self._actions = actions
         self._losses = losses
         self._acting = asyncio.Lock()
@@ -135,7 +138,12 @@ class Server:
             request, body = await _read(reader)
         if isinstance(request, bytes):
             writer.write(request)
-        elif refused := guards.refusal(request, self.port, self._token):
+        elif refused := guards.refusal(
+            request,
+            self.port,
+            self._token,
+            is_secret=self._is_closed and request.path not in STATIC,
+        ):
             status, reason = refused
             writer.write(_json(status, {"error": reason}))
         elif request.method == "GET" and request.path == "/events":

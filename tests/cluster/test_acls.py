@@ -318,7 +318,7 @@ def test_our_own_commands_add_list_and_remove(closed: Closed) -> None:
     assert here.run("acls add User:bob read").code == 2
     assert here.run("acls remove").code == 2
 
-    assert here.run("users add dora", text="dora-secret\n").code == 0
+    assert here.run("users add dora", text="dora-secret\r\n").code == 0
     assert rows("users list") == [
         {"user": "dora", "mechanism": "SCRAM-SHA-512", "iterations": 4096}
     ]

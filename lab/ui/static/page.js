@@ -53,7 +53,7 @@ const draw = {
     at("address").textContent = `bootstrap.servers=${bootstrap}`;
     document.title = `jbodlab ${name}`;
     at("heal").hidden = !may_break || !token;
-    at("break-cluster").hidden = !token || !kinds.some((kind) => kind.scope === "cluster");
+    at("break-cluster").hidden = !may_break || !token || !kinds.some((kind) => kind.scope === "cluster");
     at("unknown").hidden = not_known.length === 0;
     fill(at("not-known"), ...not_known.map((text) => make("li", {}, text)));
     if (may_break && !token) say("To inject faults, open the URL that the command printed: it has the token.");
@@ -185,7 +185,7 @@ async function post(path, body) {
 
 async function showPartition(row) {
   const query = new URLSearchParams({ topic: row.topic, partition: row.partition });
-  const answer = await fetch(`/partition.json?${query}`);
+  const answer = await fetch(`/partition.json?${query}`, { headers: { "X-Jbodlab-Token": token } });
   if (!answer.ok) return;
   const found = await answer.json();
   at("one-title").textContent = `${found.topic}-${found.partition}: ${found.state}`;
@@ -255,13 +255,18 @@ at("break-form").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && event.target.tagName === "INPUT") doBreak();
 });
 
-const stream = new EventSource("/events");
+const asked = token ? `?${new URLSearchParams({ token })}` : "";
+at("what-if").href += asked;
+const stream = new EventSource(`/events${asked}`);
 stream.addEventListener("message", (message) => {
   at("connection").textContent = "live";
   at("connection").className = "";
   take(JSON.parse(message.data));
 });
 stream.addEventListener("error", () => {
-  at("connection").textContent = "connection lost: this is the last known state";
+  // Browsers come back by themselves, except after a refusal.
+  at("connection").textContent = stream.readyState === EventSource.CLOSED
+    ? "refused: open the URL that the command printed, it has the token"
+    : "connection lost: this is the last known state";
   at("connection").className = "lost";
 });

@@ -67,3 +67,34 @@ def test_what_changes_something_needs_origin_token_and_json(
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "OPTIONS", "HEAD"])
 def test_other_methods_are_refused(method: str) -> None:
     assert refused(method, {}) == "405"
+
+
+@pytest.mark.parametrize(
+    ("query", "headers", "expected"),
+    [
+        ({}, {}, "403"),
+        ({"token": "other"}, {}, "403"),
+        ({"token": "é"}, {}, "403"),
+        ({"token": TOKEN}, {}, ""),
+        ({}, {"x-jbodlab-token": TOKEN}, ""),
+    ],
+)
+def test_what_is_told_of_a_closed_cluster_takes_the_token(
+    query: dict[str, str], headers: dict[str, str], expected: str
+) -> None:
+    request = Request(
+        method="GET", path="/events", query=query, headers={"host": GOOD["host"], **headers}
+    )
+
+    found = guards.refusal(request, PORT, TOKEN, is_secret=True)
+
+    assert (found[0][:3] if found else "") == expected
+    assert guards.refusal(request, PORT, TOKEN) is None
+
+
+def test_the_token_of_an_action_is_never_in_its_url() -> None:
+    headers = {name: value for name, value in GOOD.items() if name != "x-jbodlab-token"}
+
+    request = Request(method="POST", path="/heal", query={"token": TOKEN}, headers=headers)
+
+    assert guards.refusal(request, PORT, TOKEN) is not None

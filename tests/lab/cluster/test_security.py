@@ -1,0 +1,71 @@
+"""Keys, names and settings of the nodes of a closed cluster."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from jbodlab.cli.lab_state import ClusterState
+from jbodlab.vocabulary import properties
+from lab.cluster import layout, processes, security
+from lab.cluster.engine import Engine
+
+KAFKA = Engine("4.3.1")
+
+
+def closed(
+    folder: Path, *, controllers: int = 1, kind: str = "sasl_ssl", engine: Engine = KAFKA
+) -> ClusterState:
+    """The state of a closed cluster of two brokers, with its keys and users."""
+    user, ports = processes.own_user(), range(1, 3 + controllers)
+    state = layout.plan(
+        "x", folder, "id", user, ports, controllers=controllers, engine=engine, security=kind
+    )
+    security.make(state, user)
+    return state
+
+
+def files(state: ClusterState) -> dict[int, dict[str, str]]:
+    return {
+        node.node_id: dict(properties.parse(layout.property_file(state, node)))
+        for node in state.nodes
+    }
+
+
+def test_each_of_several_controllers_has_a_key_and_a_name_of_its_own(tmp_path: Path) -> None:
+    state = closed(tmp_path, controllers=3)
+
+    stores = {
+        number: Path(found["ssl.keystore.location"]) for number, found in files(state).items()
+    }
+    assert {number: store.name for number, store in stores.items()} == {
+        100: "controller.pem",
+        101: "controller-101.pem",
+        102: "controller-102.pem",
+        1: "broker-1.pem",
+        2: "broker-2.pem",
+    }
+    assert len({store.read_text() for store in stores.values()}) == 5
+    names = ["admin", *(store.stem for store in stores.values())]
+    for found in files(state).values():
+        assert found["super.users"] == ";".join(f"User:{name}" for name in names)
+
+
+def test_unknown_users_look_alike_at_all_brokers_and_after_each_start(tmp_path: Path) -> None:
+    state = closed(tmp_path, engine=Engine())
+
+    first, second = (files(state)[number]["jbodlab.scram.decoy.secret"] for number in (1, 2))
+
+    assert first == second == files(state)[1]["jbodlab.scram.decoy.secret"]
+    assert len(first) >= 32
+    assert stat.S_IMODE((tmp_path / "keys" / security.DECOY_FILE).stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(("kind", "engine"), [("mtls", Engine()), ("sasl_ssl", KAFKA)])
+def test_where_nobody_asks_for_passwords_of_ours_there_is_no_such_setting(
+    tmp_path: Path, kind: str, engine: Engine
+) -> None:
+    for found in files(closed(tmp_path, kind=kind, engine=engine)).values():
+        assert "jbodlab.scram.decoy.secret" not in found
