@@ -39,8 +39,8 @@ WITH lives AS (
   GROUP BY cluster, topic, topic_id, kind, from_time, greatest(from_time, to_time)
 ), cut AS (
   SELECT cluster, topic, topic_id, kind, partitions, from_time, to_time, CAST(moment AS DATE) AS day
-  FROM counted LATERAL VIEW explode(
-    sequence(CAST(from_time AS DATE), CAST(to_time AS DATE), INTERVAL 1 DAY)) d AS moment
+  FROM (SELECT *, explode(sequence(CAST(from_time AS DATE), CAST(to_time AS DATE), INTERVAL 1 DAY))
+    AS moment FROM counted) d
 ), timed AS (
   SELECT *, unix_micros(CAST(day AS TIMESTAMP)) AS day_us FROM cut
 ), days AS (

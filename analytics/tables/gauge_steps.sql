@@ -1,12 +1,19 @@
--- Step: by how much one number changes from one stretch of time to the next. An interval counts at
+-- Step (kept): by how much one number changes from one stretch of time to the next. An interval counts at
 -- the end of each stretch that it covers, and in each that it touches.
 WITH held AS (
-  SELECT cluster, what, CAST(NULL AS INT) AS broker, CAST(NULL AS STRING) AS directory, topic_id, partition,
-    valid_from_time AS from_time, valid_to_offset IS NULL AS is_open, valid_to_time AS to_time
-  FROM partition_history LATERAL VIEW explode(array('partitions', 'under_replicated', 'not_preferred')) w AS what
-  WHERE what = 'partitions' OR what = 'under_replicated' AND size(isr) < size(replicas)
-    OR what = 'not_preferred'
-      AND leader NOT IN (-1, CASE WHEN size(replicas) > 0 THEN element_at(replicas, 1) ELSE -1 END)
+  SELECT cluster, 'partitions' AS what, CAST(NULL AS INT) AS broker, CAST(NULL AS STRING) AS directory,
+    topic_id, partition, valid_from_time AS from_time, valid_to_offset IS NULL AS is_open,
+    valid_to_time AS to_time
+  FROM partition_states
+  UNION ALL
+  SELECT cluster, 'under_replicated', NULL, NULL, topic_id, partition, valid_from_time,
+    valid_to_offset IS NULL, valid_to_time
+  FROM partition_states WHERE size(isr) < size(replicas)
+  UNION ALL
+  SELECT cluster, 'not_preferred', NULL, NULL, topic_id, partition, valid_from_time,
+    valid_to_offset IS NULL, valid_to_time
+  FROM partition_states
+  WHERE leader NOT IN (-1, CASE WHEN size(replicas) > 0 THEN element_at(replicas, 1) ELSE -1 END)
   UNION ALL
   SELECT cluster, kind, NULL, NULL, topic_id, partition, from_time, to_offset IS NULL, to_time FROM outages
   UNION ALL

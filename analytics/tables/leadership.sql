@@ -35,7 +35,7 @@ WITH begun AS (
     size(replicas) > 0 AND leader = CASE WHEN size(replicas) > 0 THEN element_at(replicas, 1) END
       AS is_preferred,
     size(adding_replicas) > 0 OR size(removing_replicas) > 0 AS is_moving
-  FROM partition_changes c
+  FROM partition_states c
   LEFT JOIN lost_replicas l ON l.of = 'leader' AND c.cluster = l.cluster AND c.topic_id = l.topic_id
     AND c.partition = l.partition AND c.life = l.life AND c.seq = l.seq
   WHERE is_first OR leader <> former_leader

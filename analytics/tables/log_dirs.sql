@@ -26,7 +26,7 @@ WITH states AS (
   ) s
 ), named AS (
   SELECT cluster, broker, life, directory, min(seq) AS first_seq
-  FROM states LATERAL VIEW explode(log_dirs) d AS directory
+  FROM (SELECT cluster, broker, life, seq, explode(log_dirs) AS directory FROM states) d
   -- Kafka's reserved ids name no directory.
   WHERE directory NOT LIKE 'AAAAAAAAAAAAAAAAAAAA%'
   GROUP BY cluster, broker, life, directory

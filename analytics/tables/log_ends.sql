@@ -12,11 +12,11 @@ WITH counts AS (
       AS wanted
   FROM log_layouts l LEFT JOIN counts c ON l.cluster = c.cluster LEFT JOIN registered r ON l.cluster = r.cluster
 ), widths AS (
-  SELECT s.cluster, min(width) AS width
-  FROM spans s LATERAL VIEW explode(array(10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 15000,
-    30000, 60000, 120000, 300000, 600000, 900000, 1800000, 3600000, 7200000, 10800000, 21600000,
-    43200000, 86400000, 172800000, 604800000, 1209600000, 2419200000)) w AS width
-  WHERE width >= wanted GROUP BY s.cluster
+  SELECT cluster, min(width) AS width
+  FROM (SELECT cluster, wanted, explode(array(10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000,
+    15000, 30000, 60000, 120000, 300000, 600000, 900000, 1800000, 3600000, 7200000, 10800000, 21600000,
+    43200000, 86400000, 172800000, 604800000, 1209600000, 2419200000)) AS width FROM spans) w
+  WHERE width >= wanted GROUP BY cluster
 )
 SELECT s.cluster, s.end_time, CAST(CASE WHEN s.wanted IS NULL THEN 1000 WHEN w.width IS NOT NULL
     THEN w.width ELSE (s.wanted + 86399999) DIV 86400000 * 86400000 END AS BIGINT) AS stretch_ms

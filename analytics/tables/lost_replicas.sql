@@ -1,22 +1,29 @@
 -- Step (kept): what took replicas away in a step of a partition: its former leader, members of its
 -- ISR, or those that an outage is counted by; of several replicas the worst. The registration at the
 -- end of the batch decides; where it says nothing yet, what it says within 30 s.
-WITH gone AS (
-  SELECT c.*, 'leader' AS of, former_leader AS lost
-  FROM partition_changes c WHERE former_leader <> leader AND former_leader <> -1
+WITH steps AS (
+  SELECT cluster, topic_id, partition, life, seq, batch_last_offset, valid_from_time, is_first, leader,
+    former_leader, isr, former_isr, replicas, former_replicas, directories, former_directories
+  FROM partition_states
+  WHERE is_first AND (leader = -1 OR size(isr) < size(replicas)) OR leader <> former_leader
+    OR isr <> former_isr
+), gone AS (
+  SELECT *, 'leader' AS of, former_leader AS lost
+  FROM steps WHERE former_leader <> leader AND former_leader <> -1
   UNION ALL
-  SELECT c.*, 'isr', lost FROM partition_changes c
-    LATERAL VIEW explode(filter(former_isr, each -> NOT array_contains(isr, each))) l AS lost
+  SELECT *, 'isr', explode(filter(former_isr, each -> NOT array_contains(isr, each)))
+  FROM steps WHERE isr <> former_isr
   UNION ALL
   -- Of a state without a predecessor every replica that is not in sync counts, and each that is if
-  -- there is no leader: a partition without one keeps the last member of its ISR there.
-  SELECT c.*, 'outage', lost FROM partition_changes c
-    LATERAL VIEW explode(filter(
-      CASE WHEN is_first THEN replicas WHEN leader = -1 AND former_leader <> -1
-          AND NOT array_contains(former_isr, former_leader) THEN concat(former_isr, array(former_leader))
-        ELSE former_isr END,
-      each -> NOT array_contains(isr, each) AND array_contains(replicas, each)
-        OR leader = -1 AND (is_first OR former_leader <> -1 AND each = former_leader))) l AS lost
+  -- there is no leader: a partition without one keeps the last member of its ISR there. An outage
+  -- begins with fewer in sync, or without a leader.
+  SELECT *, 'outage', explode(filter(
+    CASE WHEN is_first THEN replicas WHEN leader = -1 AND former_leader <> -1
+        AND NOT array_contains(former_isr, former_leader) THEN concat(former_isr, array(former_leader))
+      ELSE former_isr END,
+    each -> NOT array_contains(isr, each) AND array_contains(replicas, each)
+      OR leader = -1 AND (is_first OR former_leader <> -1 AND each = former_leader)))
+  FROM steps WHERE leader = -1 OR size(isr) < size(replicas)
 ), placed AS (
   SELECT cluster, topic_id, partition, life, seq, of, lost, batch_last_offset, valid_from_time,
     CASE WHEN of = 'outage' THEN CASE WHEN array_contains(replicas, lost)

@@ -62,12 +62,12 @@ WITH placed AS (
   FROM numbered
   GROUP BY cluster, topic, topic_id, partition, adding_replicas, removing_replicas, number
 ), pairs AS (
-  SELECT *, CASE WHEN nth < size(removing_replicas) THEN element_at(removing_replicas, nth + 1) END
+  SELECT cluster, topic, topic_id, partition, number, nth, queued, ended, CASE WHEN nth < size(removing_replicas) THEN element_at(removing_replicas, nth + 1) END
       AS from_broker,
     CASE WHEN nth < size(adding_replicas) THEN element_at(adding_replicas, nth + 1) END AS to_broker,
     coalesce(ended.`offset`, 9223372036854775807) AS over
-  FROM runs LATERAL VIEW explode(
-    sequence(0, greatest(size(adding_replicas), size(removing_replicas)) - 1)) n AS nth
+  FROM (SELECT *, explode(sequence(0, greatest(size(adding_replicas), size(removing_replicas)) - 1))
+    AS nth FROM runs) n
 ), followed AS (
   SELECT w.cluster, w.topic, w.topic_id, w.partition, w.number, w.nth, w.queued, w.ended, w.from_broker,
     w.to_broker, max(CASE WHEN p.broker = w.from_broker AND p.valid_from_offset <= w.queued.`offset`

@@ -41,7 +41,7 @@ WITH pieces AS (
     CASE WHEN next_is_cut THEN next_time ELSE valid_to_time END AS to_time,
     kind, CASE kind WHEN 'leaderless' THEN leader = -1
       ELSE size(isr) < least(coalesce(min_insync_replicas, 0), size(replicas)) END AS is_short
-  FROM ended LATERAL VIEW explode(array('leaderless', 'under_min_isr')) k AS kind
+  FROM (SELECT *, explode(array('leaderless', 'under_min_isr')) AS kind FROM ended) k
 ), bounds AS (
   SELECT *, is_short AND NOT coalesce(lag(is_short) OVER in_order, false) AS is_begin,
     is_short AND NOT coalesce(lead(is_short) OVER in_order, false) AS is_end

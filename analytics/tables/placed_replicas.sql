@@ -1,8 +1,8 @@
 -- Step (kept): every replica at the end of the log, and what it is to its partition, a bit for each
 -- thing (`kind_losses.REPLICA_BITS`).
 WITH replicas AS (
-  SELECT p.*, broker, place, element_at(directories, place + 1) AS directory
-  FROM partitions p LATERAL VIEW posexplode(replicas) r AS place, broker
+  SELECT *, element_at(directories, place + 1) AS directory
+  FROM (SELECT p.*, posexplode(p.replicas) AS (place, broker) FROM partitions p) e
 ), alive AS (
   SELECT cluster, broker, log_dirs FROM brokers WHERE NOT fenced AND NOT in_controlled_shutdown
 )

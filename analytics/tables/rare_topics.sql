@@ -3,8 +3,9 @@
 -- that are emptied.
 WITH steps AS (
   SELECT * FROM partition_steps
-), states AS (
-  SELECT *, lead(replay_position) OVER (PARTITION BY cluster, topic_id, partition
+), with_elr AS (
+  SELECT cluster, topic, topic_id, replay_position, end, eligible_leader_replicas, last_known_elr,
+    lead(replay_position) OVER (PARTITION BY cluster, topic_id, partition
     ORDER BY replay_position, `offset`) AS next_position
   FROM steps WHERE NOT is_compared
 ), partitions AS (
@@ -28,8 +29,7 @@ WHERE r.topic_id IS NOT NULL AND r.type IN
   ('TOPIC_RECORD', 'REMOVE_TOPIC_RECORD', 'PARTITION_RECORD', 'PARTITION_CHANGE_RECORD')
 UNION
 SELECT cluster, topic_id FROM steps
-WHERE is_outside OR said IS NULL OR leader_epoch IS NULL OR is_misplaced
-  OR is_compared AND (said.leader IS DISTINCT FROM leader
+WHERE is_odd OR is_compared AND (said.leader IS DISTINCT FROM leader
     OR said.leader_epoch IS DISTINCT FROM leader_epoch
     OR said.partition_epoch IS DISTINCT FROM partition_epoch
     OR said.leader_recovery_state IS DISTINCT FROM leader_recovery_state
@@ -47,7 +47,7 @@ FROM partitions p LEFT JOIN met m
 WHERE p.begin IS NULL OR p.listed <> coalesce(m.times, 0) OR p.right_listed <> p.listed
 UNION
 SELECT s.cluster, s.topic_id
-FROM states s JOIN clears c ON s.cluster = c.cluster AND c.topic IN ('', s.topic)
+FROM with_elr s JOIN clears c ON s.cluster = c.cluster AND c.topic IN ('', s.topic)
   AND c.replay_position > s.replay_position
   AND c.replay_position < coalesce(s.next_position, s.end)
 WHERE size(s.eligible_leader_replicas) > 0 OR size(s.last_known_elr) > 0

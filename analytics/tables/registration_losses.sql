@@ -14,7 +14,8 @@ WITH states AS (
       ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS chain
   FROM states
 ), directories AS (
-  SELECT DISTINCT cluster, broker, directory FROM states LATERAL VIEW explode(log_dirs) d AS directory
+  SELECT DISTINCT cluster, broker, directory
+  FROM (SELECT cluster, broker, explode(log_dirs) AS directory FROM states) d
   UNION
   SELECT cluster, broker, '' FROM states
   UNION
@@ -27,11 +28,12 @@ WITH states AS (
 ), followed AS (
   SELECT *, first_value(CASE WHEN why IS NOT NULL
       THEN named_struct('why', why, 'time', valid_from_time) END) IGNORE NULLS
-    OVER (rest ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS next_loss,
+    OVER (PARTITION BY cluster, broker, directory, chain ORDER BY seq
+      ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS next_loss,
     last_value(named_struct('end', valid_to_offset, 'time', valid_to_time))
-      OVER (rest ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS last_state
+      OVER (PARTITION BY cluster, broker, directory, chain ORDER BY seq
+      ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS last_state
   FROM placed
-  WINDOW rest AS (PARTITION BY cluster, broker, directory, chain ORDER BY seq)
 )
 SELECT cluster, broker, directory, valid_from_offset,
   coalesce(valid_to_offset, 9223372036854775807) AS valid_to_offset, why,

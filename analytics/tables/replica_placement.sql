@@ -17,15 +17,17 @@
 -- ended_by (string): moved (another directory of the broker), replica_removed, topic_deleted,
 --   snapshot (known from a snapshot only); null = still
 WITH changed AS (
-  SELECT *, row_number() OVER in_order AS turn, lead(valid_from_offset) OVER in_order AS next_offset,
+  SELECT cluster, topic, topic_id, partition, life, replicas, directories, valid_from_offset,
+    valid_from_time, record_type, batch_base_offset, life_to_offset, life_to_time, life_ended_by,
+    row_number() OVER in_order AS turn, lead(valid_from_offset) OVER in_order AS next_offset,
     lead(valid_from_time) OVER in_order AS next_time, lead(record_type) OVER in_order AS next_type
-  FROM partition_changes
+  FROM partition_states
   WHERE is_first OR replicas <> former_replicas OR directories <> former_directories
   WINDOW in_order AS (PARTITION BY cluster, topic_id, partition, life ORDER BY seq)
 ), placed AS (
   -- A broker that is listed twice counts once.
-  SELECT c.*, broker, element_at(directories, pos + 1) AS directory
-  FROM changed c LATERAL VIEW posexplode(replicas) r AS pos, broker
+  SELECT *, element_at(directories, pos + 1) AS directory
+  FROM (SELECT c.*, posexplode(c.replicas) AS (pos, broker) FROM changed c) e
   WHERE array_position(replicas, broker) = pos + 1
 ), compared AS (
   SELECT *,

@@ -21,7 +21,7 @@ WITH counts AS (
 ), in_force AS (
   SELECT * FROM min_insync WHERE valid_to_offset IS NULL
 )
-SELECT t.cluster, t.topic, t.topic_id, coalesce(c.partitions, 0) AS partitions, c.replication_factor,
+SELECT t.cluster, t.topic, t.topic_id, CAST(coalesce(c.partitions, 0) AS INT) AS partitions, c.replication_factor,
   m.min_insync_replicas, m.min_insync_replicas_from, t.valid_from_offset, t.valid_from_time,
   t.record_type, t.batch_base_offset
 FROM topic_history t

@@ -25,9 +25,9 @@ WITH lost AS (
     AND k.is_unclean = l.is_unclean AND k.has_elr = l.has_elr AND r.place = l.place
 )
 SELECT o.cluster, o.scope, o.broker, o.directory, count(l.broker) AS replicas,
-  count_if(l.only_copies) AS only_copies, count_if(l.leaderless) AS leaderless,
-  count_if(l.under_min_isr) AS under_min_isr, count_if(l.leaders_moved) AS leaders_moved,
-  count_if(l.unclean) AS unclean
+  count(CASE WHEN l.only_copies THEN 1 END) AS only_copies, count(CASE WHEN l.leaderless THEN 1 END) AS leaderless,
+  count(CASE WHEN l.under_min_isr THEN 1 END) AS under_min_isr, count(CASE WHEN l.leaders_moved THEN 1 END) AS leaders_moved,
+  count(CASE WHEN l.unclean THEN 1 END) AS unclean
 FROM online_places o LEFT JOIN lost l
   ON o.cluster = l.cluster AND o.broker = l.broker
   AND (o.scope = 'broker' OR o.directory = l.directory)
