@@ -8,6 +8,8 @@ Source: `kafka.cluster.Partition.appendRecordsToLeader`.
 
 from __future__ import annotations
 
+import logging
+
 from broker.coordination.core import Producer
 from broker.produce.batch_checks import CheckedBatch
 from broker.produce.transaction_admission import known_from
@@ -18,9 +20,12 @@ from broker.replica.partition import Partition
 from broker.replica.partition_log import PartitionLog
 from broker.replica.waiting import AppendRequest, WaitingAppend
 from jbodlab.record_batch.record_batch import BatchHeader, read_header
-from jbodlab.storage.log.transactions import Marker, build_marker
+from jbodlab.storage.log.producer_state import NO_OFFSET
+from jbodlab.storage.log.transactions import ABORT, Marker, build_marker
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
+
+logger = logging.getLogger(__name__)
 
 ALL_REPLICAS = -1
 """acks=all"""
@@ -76,6 +81,8 @@ def append_of_client(
         base_offset, required = duplicate.base_offset, duplicate.last_offset + 1
     else:
         log.writer.log_dir.check_room(header.size)
+        if header.is_transactional:
+            _end_former_transaction(partition, leader, log, header)
         stored = log.append_as_leader(batch.data, header, leader.leader_epoch, at_once=at_once)
         base_offset, required = stored.base_offset, stored.next_offset
     success = AppendResult(
@@ -132,7 +139,43 @@ def append_own(partition: Partition, data: bytes) -> BatchHeader:
             f"{partition.topic_partition}, got {header.size}",
         )
     log.log_dir.check_room(header.size)
+    if header.is_transactional:
+        _end_former_transaction(partition, leader, log, header)
     return log.append_as_leader(data, header, leader.leader_epoch)
+
+
+def _end_former_transaction(
+    partition: Partition, leader: LeaderState, log: PartitionLog, header: BatchHeader
+) -> None:
+    """Abort what is open in an earlier epoch of a producer whose next transaction begins.
+
+    The coordinator has said that the next transaction has this partition, so the former one is
+    decided, and its marker was appended here once: an unclean election has lost it. How it was
+    decided nobody knows any more. Left open, it would become a part of the next transaction.
+    """
+    entry = log.producers.entry(header.producer_id)
+    if (
+        entry is None
+        or entry.transaction_start == NO_OFFSET
+        or entry.epoch >= header.producer_epoch
+    ):
+        return
+    logger.warning(
+        "aborting the transaction of producer %d in %s that is open from offset %d in epoch %d: "
+        "its marker was lost, and the next transaction begins in epoch %d",
+        header.producer_id,
+        partition.topic_partition,
+        entry.transaction_start,
+        entry.epoch,
+        header.producer_epoch,
+    )
+    # The marker is not newer than what the coordinator sends next, and ends no guard: those are of
+    # the next transaction.
+    marker = Marker(ABORT, max(entry.coordinator_epoch, 0))
+    data = build_marker(
+        header.producer_id, entry.epoch, marker, timestamp_ms=max(header.max_timestamp, 0)
+    )
+    log.append_as_leader(data, read_header(data), leader.leader_epoch)
 
 
 def append_marker(

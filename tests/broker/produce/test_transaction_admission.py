@@ -126,6 +126,50 @@ async def leader(tmp_path: Path) -> AsyncIterator[Leader]:
     await made.host.stop()
 
 
+@pytest.mark.parametrize("transaction", [OLD, KNOWS, NEW], ids=["old", "knows", "new"])
+@pytest.mark.parametrize("kind", [ABORT, COMMIT])
+async def test_a_transaction_of_an_earlier_epoch_is_aborted_when_the_next_one_begins(
+    leader: Leader, caplog: pytest.LogCaptureFixture, transaction: Transaction, kind: int
+) -> None:
+    first = leader.send(0, epoch=3, transaction=transaction)
+    await leader.coordinators.say()
+    assert await code(first) is OK
+    # An unclean election has lost the marker.
+    next_ones = [leader.send(each, epoch=4, transaction=transaction) for each in range(2)]
+    await turns()
+    assert leader.end == 1
+    with caplog.at_level("WARNING"):
+        await leader.coordinators.say()
+
+    assert [await code(each) for each in next_ones] == [OK, OK]
+    assert leader.end == 4
+    (said,) = (each.message for each in caplog.records if "its marker was lost" in each.message)
+    assert f"producer {P} in {TP}" in said
+    assert "open from offset 0 in epoch 3" in said
+    log = leader.partition.log
+    assert log is not None
+    assert await log.aborted_between(0, 4) == [(P, 0)]
+    assert log.producers.open_since(P, 4) == 2
+
+    leader.marker(4 if transaction is OLD else 5, kind, bumps=transaction is NEW)
+    expected = [(P, 0), (P, 2)] if kind == ABORT else [(P, 0)]
+    assert await log.aborted_between(0, leader.end) == expected
+
+
+async def test_a_transaction_of_an_earlier_epoch_stays_open_until_the_coordinator_has_answered(
+    leader: Leader,
+) -> None:
+    first = leader.send(0, epoch=3)
+    await leader.coordinators.say()
+    assert await code(first) is OK
+    refused = leader.send(0, epoch=4)
+    await turns()
+    await leader.coordinators.say(ErrorCode.INVALID_TXN_STATE)
+
+    assert await code(refused) is ErrorCode.INVALID_TXN_STATE
+    assert leader.end == 1
+
+
 async def test_the_first_batch_waits_for_the_coordinator_and_the_next_ones_do_not_ask(
     leader: Leader,
 ) -> None:
