@@ -81,6 +81,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     authorizer: AuthorizerSettings | None
     socket_request_max_bytes: int
     queued_max_request_bytes: int | None
+    max_request_partition_size_limit: int
     connections_max_idle_ms: int
 
     log_dirs: tuple[Path, ...]

@@ -242,8 +242,6 @@ OFFSETS_AT_ONCE = 200
 """Offsets that are looked up at the same time; each may wait for its disk."""
 ENCODED_KINDS_MAX = 4
 """Versions of Metadata whose encoded topics are kept: some hundred KB each."""
-DESCRIBED_PARTITIONS_MAX = 2000
-"""Partitions in one response; Kafka's `max.request.partition.size.limit`."""
 
 
 # Groups.

@@ -83,6 +83,8 @@ class BrokerParts(msgspec.Struct, frozen=True, kw_only=True):
     """How other brokers are reached."""
     is_settled: Callable[[], bool] = lambda: True
     """Whether the controller knows what follows from changed settings."""
+    described_partitions_max: int = 2000
+    """Most partitions in one response to DescribeTopicPartitions."""
     auto_create_topics: bool = True
     """Whether a client's Metadata request may create topics."""
     log_dirs: Callable[[], Sequence[LogDir]] = tuple

@@ -101,6 +101,7 @@ class Front:
                 monotonic_s=environment.monotonic_s,
                 configs=dynamic,
                 is_settled=self._cordon_is_registered,
+                described_partitions_max=config.max_request_partition_size_limit,
                 auto_create_topics=config.auto_create_topics_enable,
                 log_dirs=lambda: disks.log_dirs.all,
                 traffic=replicas.traffic,

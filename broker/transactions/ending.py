@@ -101,11 +101,10 @@ def _has_new_epoch(request: EndTransaction, before: Transaction) -> bool:
     """Whether the producer has not heard that its epoch is another one.
 
     A producer whose transaction was aborted because it took too long, or was fenced, may abort it
-    as well. It goes on with the epoch of that abort, which nobody else was given.
+    as well. It goes on with the epoch of that abort, which nobody else was given. A commit of it is
+    late, but its producer is not another one.
     """
     epoch = before.producer_epoch
     if before.state not in COMPLETE or request.producer_epoch != epoch - 1 or epoch == EPOCH_MAX:
         return False
-    is_bumped = before.transaction_version >= EPOCH_BUMP_FROM
-    is_aborted = before.state is TransactionState.COMPLETE_ABORT and not request.committed
-    return before.last_producer_epoch == request.producer_epoch or (is_bumped and is_aborted)
+    return before.last_producer_epoch == request.producer_epoch or before.is_bumped_by_abort

@@ -80,9 +80,11 @@ def initialized(
             producer = Producer(fresh, 0)
         else:
             producer = Producer(before.producer_id, epoch + 1)
-    elif request.producer_epoch == before.last_producer_epoch:
-        # The answer was lost.
-        producer, last_epoch = before.producer, before.last_producer_epoch
+    elif request.producer_epoch == before.last_producer_epoch or (
+        before.is_bumped_by_abort and request.producer_epoch == epoch - 1
+    ):
+        # The answer was lost, or the producer's transaction took too long.
+        producer, last_epoch = before.producer, request.producer_epoch
     else:
         raise KafkaError(ErrorCode.PRODUCER_FENCED)
     return begun(before, producer, last_epoch, request.transaction_timeout_ms, now_ms)

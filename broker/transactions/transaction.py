@@ -103,6 +103,15 @@ class Transaction(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return Producer(self.producer_id, self.producer_epoch)
 
     @property
+    def is_bumped_by_abort(self) -> bool:
+        """Whether an abort gave the present epoch, so that only its producer may go on with it."""
+        return (
+            self.state is TransactionState.COMPLETE_ABORT
+            and self.transaction_version >= EPOCH_BUMP_FROM
+            and self.producer_epoch < EPOCH_MAX
+        )
+
+    @property
     def is_exhausted(self) -> bool:
         """Whether the next epoch is that of a new producer id."""
         return self.producer_epoch >= EXHAUSTED

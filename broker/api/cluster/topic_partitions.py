@@ -10,7 +10,7 @@ import msgspec
 
 from broker.api.cluster.metadata import leader_or_error
 from broker.api.parts import ApiParts
-from broker.limits import DESCRIBED_PARTITIONS_MAX
+from broker.api.services.topic_creator import TOPIC_NAME
 from broker.metadata_cache import MetadataCache
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
@@ -23,6 +23,7 @@ from jbodlab.server.resources import Elsewhere, Resource, on_topics
 from jbodlab.server.response import Response
 from jbodlab.server.rights import Rights, client_of, operations_on
 from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import INTERNAL_TOPICS
 
 if TYPE_CHECKING:
@@ -71,18 +72,24 @@ class DescribeTopicPartitionsResponse(Response, frozen=True, kw_only=True):
 class DescribeTopicPartitionsApi(FailsBySchema):
     """Answers from the metadata cache, of topics that the client may describe."""
 
-    def __init__(self, cache: MetadataCache, rights: Rights) -> None:
+    def __init__(self, cache: MetadataCache, rights: Rights, partitions_max: int) -> None:
         self._cache = cache
         self._rights = rights
+        self._partitions_max = partitions_max
 
     def answer(
         self, request: DescribeTopicPartitionsRequest, context: RequestContext
     ) -> DescribeTopicPartitionsResponse:
-        """Describe the topics of the request, or all, from the cursor on."""
+        """Describe the topics of the request, or all, from the cursor on.
+
+        Raises:
+            KafkaError: INVALID_REQUEST, the cursor is none that a response has named.
+        """
+        _check_cursor(request)
         by_name = self._cache.image.topics.by_name
         listener = context.listener_name
         live = frozenset(broker.id for broker in self._cache.live_brokers(listener))
-        left = min(max(request.response_partition_limit, 1), DESCRIBED_PARTITIONS_MAX)
+        left = min(max(request.response_partition_limit, 1), self._partitions_max)
         topics: list[TopicDescription] = []
         client = client_of(context.session)
         operations = operations_on(self._rights, context.session, ResourceType.TOPIC, is_asked=True)
@@ -95,7 +102,12 @@ class DescribeTopicPartitionsApi(FailsBySchema):
                     topics.append(TopicDescription(error_code=code, name=name))
                 continue
             if topic is None:
-                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                is_possible = TOPIC_NAME.fullmatch(name) is not None
+                code = (
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                    if is_possible
+                    else ErrorCode.INVALID_TOPIC_EXCEPTION
+                )
                 topics.append(TopicDescription(error_code=code, name=name))
                 continue
             indexes = sorted(index for index in topic.partitions if index >= first)
@@ -138,6 +150,22 @@ class DescribeTopicPartitionsApi(FailsBySchema):
         )
 
 
+def _check_cursor(request: DescribeTopicPartitionsRequest) -> None:
+    cursor = request.cursor
+    if cursor is None:
+        return
+    if request.topics and all(topic.name != cursor.topic_name for topic in request.topics):
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"the cursor names the topic {cursor.topic_name}, which is none of the request",
+        )
+    if cursor.partition_index < 0:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"the cursor names the partition {cursor.partition_index} of {cursor.topic_name}",
+        )
+
+
 def _names(
     request: DescribeTopicPartitionsRequest, known: Iterable[str]
 ) -> Iterator[tuple[str, int]]:
@@ -163,6 +191,8 @@ APIS: tuple[Api[ApiParts], ...] = (
         key=ApiKey.DESCRIBE_TOPIC_PARTITIONS,
         versions=(0, 0),
         resources=Elsewhere(on_topics(AclOperation.DESCRIBE)),
-        handler=lambda parts: DescribeTopicPartitionsApi(parts.cache, parts.rights),
+        handler=lambda parts: DescribeTopicPartitionsApi(
+            parts.cache, parts.rights, parts.described_partitions_max
+        ),
     ),
 )

@@ -61,6 +61,20 @@ def test_a_request_whose_answer_was_lost_is_answered_again_without_a_bump():
     assert coordinator.init(Producer(7, 5)) == Producer(7, 6)
 
 
+def test_a_producer_whose_transaction_took_too_long_begins_with_the_epoch_of_the_abort():
+    coordinator = Coordinator(2)
+    producer = coordinator.init(timeout_ms=1000)
+    coordinator.add(producer, version=2)
+    coordinator.load()
+    coordinator.wait(20_000)
+    coordinator.mark()
+    assert coordinator.init(producer) == Producer(producer.producer_id, 1)
+    assert coordinator.init(producer) == Producer(producer.producer_id, 1)
+    # Another instance has the next one, and the former is fenced.
+    assert coordinator.init() == Producer(producer.producer_id, 2)
+    assert coordinator.init(producer) is ErrorCode.PRODUCER_FENCED
+
+
 @pytest.mark.parametrize("asks", [Producer(7, 4), Producer(7, 6), Producer(8, 5)])
 def test_another_producer_is_fenced(asks: Producer):
     coordinator = Coordinator()

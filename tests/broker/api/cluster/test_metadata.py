@@ -277,6 +277,58 @@ async def test_describe_topic_partitions_goes_page_by_page(cluster: Any, client:
     assert (zz.name, int(zz.error_code)) == ("zz", 3)
 
 
+@pytest.mark.parametrize("name", ["..", "a b", "x" * 250, "a/b"])
+async def test_impossible_names_are_described_as_such(client: Any, name: str) -> None:
+    kio = import_module("kio.schema.describe_topic_partitions.v0.request")
+    request = kio.DescribeTopicPartitionsRequest(topics=(kio.TopicRequest(name=name),))
+
+    (told,) = (await client.call(75, 0, request)).topics
+
+    assert (told.name, int(told.error_code)) == (name, 17)
+
+
+@pytest.mark.parametrize(
+    ("names", "cursor"), [(("a",), ("b", 0)), (("a",), ("a", -1)), ((), ("a", -1))]
+)
+async def test_cursors_that_no_response_names_are_refused(
+    cluster: Any, client: Any, names: tuple[str, ...], cursor: tuple[str, int]
+) -> None:
+    kio = import_module("kio.schema.describe_topic_partitions.v0.request")
+    for name in "ab":
+        cluster.publish_topic(name, cluster.partition(1))
+
+    response = await client.call(
+        75,
+        0,
+        kio.DescribeTopicPartitionsRequest(
+            topics=tuple(kio.TopicRequest(name=each) for each in names),
+            cursor=kio.Cursor(topic_name=cursor[0], partition_index=cursor[1]),
+        ),
+    )
+
+    assert [(each.name, int(each.error_code)) for each in response.topics] == [
+        (each, 42) for each in names
+    ]
+
+
+async def test_cursor_of_a_topic_that_was_deleted_goes_on_behind_it(
+    cluster: Any, client: Any
+) -> None:
+    kio = import_module("kio.schema.describe_topic_partitions.v0.request")
+    for name in "ac":
+        cluster.publish_topic(name, cluster.partition(1))
+
+    response = await client.call(
+        75,
+        0,
+        kio.DescribeTopicPartitionsRequest(
+            topics=(), cursor=kio.Cursor(topic_name="b", partition_index=3)
+        ),
+    )
+
+    assert [each.name for each in response.topics] == ["c"]
+
+
 async def test_only_what_has_changed_is_described_again(
     cluster: Any, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
