@@ -3,6 +3,12 @@
 # The queue of the active controller.
 OPERATIONS_PER_ROUND_MAX = 1_000
 """Operations of one round. They wait for one fsync, and for each other."""
+ROUNDS_IN_FLIGHT_MAX = 10
+"""Rounds that are not committed. Further operations wait in the queue."""
+OPERATIONS_IN_FLIGHT_MAX = 2_000
+"""Operations of these rounds. A failed election makes all of them uncertain."""
+BYTES_IN_FLIGHT_MAX = 8 << 20
+"""Size of the records of these rounds."""
 ROUND_MS_MAX = 500
 """Time after which a round begins no further operation: half of what a heartbeat may wait."""
 QUEUED_OPERATIONS_MAX = 2_000

@@ -2,9 +2,10 @@
 
 An operation is a decision bound to its request. One round takes what is queued, runs each operation
 on the state that the one before left, and replays its records at once. Then all records of the
-round are appended to the replicated log *once*. Only when the log answers that they are committed,
-the callers are answered and the listeners told; the contract is that of `ReplicatedLog`. It holds
-for refusals as well, as what an operation was refused for may have been decided a moment before.
+round are appended to the replicated log *once*. No decision waits for a write: the next round runs
+while the rounds before it are written. Only when the log answers that a round is committed, its
+callers are answered; the contract is that of `ReplicatedLog`. It holds for refusals and reads as
+well, as what they saw may have been decided a moment before: they wait for the newest round.
 
 An active controller is made when this node was elected, and it ends when the node resigns: its
 state is ahead of what is committed, so it is thrown away with everything that waits. A failed
@@ -19,7 +20,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -27,12 +28,15 @@ from msgspec.structs import replace
 from controller.decide.state import RECORDS_PER_RESULT_MAX, ControllerResult, ControllerState
 from controller.lead.committed_state import CommittedState
 from controller.limits import (
+    BYTES_IN_FLIGHT_MAX,
+    OPERATIONS_IN_FLIGHT_MAX,
     OPERATIONS_PER_ROUND_MAX,
     QUEUED_BYTES_MAX,
     QUEUED_OPERATIONS_MAX,
     ROUND_MS_MAX,
+    ROUNDS_IN_FLIGHT_MAX,
 )
-from controller.quorum.replicated_log import NewBatch, NotLeaderError, ReplicatedLog
+from controller.quorum.replicated_log import Committed, NewBatch, NotLeaderError, ReplicatedLog
 from jbodlab.metadata.image.metadata_delta import MetadataDelta
 from jbodlab.metadata.log.batches import MAX_BATCH_BYTES
 from jbodlab.metadata.records import frame
@@ -80,6 +84,17 @@ class OperationCounts(msgspec.Struct):
     late: int = 0
     failed: int = 0
     refused: int = 0
+
+
+Outcome = tuple[asyncio.Future[Any], object]
+"""The future of an operation, and what it will be answered."""
+
+
+class _Appended(NamedTuple):
+    """A round that is being written."""
+
+    outcomes: list[Outcome]
+    size_bytes: int
 
 
 class _Round:
@@ -150,8 +165,10 @@ class ActiveController:
         self._urgent: deque[_Operation[Any]] = deque()
         """Heartbeats and the controller's own operations, in order; they run first."""
         self._queued_bytes = 0
-        self._unanswered: list[tuple[asyncio.Future[Any], object]] = []
-        """Futures and outcomes of the operations of this round, which wait for its commit."""
+        self._rounds: deque[_Appended] = deque()
+        """Rounds that are not committed yet, the oldest first."""
+        self._failure: BaseException | None = None
+        """The error of the first append that failed."""
         self._wakeup = asyncio.Event()
         self._has_resigned = False
 
@@ -205,12 +222,17 @@ class ActiveController:
             NotLeaderError: this node resigned.
             LogDirError: the metadata log can no longer be written.
         """
-        while not self._has_resigned:
+        while True:
             await self._wakeup.wait()
             self._wakeup.clear()
-            while self._urgent or self._queue:
-                await self._run_round()
-        raise NotLeaderError
+            while self._may_run():
+                self._run_round()
+                # Everybody else gets a turn.
+                await asyncio.sleep(0)
+            if self._has_resigned:
+                raise NotLeaderError
+            if self._failure is not None:
+                raise self._failure
 
     def resign(self) -> None:
         """Fail everything that waits, and go back to the committed state; on the loop, in one turn.
@@ -219,9 +241,11 @@ class ActiveController:
         """
         self._has_resigned = True
         waiting = [each.future for each in (*self._urgent, *self._queue)]
+        waiting += [future for each in self._rounds for future, _ in each.outcomes]
         self._urgent.clear()
         self._queue.clear()
-        for future in (*waiting, *(future for future, _ in self._unanswered)):
+        self._rounds.clear()
+        for future in waiting:
             if not future.done():
                 future.set_exception(NotLeaderError())
         self.committed.drop_pending()
@@ -235,8 +259,19 @@ class ActiveController:
             bool(self._queue) and self._queued_bytes + size_bytes > QUEUED_BYTES_MAX
         )
 
-    async def _run_round(self) -> None:
-        self._unanswered = outcomes = []
+    def _may_run(self) -> bool:
+        """Return whether there is an operation to run, and room for its round."""
+        rounds = self._rounds
+        return (
+            bool(self._urgent or self._queue)
+            and self._failure is None
+            and len(rounds) < ROUNDS_IN_FLIGHT_MAX
+            and sum(len(each.outcomes) for each in rounds) < OPERATIONS_IN_FLIGHT_MAX
+            and sum(each.size_bytes for each in rounds) < BYTES_IN_FLIGHT_MAX
+        )
+
+    def _run_round(self) -> None:
+        outcomes: list[Outcome] = []
         new = _Round(self.state.next_offset)
         end_ms = self.now_ms() + ROUND_MS_MAX
         for _ in range(min(len(self._urgent) + len(self._queue), OPERATIONS_PER_ROUND_MAX)):
@@ -252,17 +287,11 @@ class ActiveController:
             if self.now_ms() >= end_ms:
                 break
         if new.batches:
-            await self._commit(new)
+            self._append(new, outcomes)
+        elif self._rounds:
+            self._rounds[-1].outcomes.extend(outcomes)
         else:
-            # Nothing to wait for; everybody else shall get a turn all the same.
-            await asyncio.sleep(0)
-        for future, outcome in outcomes:
-            if future.done():
-                continue
-            if isinstance(outcome, KafkaError):
-                future.set_exception(outcome)
-            else:
-                future.set_result(outcome)
+            _answer(outcomes)
 
     def _run_operation(self, operation: _Operation[Any], new: _Round) -> object:
         now = self.now_ms()
@@ -332,7 +361,8 @@ class ActiveController:
             state = replace(state, image=image, next_offset=next_offset)
         return state
 
-    async def _commit(self, new: _Round) -> None:
+    def _append(self, new: _Round, outcomes: list[Outcome]) -> None:
+        """Append a round; its operations are answered when it is committed."""
         image = self.state.image
         batches = [
             NewBatch(
@@ -344,8 +374,31 @@ class ActiveController:
         ]
         appended = self._log.append(self.epoch, batches)
         self.committed.expect(image)
-        await appended
-        self.last_append_ms = self.now_ms()
+        size_bytes = sum(_size(values) for _, values in new.batches)
+        self._rounds.append(_Appended(outcomes, size_bytes))
+        appended.add_done_callback(self._appended)
+
+    def _appended(self, appended: asyncio.Future[Committed]) -> None:
+        """Answer the operations of the oldest round; a round that failed has no answer."""
+        error = appended.exception()
+        if self._has_resigned:
+            return
+        if error is None:
+            self.last_append_ms = self.now_ms()
+            _answer(self._rounds.popleft().outcomes)
+        elif self._failure is None:
+            self._failure = error
+        self._wakeup.set()
+
+
+def _answer(outcomes: list[Outcome]) -> None:
+    for future, outcome in outcomes:
+        if future.done():
+            continue
+        if isinstance(outcome, KafkaError):
+            future.set_exception(outcome)
+        else:
+            future.set_result(outcome)
 
 
 def _size(values: list[bytes]) -> int:

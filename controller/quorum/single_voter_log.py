@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from controller.quorum.election import Event, Voter
 from controller.quorum.log_thread import LogThread
@@ -63,7 +62,9 @@ class SingleVoterLog:
         self._listeners: list[CommitListener] = []
         self._roles: RoleListener | None = None
         self._resigned = asyncio.Event()
-        self._uncommitted: deque[asyncio.Future[Committed]] = deque()
+        self._unwritten: list[_Append] = []
+        self._writing: list[_Append] = []
+        """Appends that are on their way to the disk, with one sync for all of them."""
         self._failure: LogDirError | None = None
         """Error of the first write that failed; used on the thread of the log only."""
 
@@ -118,9 +119,10 @@ class SingleVoterLog:
         if not self.voter.leads_in(self.voter.epoch):
             return
         self.voter = self.voter.handle(Event.RESIGNED)
-        for future in self._uncommitted:
-            if not future.done():
-                future.set_exception(NotLeaderError())
+        for each in (*self._writing, *self._unwritten):
+            each.future.set_exception(NotLeaderError())
+        # A later leader would not know their end: the thread has not got them.
+        self._unwritten.clear()
         self._resigned.set()
         assert self._roles is not None
         self._roles.on_follower(self.voter.epoch, None)
@@ -130,28 +132,38 @@ class SingleVoterLog:
         assert batches
         if not self.voter.leads_in(epoch):
             raise NotLeaderError
+        written = [(batch.base_offset, _encoded(batch, epoch)) for batch in batches]
+        end_offset = Offset(batches[-1].base_offset + len(batches[-1].records))
         future: asyncio.Future[Committed] = asyncio.get_running_loop().create_future()
-        self._uncommitted.append(future)
-        synced = self._log_thread.run(
-            partial(self._write, partial(_append, self._log, epoch, batches))
-        )
-        synced.add_done_callback(self._synced)
+        self._unwritten.append(_Append(future, Committed(written, end_offset)))
+        if not self._writing:
+            self._write_next()
         return future
 
-    def _synced(self, synced: asyncio.Future[Committed]) -> None:
-        """Advance the high watermark, tell the listeners, and complete the oldest append."""
-        future = self._uncommitted.popleft()
+    def _write_next(self) -> None:
+        """Write all appends that wait, with one sync."""
+        self._writing, self._unwritten = self._unwritten, []
+        parts = [data for each in self._writing for _, data in each.committed.batches]
+        synced = self._log_thread.run(partial(self._write, partial(_append, self._log, parts)))
+        synced.add_done_callback(self._synced)
+
+    def _synced(self, synced: asyncio.Future[None]) -> None:
+        """Advance the high watermark, tell the listeners, and complete the appends in order."""
         error = synced.exception()
-        if error is None:
-            self._high_watermark = synced.result().end_offset
-            for listener in tuple(self._listeners):
-                listener.committed(synced.result())
-        if future.done():
-            return
-        if error is None:
-            future.set_result(synced.result())
-        else:
-            future.set_exception(error)
+        written, self._writing = self._writing, []
+        for each in written:
+            if error is None:
+                self._high_watermark = each.committed.end_offset
+                for listener in tuple(self._listeners):
+                    listener.committed(each.committed)
+            if each.future.done():
+                continue
+            if error is None:
+                each.future.set_result(each.committed)
+            else:
+                each.future.set_exception(error)
+        if self._unwritten:
+            self._write_next()
 
     def _write(self, write: Callable[[], T]) -> T:
         """Write to the disk; after an error nothing more is written. On the thread of the log."""
@@ -170,12 +182,17 @@ class SingleVoterLog:
         quorum_state.write_quorum_state(self._log.directory, state, fs=self._log.fs)
 
 
-def _append(log: MetadataLog, epoch: LeaderEpoch, batches: Sequence[NewBatch]) -> Committed:
+class _Append(NamedTuple):
+    """An append, and what it is once it is committed."""
+
+    future: asyncio.Future[Committed]
+    committed: Committed
+
+
+def _append(log: MetadataLog, parts: Sequence[bytes]) -> None:
     """Append batches and sync; on the thread of the log."""
-    written = [(batch.base_offset, _encoded(batch, epoch)) for batch in batches]
-    log.append(b"".join(data for _, data in written))
+    log.append(b"".join(parts))
     log.flush()
-    return Committed(written, Offset(log.end_offset))
 
 
 def _encoded(batch: NewBatch, epoch: LeaderEpoch) -> bytes:
