@@ -200,3 +200,38 @@ async def test_listeners_are_told_of_commits_before_the_appends_end_also_when_no
     it.log.remove_listener(listener)
     await it.close()
     assert told == [2, 3, 4]
+
+
+async def test_appends_that_come_during_a_sync_share_the_next_one(tmp_path: Path) -> None:
+    it = Quorum(tmp_path)
+    epoch = await it.elected()
+    flush, syncs = it.flush, []
+
+    def counted() -> None:
+        syncs.append(it.files.end_offset)
+        flush()
+
+    it.flush = counted
+    it.hold.clear()
+    appends = [it.log.append(epoch, [batch(offset)]) for offset in range(1, 5)]
+    it.hold.set()
+
+    assert [(await each).end_offset for each in appends] == [2, 3, 4, 5]
+    assert syncs == [2, 5]
+    await it.close()
+
+
+async def test_what_waits_for_a_sync_at_a_resignation_is_not_written(tmp_path: Path) -> None:
+    it = Quorum(tmp_path)
+    epoch = await it.elected()
+    it.hold.clear()
+    appends = [it.log.append(epoch, [batch(offset)]) for offset in range(1, 4)]
+    it.log.resign()
+    it.hold.set()
+
+    assert await it.elected() == 2
+    outcomes = await asyncio.gather(*appends, return_exceptions=True)
+    assert {type(each) for each in outcomes} == {NotLeaderError}
+    found = [(each.base_offset, each.epoch) for each in read_batches(it.files.read(0))]
+    assert found == [(0, 1), (1, 1), (2, 2)]
+    await it.close()
