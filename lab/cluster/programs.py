@@ -21,6 +21,9 @@ from lab.errors import LabError
 DEFAULT_UID = 1500
 """User that root's servers run as; it needs no entry in the list of users."""
 
+_NEEDED_TO_BECOME = {"CAP_CHOWN": 0, "CAP_KILL": 5, "CAP_SETGID": 6, "CAP_SETUID": 7}
+"""Capabilities, with their bits, that a process of root needs to have servers run as others."""
+
 PACKAGES = (
     "jbodlab",
     "broker",
@@ -110,9 +113,32 @@ def server_user(uid: int | None) -> ServerUser:
     if wanted == 0:
         raise LabError("servers never run as root: no permission would stop them")
     try:
-        return ServerUser(uid=wanted, gid=pwd.getpwuid(wanted).pw_gid)
+        user = ServerUser(uid=wanted, gid=pwd.getpwuid(wanted).pw_gid)
     except KeyError:
-        return ServerUser(uid=wanted, gid=wanted)
+        user = ServerUser(uid=wanted, gid=wanted)
+    status = Path("/proc/self/status").read_text("utf-8", "replace")
+    if reason := why_not_become(user, status, Path("/proc/self/uid_map").read_text()):
+        raise LabError(
+            f"servers run as uid {wanted}, which this root cannot become: {reason}; start "
+            "jbodlab as an ordinary user, in a container with --user 1500 or --userns=keep-id"
+        )
+    return user
+
+
+def why_not_become(user: ServerUser, status: str, uid_map: str) -> str:
+    """Return why this root cannot become another user and give it files; empty if it can.
+
+    Args:
+        user: That user.
+        status: The text of `/proc/self/status`, with the capabilities.
+        uid_map: The text of `/proc/self/uid_map`: first id, id outside and count, a line each.
+    """
+    ranges = [list(map(int, line.split())) for line in uid_map.splitlines()]
+    if ranges and not any(first <= user.uid < first + count for first, _, count in ranges):
+        return "this user namespace has no such id"
+    held = next((int(line[7:], 16) for line in status.splitlines() if line[:7] == "CapEff:"), -1)
+    missing = [name for name, bit in _NEEDED_TO_BECOME.items() if not held >> bit & 1]
+    return f"without {', '.join(missing)}" if missing else ""
 
 
 def check(user: ServerUser, root: Path, variables: Mapping[str, str]) -> None:
