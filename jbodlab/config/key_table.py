@@ -248,9 +248,13 @@ def read(table: Mapping[str, Key], properties: Mapping[str, str]) -> tuple[Value
 
 def unknown_text(table: Mapping[str, Key], name: str) -> str:
     """Return the warning about a key that the table does not have."""
+    return f"unknown configuration {name} is ignored{hint(table, name)}"
+
+
+def hint(table: Mapping[str, Key], name: str) -> str:
+    """Return the question after a key that may be meant; empty where none is like it."""
     similar = difflib.get_close_matches(name, table, n=1, cutoff=0.8)
-    hint = f" (did you mean {similar[0]}?)" if similar else ""
-    return f"unknown configuration {name} is ignored{hint}"
+    return f" (did you mean {similar[0]}?)" if similar else ""
 
 
 def without_effect(table: Mapping[str, Key], names: Iterable[str]) -> list[Key]:

@@ -135,7 +135,8 @@ def unread(values: Values, unknown: Iterable[str]) -> list[str]:
         if of_listener is not None and of_listener[1] not in map(str.lower, names):
             problem = f"there is no such listener among {', '.join(sorted(names))}"
         elif key is None:
-            problem = key_table.unknown_text(kafka_configs.NODE, setting)
+            found_hint = key_table.hint(kafka_configs.NODE, setting)
+            problem = f"there is no setting {setting}{found_hint}"
         else:
             key.refuse(name, values.properties[name])
             problem = f"{setting} has no effect with this prefix"

@@ -38,6 +38,8 @@ class Acceptor:
         self._sockets: list[socket.socket] = []
         self._beginning: set[asyncio.Task[None]] = set()
         """Connections that have been accepted just now."""
+        self._has_failed = False
+        """Whether the system refused the last one, for want of descriptors or memory."""
         self._look_again: asyncio.TimerHandle | None = None
         """Set while nothing is accepted, as there is no room."""
 
@@ -111,9 +113,12 @@ class Acceptor:
             except (BlockingIOError, ConnectionAbortedError):
                 return
             except OSError as error:
-                logger.warning("cannot accept a connection: %s", error)
+                if not self._has_failed:
+                    logger.warning("cannot accept connections: %s", error)
+                self._has_failed = True
                 self._wait_for_room()
                 return
+            self._has_failed = False
             accepted.setblocking(False)
             task = loop.create_task(self._begin(accepted))
             self._beginning.add(task)
