@@ -9,6 +9,7 @@ import platform
 import shutil
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -28,7 +29,15 @@ from bench.moves import moves
 from bench.partitions import many_partitions
 from bench.replay_sizes import measure_replay_sizes
 from bench.slow_disks import slow_disks
-from bench.transactions import LONG_MS, commit_gaps, commits, long_transactions, many_ids
+from bench.transactions import (
+    LONG_MS,
+    Gap,
+    StepGaps,
+    commit_gaps,
+    commits,
+    long_transactions,
+    many_ids,
+)
 from lab.cluster.waiting import NotInTimeError
 from lab.errors import LabError
 from tests.clients.programs import BY_DEFAULT
@@ -50,7 +59,8 @@ SYNC_DELAYS_MS = (10.0, 40.0)
 SLOW_PARTITIONS = 300
 PARTS = (
     *("start", "failover", "throughput", "requests", "slow disks", "partitions", "cleaner", "tls"),
-    *("clients", "groups", "transactions", "moves", "decode", "replay sizes", "checks", "attacks"),
+    *("clients", "groups", "transactions", "transaction gaps", "moves", "decode"),
+    *("replay sizes", "checks", "attacks"),
 )
 REQUESTS, REQUEST_RUNS = 80_000, 3
 CLEANED_VALUE_BYTES = (100, 1_000)
@@ -117,7 +127,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--client-runs", type=int, default=10, help="failover runs of each client")
     parser.add_argument("--group-runs", type=int, default=10, help="of each directory of a group")
     parser.add_argument(
-        "--transaction-runs", type=int, default=10, help="of each directory of transactions"
+        "--transaction-runs", type=int, default=3, help="of dying directories under transactions"
     )
     parser.add_argument("--clients", nargs="+", choices=BY_DEFAULT, default=[*BY_DEFAULT])
     parser.add_argument("--megabytes", type=int, default=500, help="of messages per throughput")
@@ -176,7 +186,10 @@ def measure_all(
     if arguments.only in (None, "groups"):
         found["groups"] = measure_groups(name, make, arguments.group_runs, rows)
     if arguments.only in (None, "transactions"):
-        found["transactions"] = measure_transactions(name, make, arguments.transaction_runs, rows)
+        found["transactions"] = measure_transactions(name, make, rows)
+    if arguments.only in (None, "transaction gaps"):
+        runs = arguments.transaction_runs
+        found["transaction gaps"] = measure_transaction_gaps(name, make, runs, rows)
     if arguments.only in (None, "clients"):
         found["clients"] = {
             library: measure_client(name, make, library, arguments.client_runs, rows)
@@ -348,37 +361,59 @@ def measure_groups(name: str, make: MAKE, runs: int, rows: list[Row]) -> dict[st
     return {"gaps": [asdict(gap) for gap in gaps], "crowds": asdict(one)}
 
 
-def measure_transactions(name: str, make: MAKE, runs: int, rows: list[Row]) -> dict[str, Any]:
-    """Commit, break directories under commits, and load a million ids."""
+def measure_transaction_gaps(
+    name: str, make: MAKE, runs: int, rows: list[Row]
+) -> list[list[dict[str, Any]]]:
+    """Break directories under transactions, and tell what each side of the clients waited."""
+    gaps = []
+    try:
+        for steps in commit_gaps(make, runs):
+            for step in steps:
+                print(f"{name} {step}", file=sys.stderr, flush=True)
+            gaps.append(steps)
+    except NotInTimeError as error:
+        print(f"{name}, transaction gaps, run {len(gaps) + 1}: {error}", file=sys.stderr)
+    for some in zip(*gaps, strict=True):
+        label = f"{name}: transactions, {some[0].step}"
+        rows.append((f"{label}: producers without a commit, s", _longest(some, "producers")))
+        rows.append((f"{label}: readers without a record, s", _longest(some, "readers")))
+        counts = (
+            sum(one.aborted for one in some),
+            sum(one.timed_out for one in some),
+            sum(len(one.fatal) for one in some),
+        )
+        text = " / ".join(map(str, counts))
+        rows.append((f"{label}: aborted / timed out / producers ended", text))
+    return [[asdict(step) for step in steps] for steps in gaps]
+
+
+def _longest(steps: Sequence[StepGaps], side: str) -> str:
+    """Return the longest gap of one side in some runs, with whose it was and what ended it."""
+    found: list[Gap | None] = [getattr(one, side) for one in steps]
+    gaps = sorted((gap for gap in found if gap is not None), key=lambda gap: gap.length_s)
+    if not gaps:
+        return "all of it"
+    least, most = gaps[0], gaps[-1]
+    length = f"{most.length_s:.2f}"
+    if len(gaps) > 1:
+        length = f"{least.length_s:.2f} to {length}"
+    if not most.ended_in:
+        return f"{length}  ({most.who}, not ended)"
+    end = "" if most.ended_in == most.step else f", ended when {most.ended_in}"
+    return f"{length}  ({most.who}{end})"
+
+
+def measure_transactions(name: str, make: MAKE, rows: list[Row]) -> dict[str, Any]:
+    """Commit, and load a million ids."""
     committed = list(commits(make))
     for each in committed:
         text = f"{each.per_s:.0f}  (p50 {each.p50_ms:.1f} ms, p99 {each.p99_ms:.1f} ms)"
         rows.append((f"{name}: commits of {each.producers} producers, per s", text))
     long_mb_s = long_transactions(make)
     rows.append((f"{name}: one producer, transactions of {LONG_MS} ms, MB/s", f"{long_mb_s:.0f}"))
-    gaps = []
-    try:
-        for gap in commit_gaps(make, runs):
-            print(f"{name} {gap}", file=sys.stderr, flush=True)
-            gaps.append(gap)
-    except NotInTimeError as error:
-        print(f"{name}, transactions after fault {len(gaps) + 1}: {error}", file=sys.stderr)
-    for broken in {gap.broken: None for gap in gaps}:
-        some = [gap for gap in gaps if gap.broken == broken]
-        label = f"{name}: transactions, directory dies: {broken}"
-        for what in ("seen", "committed"):
-            values = [float(getattr(gap, f"{what}_s")) for gap in some]
-            text = f"p50 {measure.median(values):.2f}  p99 {measure.percentile(values, 0.99):.2f}"
-            before = max(getattr(gap, f"quiet_{what}_s") for gap in some)
-            rows.append(
-                (f"{label}, longest time without one {what}, s", f"{text}  before {before:.2f}")
-            )
-        ends = f"{sum(gap.aborted for gap in some)} / {sum(len(gap.fatal) for gap in some)}"
-        rows.append((f"{label}, transactions aborted / producers ended", ends))
     found = {
         "commits": [asdict(each) for each in committed],
         "long_mb_s": long_mb_s,
-        "gaps": [asdict(gap) for gap in gaps],
     }
     try:
         one = many_ids(make)

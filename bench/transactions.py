@@ -12,17 +12,26 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
-from confluent_kafka import Consumer, ElectionType, KafkaException, Producer, TopicPartition
+from confluent_kafka import (
+    OFFSET_END,
+    Consumer,
+    ElectionType,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import NewTopic
 from msgspec.structs import replace
 
 from bench.groups import COORDINATOR
-from bench.measure import MAKE, failed, fresh, healed, longest_s, median, percentile, resident_mb
+from bench.measure import MAKE, failed, fresh, healed, median, percentile, resident_mb
 from broker.transactions.transaction import TransactionState, created, to_record
 from jbodlab.group_records.partitions import coordinator_partition
 from jbodlab.kafka_wire.api_table import ApiKey
@@ -32,6 +41,7 @@ from jbodlab.storage.directory import names
 from jbodlab.transaction_records.records import encode
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import TRANSACTION_STATE_TOPIC
+from lab.cluster import NotInTimeError
 from tests.cluster.harness import Cluster, wait_for
 from tests.simulation.clients import message
 
@@ -44,7 +54,7 @@ WARM_UP_S, RUN_S = 5.0, 10.0
 PRODUCERS = (1, 20)
 LONG_MS, LONG_RECORD_BYTES = 100, 1_000
 """Of the transactions of one producer that writes as fast as it can."""
-FAULT_PRODUCERS, QUIET_S, GOES_ON_S = 8, 3.0, 90.0
+FAULT_PRODUCERS, QUIET_S, GOES_ON_S, STOOD_S = 8, 3.0, 90.0, 1.0
 DATA = "data"
 MANY, PER_BATCH = 1_000_000, 1_000
 ID_FORM = "application-{number:07}"
@@ -62,26 +72,72 @@ class Commits:
     p99_ms: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommitGap:
-    """What one broken directory cost producers and a reader of committed records.
+class Gap(NamedTuple):
+    """A time in which one side of the cluster's clients got nothing.
 
     Attributes:
-        broken: Whose directory: the coordinator's of one producer, or one with a partition.
-        seen_s: Longest time without a committed record in one of the partitions.
-        committed_s: Longest time in which one of the producers had no commit answered.
-        quiet_seen_s, quiet_committed_s: The same before the fault.
+        side: `producers`: no commit was answered; `readers`: no committed record was seen.
+        who: Name of the producer, or the partition.
+        step: What was done to the cluster when it began, or last before that.
+        after_s: How long after that it began; below 0 where it had begun already.
+        length_s: How long it lasted; until the end of the run, where it did not end.
+        ended_in: The step in which it ended; empty where it did not.
+    """
+
+    side: str
+    who: str
+    step: str
+    after_s: float
+    length_s: float
+    ended_in: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepGaps:
+    """What one step cost producers and readers of committed records.
+
+    Attributes:
+        step: What was done.
+        producers, readers: The longest gap of each side that began then; None where one that began
+            before went on through the step.
+        stood: All gaps of at least `STOOD_S`, of both sides.
         aborted: Transactions that had to be aborted.
+        timed_out: Calls of producers that were not answered within `CALL_S`, and made again.
         fatal: What ended producers.
     """
 
-    broken: str
-    seen_s: float
-    committed_s: float
-    quiet_seen_s: float
-    quiet_committed_s: float
+    step: str
+    producers: Gap | None
+    readers: Gap | None
+    stood: Sequence[Gap]
     aborted: int
+    timed_out: int
     fatal: Sequence[str]
+
+
+def gaps_of(
+    side: str, who: str, times: Sequence[float], steps: Sequence[tuple[str, float]], until: float
+) -> Iterator[Gap]:
+    """Yield the times between events, and between the last one and the end.
+
+    Args:
+        side: Whose events.
+        who: As in `Gap`.
+        times: Of the events, in their order.
+        steps: What was done when, in that order.
+        until: End of the run.
+    """
+    since = steps[0][1]
+    known = [since, *(at for at in times if since < at < until)]
+    for begin, end in pairwise([*known, until]):
+        # One that began just before something was done lasts because of that.
+        step, at = next(
+            (one for one in steps if begin < one[1] <= min(end, begin + STOOD_S)),
+            next(one for one in steps[::-1] if one[1] <= begin),
+        )
+        is_open = end == until and end - begin >= STOOD_S
+        ended_in = "" if is_open else next(name for name, at in steps[::-1] if at <= end)
+        yield Gap(side, who, step, begin - at, end - begin, ended_in)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,12 +159,15 @@ class _Transactor:
     """A producer that writes transactions one after the other, on a thread."""
 
     def __init__(self, bootstrap: str, number: int) -> None:
+        self.name = _name(number)
         self._number = number
-        self._producer = producer_of(bootstrap, _name(number))
+        self._producer = producer_of(bootstrap, self.name)
         self.committed: list[float] = []
         self.took: list[float] = []
-        self.aborted = 0
+        self.aborted: list[float] = []
+        self.timed_out: list[float] = []
         self.fatal = ""
+        self.ended_at = 0.0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="transacts", daemon=True)
         self._thread.start()
@@ -131,7 +190,7 @@ class _Transactor:
                     self.committed.append(time.monotonic())
                     self.took.append(self.committed[-1] - begun)
         except KafkaException as error:
-            self.fatal = str(error)
+            self.ended_at, self.fatal = time.monotonic(), str(error)
 
     def _commit(self) -> bool:
         while True:
@@ -140,10 +199,11 @@ class _Transactor:
             except KafkaException as error:
                 if error.args[0].txn_requires_abort():
                     self._producer.abort_transaction(CALL_S)
-                    self.aborted += 1
+                    self.aborted.append(time.monotonic())
                     return False
                 if not error.args[0].retriable():
                     raise
+                self.timed_out.append(time.monotonic())
             else:
                 return True
 
@@ -255,11 +315,15 @@ class _Reader:
                 "group.id": "reader",
                 "isolation.level": "read_committed",
                 "enable.auto.commit": False,
-                "auto.offset.reset": "latest",
+                # Which an error of a fetch may lead to; nothing is to be left out.
+                "auto.offset.reset": "earliest",
                 "log_level": 0,
             }
         )
-        self._consumer.assign([TopicPartition(TOPIC, number) for number in range(PARTITIONS)])
+        # By offsets of its own: no coordinator of a group has a part in what it waits for.
+        self._consumer.assign(
+            [TopicPartition(TOPIC, number, OFFSET_END) for number in range(PARTITIONS)]
+        )
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reads", daemon=True)
         self._thread.start()
@@ -273,9 +337,6 @@ class _Reader:
         """Whether there was a record of each partition after a moment."""
         return all(self.seen[number][-1:] > [moment] for number in range(PARTITIONS))
 
-    def longest_s(self, since: float, until: float) -> float:
-        return max(longest_s(times, since, until) for times in [*self.seen.values()])
-
     def _run(self) -> None:
         while not self._stop.is_set():
             for record in self._consumer.consume(500, 0.02):
@@ -284,44 +345,77 @@ class _Reader:
                     self.seen[partition].append(time.monotonic())
 
 
-def commit_gaps(make: MAKE, runs: int) -> Iterator[CommitGap]:
-    """Break directories under producers and a reader, so often for each kind; each as it ends."""
-    with _cluster(make) as cluster:
-        for broken in (COORDINATOR, DATA) * runs:
-            yield _gap(cluster, broken)
+def commit_gaps(make: MAKE, runs: int) -> Iterator[list[StepGaps]]:
+    """Break directories under producers and a reader, and restart their brokers; so often.
+
+    Producers and reader go on through all steps, so that each gap is seen from its begin to its
+    end. A step that a side does not overcome within `GOES_ON_S` is followed by the
+    next one.
+    """
+    for _ in range(runs):
+        with _cluster(make) as cluster:
+            yield _steps(cluster)
 
 
-def _gap(cluster: Cluster, broken: str) -> CommitGap:
+def _steps(cluster: Cluster) -> list[StepGaps]:
     with ExitStack() as stack:
         reader = _Reader(cluster.bootstrap)
         stack.callback(reader.stop)
         running = stack.enter_context(_running(cluster, FAULT_PRODUCERS))
 
-        def go_on(moment: float) -> None:
-            _wait_all(running, moment)
-            wait_for("records are seen", lambda: reader.has_all_after(moment), GOES_ON_S)
+        def go_on() -> bool:
+            moment = time.monotonic()
+            time.sleep(QUIET_S)
+            with suppress(NotInTimeError):
+                _wait_all(running, moment)
+                wait_for("records are seen", lambda: reader.has_all_after(moment), GOES_ON_S)
+                return True
+            return False
 
-        go_on(time.monotonic())
-        quiet_since = time.monotonic()
-        time.sleep(QUIET_S)
-        since = time.monotonic()
+        if not go_on():
+            stood = [each.name for each in running if each.fatal] or "none of the producers"
+            seen = {number: len(reader.seen[number]) for number in range(PARTITIONS)}
+            raise NotInTimeError(f"not all begin; ended: {stood}; records by partition: {seen}")
         index = coordinator_partition(_name(0), len(cluster.partitions(TRANSACTION_STATE_TOPIC)))
-        named = {COORDINATOR: (TRANSACTION_STATE_TOPIC, index), DATA: (TOPIC, 0)}
-        faults = failed(cluster, [named[broken]])
-        time.sleep(QUIET_S)
-        go_on(time.monotonic())
+        steps = [("nothing is done", time.monotonic())]
+        go_on()
+        for broken, place in ((COORDINATOR, (TRANSACTION_STATE_TOPIC, index)), (DATA, (TOPIC, 0))):
+            steps.append((f"a directory dies: {broken}", time.monotonic()))
+            faults = failed(cluster, [place])
+            go_on()
+            steps.append((f"the broker is restarted: {broken}", time.monotonic()))
+            with suppress(NotInTimeError):
+                healed(cluster, faults, TOPIC, TRANSACTION_STATE_TOPIC)
+            go_on()
         until = time.monotonic()
-    found = CommitGap(
-        broken=broken,
-        seen_s=reader.longest_s(since, until),
-        quiet_seen_s=reader.longest_s(quiet_since, since),
-        committed_s=max(longest_s(each.committed, since, until) for each in running),
-        quiet_committed_s=max(longest_s(each.committed, quiet_since, since) for each in running),
-        aborted=sum(each.aborted for each in running),
-        fatal=[each.fatal for each in running if each.fatal],
+    events = [
+        *(("producers", each.name, each.committed) for each in running),
+        *(("readers", f"{TOPIC}-{one}", reader.seen[one]) for one in range(PARTITIONS)),
+    ]
+    gaps = [gap for who in events for gap in gaps_of(*who, steps, until)]
+    return [
+        _of_step(name, begin, end, gaps, running)
+        for (name, begin), (_, end) in pairwise([*steps, ("", until)])
+    ]
+
+
+def _of_step(
+    step: str, begin: float, end: float, gaps: Sequence[Gap], running: Sequence[_Transactor]
+) -> StepGaps:
+    mine = sorted((gap for gap in gaps if gap.step == step), key=lambda gap: -gap.length_s)
+
+    def count(times: Sequence[float]) -> int:
+        return sum(begin < at <= end for at in times)
+
+    return StepGaps(
+        step=step,
+        producers=next((gap for gap in mine if gap.side == "producers"), None),
+        readers=next((gap for gap in mine if gap.side == "readers"), None),
+        stood=[gap for gap in mine if gap.length_s >= STOOD_S],
+        aborted=sum(count(each.aborted) for each in running),
+        timed_out=sum(count(each.timed_out) for each in running),
+        fatal=[each.fatal for each in running if each.fatal and begin < each.ended_at <= end],
     )
-    healed(cluster, faults, TOPIC, TRANSACTION_STATE_TOPIC)
-    return found
 
 
 def many_ids(make: MAKE) -> ManyIds:

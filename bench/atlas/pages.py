@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import median
+from textwrap import wrap
 
 from bench.atlas.bugs import Bug
 from bench.atlas.kept import INCONCLUSIVE, NOT_RUN, REFUSED, Kept
@@ -15,17 +17,19 @@ HEAD = """\
 # Atlas: what a broken disk does to each release
 
 Each shipped [plan](rehearsals.md) ran on each engine. `make atlas` writes this page from the runs
-in `bench/atlas/runs`; no figure is written by hand. Where a plan ran several times, an objective
-shows the median, then the least and the greatest value.
+in `bench/atlas/runs`; no figure is written by hand.
+
+RUNS
 
 The objectives are those of jbodlab. FAIL on Apache Kafka means that this release is slower, or does
 something else, not always that it has a bug. INCONCLUSIVE: the run proves nothing. NOT RUN: the run
 left no result. REFUSED: the release refuses what the plan asks for, which is how it fixed the bug.
 The reasons are below the tables.
 
-"Engines side by side" counts acknowledged messages that were lost or read twice, and the gaps
-between acknowledgements that writers saw, over all runs of an engine. Plans of known bugs are left
-out, and engines that ran other plans are not comparable there.
+"Engines side by side" counts acknowledged messages that were lost or read twice, and the times in
+which a producer got no acknowledgement of a partition, over all runs of an engine; what consumers
+waited is in the tables of the plans. Plans of known bugs are left out, and engines that ran
+other plans are not comparable there.
 
 A plan that is named after a number of Kafka's tracker shows that bug: it is FAIL on a release that
 has the bug, and PASS or REFUSED on one that fixed it.
@@ -39,9 +43,10 @@ ByEngine = Mapping[str, Sequence[Kept]]
 
 def markdown(runs: Sequence[Kept], bugs: Sequence[Bug]) -> str:
     """Return the page of the documentation."""
+    head = HEAD.replace("RUNS", "\n".join(wrap(_runs_of_cells(runs), 100)))
     if not runs:
-        return f"{HEAD}\n{NOTHING}"
-    parts = [HEAD, "## Engines side by side\n", _text(_compared(runs))]
+        return f"{head}\n{NOTHING}"
+    parts = [head, "## Engines side by side\n", _text(_compared(runs))]
     parts += ["## Verdicts\n", _text(_verdicts(runs))]
     if bugs:
         parts += ["## Known bugs\n", _text(_bugs(runs, bugs))]
@@ -54,10 +59,32 @@ def markdown(runs: Sequence[Kept], bugs: Sequence[Bug]) -> str:
     return "\n".join(parts)
 
 
+def _runs_of_cells(runs: Sequence[Kept]) -> str:
+    """Return how many runs a cell of the tables has."""
+    counts = Counter((run["plan"], run["engine"]) for run in runs)
+    several = sorted(count for count in counts.values() if count > 1)
+    chance = (
+        "A difference of a few seconds between two runs may be chance, and so may a verdict that "
+        "hangs on it."
+    )
+    if not several:
+        return f"**Each cell is one run.** {chance}"
+    times = f"{several[0]} to {several[-1]}" if several[0] < several[-1] else f"{several[0]}"
+    return (
+        f"**Each cell is one run**, except {len(several)} of {len(counts)} with {times} runs, "
+        f"which show the median, then the least and the greatest value. {chance}"
+    )
+
+
 def page(runs: Sequence[Kept], bugs: Sequence[Bug]) -> str:
     """Return the same as one HTML file that needs no network."""
     sections = [
-        _section("engines", "Engines side by side", _compared(runs)),
+        _section(
+            "engines",
+            "Engines side by side",
+            _compared(runs),
+            _runs_of_cells(runs).replace("**", ""),
+        ),
         _section("verdicts", "Verdicts", _verdicts(runs)),
     ]
     if bugs:
@@ -91,17 +118,20 @@ def _compared(runs: Sequence[Kept]) -> Table:
                 f"{max(gaps):.1f} s" if gaps else "-",
             )
         )
-    titles = ("Engine", "Plans", "Runs", "Lost", "Duplicated", "Median gap", "Longest gap")
-    return titles, rows
+    gaps_of = ("Median gap of producers", "Longest gap of producers")
+    return ("Engine", "Plans", "Runs", "Lost", "Duplicated", *gaps_of), rows
 
 
 def _values(runs: Sequence[Kept], metric: str) -> list[float]:
-    """Return the values of one metric, as `gap`, in all runs; one that is unknown is left out."""
+    """Return the values of one metric of producers, as `gap`, in all runs, as far as known."""
     return [
         held["value"]
         for run in runs
         for held in run["objectives"]
-        if held["text"].split(" ")[0].endswith(f".{metric}") and held["value"] is not None
+        if held["text"].split(" ")[0].endswith(f".{metric}")
+        and held["value"] is not None
+        # What consumers waited is another figure.
+        and not held["text"].startswith("readers.")
     ]
 
 

@@ -122,6 +122,22 @@ def test_several_runs_show_median_and_spread() -> None:
     assert "| kafka:3.9.1 | 3 | Linux, 2 cores | 2026-01-02 | abc |" in text
 
 
+def test_the_pages_say_above_the_first_table_how_many_runs_a_cell_is() -> None:
+    once = [run(OURS), run(OLD)]
+    for made in (pages.markdown, pages.page):
+        assert 0 < made(once, ()).find("Each cell is one run") < made(once, ()).find("Lost")
+    several = pages.markdown([*once, run(NEW), run(NEW, number=2)], ())
+    assert "**Each cell is one run**, except 1 of 3 with 2 runs" in several
+    assert several.find("one run") < several.find("| Engine")
+
+
+def test_what_consumers_waited_is_no_gap_of_producers() -> None:
+    (held,) = measured(31.0)
+    waits = {**held, "text": "readers.gap < 5s", "value": 99.0}
+
+    assert "| 31.0 s | 31.0 s |" in pages.markdown([run(OLD, objectives=[held, waits])], ())
+
+
 def test_a_run_that_did_not_begin_is_shown_with_its_reason() -> None:
     none = run(NEW, verdict=kept.NOT_RUN, reason="no Java", objectives=[], title="")
     text = pages.markdown([run(OURS), none], ())
