@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
 
 from confluent_kafka import (
     OFFSET_END,
@@ -72,7 +71,8 @@ class Commits:
     p99_ms: float
 
 
-class Gap(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Gap:
     """A time in which one side of the cluster's clients got nothing.
 
     Attributes:
