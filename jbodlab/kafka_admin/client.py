@@ -1,7 +1,7 @@
 """The way to a cluster: requests in versions that brokers serve, with waits that end.
 
-Whatever every broker can answer goes to the broker that was reached first, so that another one that
-hangs keeps nobody waiting. Brokers pass on to the controller what it decides.
+A question that every broker can answer goes to the broker that was reached first, so that another
+one that hangs delays nothing. Brokers forward to the controller the requests that it decides.
 """
 
 from __future__ import annotations
@@ -246,7 +246,7 @@ class AdminClient:
         """Return a live broker.
 
         Raises:
-            AdminError: there is no such broker.
+            AdminError: the cluster has no live broker of this id.
         """
         brokers = await self.brokers()
         for one in brokers:

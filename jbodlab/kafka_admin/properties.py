@@ -23,7 +23,7 @@ _OF_OTHER_CLIENTS = frozenset(
         *("sasl.kerberos.service.name", "socket.receive.buffer.bytes", "socket.send.buffer.bytes"),
     }
 )
-"""Properties without a meaning here that are no mistake: they change no answer."""
+"""Properties that this client ignores without a note: they change no answer."""
 
 
 @dataclass(frozen=True, kw_only=True)

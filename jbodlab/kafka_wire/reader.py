@@ -1,8 +1,8 @@
 """Bytes to kio entities: kio's native decoder, and ours for what kio does not read.
 
 The protocol allows a new tagged field without a new version, and a reader has to skip it; kio
-raises `KeyError` there. A transaction that has not begun has the start time -1, which is no time to
-kio. The generated decoder gives the same values, some times slower, and is asked only then.
+raises `KeyError` there. A transaction that has not begun has the start time -1, which kio
+refuses. The generated decoder gives the same values, some times slower, and is asked only then.
 """
 
 from __future__ import annotations
