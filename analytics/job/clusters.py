@@ -1,7 +1,7 @@
 """A replay of any number of clusters into one output directory.
 
-What has not changed since the run before stays where it is; of the others each is replayed by
-itself (`job.run`), a few at a time. All of them are put in their places at once.
+What has not changed since the run before stays where it is; an engine makes the tables of all
+others at once, and each gets its report. All of them are put in their places at once.
 """
 
 from __future__ import annotations
@@ -12,24 +12,21 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 
-from analytics.job.inputs import clusters_of, read_layouts, unpack_archives
+from analytics.job.engine import Engine, RunOptions
 from analytics.job.known_inputs import load_inputs, save_inputs
 from analytics.job.output import REPORTS, OutputDir
 from analytics.job.progress import Progress
-from analytics.job.run import RunOptions, run
-from analytics.job.runner import Runner
-from analytics.page.report_figures import Figures
+from analytics.page.report_figures import Figures, ask_figures
 from analytics.page.report_page import FILE_NAME, report_page
 from analytics.page.report_text import ranking_text, text_of
 from analytics.page.start_page import ClusterSummary, ranked, start_page, summary_of
-from analytics.read.layout import Layout
-from analytics.read.log_copies import LogCopy
+from analytics.read.log_copies import LogCopy, labelled
+from analytics.read.merged_layout import SEVERAL
 from analytics.read.named_logs import Archive, Inputs, Stamp
 from analytics.store.store import AT_ONCE
 from analytics.tables.catalog import LOGS
 
-CLUSTERS_AT_ONCE_MAX = 8
-"""Each keeps a thread of the driver; while one plans, others compute."""
+REPORTS_AT_ONCE_MAX = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +62,7 @@ class ReplayResult:
     tables: dict[str, str]
     clusters: dict[str, ClusterResult]
     ran_on: str
-    """The runner that did the work."""
+    """The engine that did the work."""
     start: str | None = None
     """Path of the start page, where there are several clusters."""
 
@@ -91,12 +88,12 @@ class ReplayResult:
 
 
 def replay_clusters(
-    runner: Runner, inputs: Inputs, output: OutputDir, options: ReplayOptions
+    engine: Engine, inputs: Inputs, output: OutputDir, options: ReplayOptions
 ) -> ReplayResult:
     """Replay every cluster that inputs hold.
 
     Args:
-        runner: Does the work.
+        engine: Makes the tables.
         inputs: What was found.
         output: Where the tables go; prepared.
         options: Of the user.
@@ -105,7 +102,7 @@ def replay_clusters(
         ReplayInputError: an archive cannot be read, or two logs would get one label.
     """
     with Progress() as progress:
-        return _Replay(runner, inputs, output, options, progress).run()
+        return _Replay(engine, inputs, output, options, progress).run()
 
 
 class _Replay:
@@ -113,13 +110,13 @@ class _Replay:
 
     def __init__(
         self,
-        runner: Runner,
+        engine: Engine,
         inputs: Inputs,
         output: OutputDir,
         options: ReplayOptions,
         progress: Progress,
     ) -> None:
-        self.runner = runner
+        self.engine = engine
         self.inputs = inputs
         self.output = output
         self.options = options
@@ -127,8 +124,6 @@ class _Replay:
         names = output.clusters()
         with ThreadPoolExecutor(AT_ONCE) as pool:
             found = list(pool.map(partial(load_inputs, output.store), names))
-        self.unfollowed: set[str] = set()
-        """Clusters for which the runner works yet."""
         self.known = {name: one for name, one in zip(names, found, strict=True) if one is not None}
 
     def run(self) -> ReplayResult:
@@ -140,13 +135,15 @@ class _Replay:
             for name, copies in clusters.items()
             if not self._is_known(name, copies, pages[name])
         }
-        layouts = read_layouts(self.runner, changed)
-        self.unfollowed = set(changed)
-        at_once = min(len(changed), CLUSTERS_AT_ONCE_MAX) or 1
+        if changed:
+            self.progress.stage("making tables")
+            self.engine.write(changed, self.output, self.options)
+        self.engine.close()
+        self.progress.stage("report")
         done: dict[str, ClusterResult] = {}
-        with ThreadPoolExecutor(at_once) as pool:
+        with ThreadPoolExecutor(min(len(changed), REPORTS_AT_ONCE_MAX) or 1) as pool:
             jobs = {
-                name: pool.submit(self._replay, name, copies, layouts[name], pages[name])
+                name: pool.submit(self._report, name, copies, pages[name])
                 for name, copies in changed.items()
             }
             for name, job in jobs.items():
@@ -164,7 +161,7 @@ class _Replay:
         return ReplayResult(
             tables=tables,
             clusters={name: done[name] for name in clusters},
-            ran_on=self.runner.name,
+            ran_on=self.engine.name,
             start=start,
         )
 
@@ -184,11 +181,11 @@ class _Replay:
         for one in archives:
             is_known = (one.place.source, one.stamp) in remembered
             (packed if is_known else fresh).append(one)
-        found += unpack_archives(self.runner, fresh, self._scratch())
+        found += self.engine.unpack(fresh, self._scratch())
         for one in packed:
             copies = remembered[one.place.source, one.stamp]
             found += [(one.place.label, replace(copy, folder="")) for copy in copies]
-        clusters = clusters_of(found)
+        clusters = labelled(found)
         pages = _pages(clusters)
         needed = {
             copy.archive
@@ -201,8 +198,8 @@ class _Replay:
             return clusters
         again = [one for one in packed if one.place.source in needed]
         left = [one for one in found if one[1].folder or one[1].archive not in needed]
-        unpacked = unpack_archives(self.runner, again, f"{self._scratch()}/again")
-        return clusters_of([*left, *unpacked])
+        unpacked = self.engine.unpack(again, f"{self._scratch()}/again")
+        return labelled([*left, *unpacked])
 
     def _scratch(self) -> str:
         store = self.output.scratch_store
@@ -235,23 +232,15 @@ class _Replay:
             and store.exists(page)
         )
 
-    def _replay(
-        self, name: str, copies: Sequence[LogCopy], layout: Layout, page: str
-    ) -> ClusterResult:
-        output = self.output.cluster(name)
-        release = partial(self._release_runner, name)
-        figures = run(self.runner, layout, output, self.progress, self.options, release)
+    def _report(self, name: str, copies: Sequence[LogCopy], page: str) -> ClusterResult:
+        figures = ask_figures(self.output.cluster(name).tables(), self.options.asked)
         text, summary = text_of(figures), summary_of(figures)
         start = None if page == FILE_NAME else f"../{FILE_NAME}"
-        path = self.output.write_page(report_page(figures, layout.source, name, start), page)
-        save_inputs(output.scratch_store, name, copies, self._asked(page), text, summary)
+        source = SEVERAL.join(copy.source for copy in copies)
+        path = self.output.write_page(report_page(figures, source, name, start), page)
+        scratch = self.output.scratch_store
+        save_inputs(scratch, name, copies, self._asked(page), text, summary)
         return ClusterResult(report=text, page=path, figures=figures, summary=summary)
-
-    def _release_runner(self, name: str) -> None:
-        """Close the runner if this cluster is the last one that it has worked for."""
-        self.unfollowed.remove(name)
-        if not self.unfollowed:
-            self.runner.close()
 
 
 def _pages(clusters: Collection[str]) -> dict[str, str]:

@@ -23,9 +23,10 @@ from analytics.ask.offline_log import parse_moment
 from analytics.ask.texts import as_of_text, difference_text
 from analytics.engines import LOCAL, SPARK
 from analytics.job.clusters import ReplayOptions, ReplayResult, replay_clusters
+from analytics.job.engine import Engine
 from analytics.job.local_runner import LocalRunner
 from analytics.job.output import OutputDir, require_in_place, write_beside
-from analytics.job.runner import Runner
+from analytics.job.runner_tables import RunnerTables
 from analytics.machine import complete_input
 from analytics.page.conditions import parse_objective
 from analytics.page.report_figures import Asked, names_of_figures
@@ -160,7 +161,7 @@ def _text(result: ReplayResult) -> str:
 def replay(
     inputs: Path | str | Sequence[Path | str],
     output_dir: Path | str,
-    engine: Runner | str = SPARK,
+    engine: Engine | str = SPARK,
     options: ReplayOptions | None = None,
 ) -> ReplayResult:
     """Replay metadata logs into tables.
@@ -168,7 +169,7 @@ def replay(
     Args:
         inputs: What `--input` takes, one or several.
         output_dir: Tables are written to its subfolders, replacing those of an earlier run.
-        engine: A runner, or the name of one of ENGINES, which is started and stopped again.
+        engine: An engine, or the name of one, which is started and stopped again.
         options: Of the user.
 
     Raises:
@@ -180,18 +181,18 @@ def replay(
     output = OutputDir(str(output_dir), t.TABLES)
     output.prepare(copy.folder for _, copy in found.found)
     try:
-        with _runner(engine, found.size_bytes) as runner:
-            return replay_clusters(runner, found, output, options or ReplayOptions())
+        with _started(engine, found.size_bytes) as started:
+            return replay_clusters(started, found, output, options or ReplayOptions())
     finally:
         output.clean_up()
 
 
 @contextmanager
-def _runner(engine: Runner | str, size_bytes: int) -> Iterator[Runner]:
+def _started(engine: Engine | str, size_bytes: int) -> Iterator[Engine]:
     if not isinstance(engine, str):
         yield engine
     elif engine == LOCAL:
-        yield LocalRunner()
+        yield RunnerTables(LocalRunner())
     else:
         from analytics.job.session import SMALL_LOG_BYTES, start_session
         from analytics.job.spark_runner import SmallSparkRunner, SparkRunner
@@ -201,7 +202,8 @@ def _runner(engine: Runner | str, size_bytes: int) -> Iterator[Runner]:
             session = start_session(size_bytes)
             stopping.callback(pool.submit, session.stop)
             runner = SparkRunner(session, stopping.close)
-            yield SmallSparkRunner(runner) if size_bytes <= SMALL_LOG_BYTES else runner
+            is_small = size_bytes <= SMALL_LOG_BYTES
+            yield RunnerTables(SmallSparkRunner(runner) if is_small else runner)
 
 
 def answer(output_dir: Path | str, *moments: int | datetime, cluster: str | None = None) -> str:

@@ -14,7 +14,7 @@ from itertools import chain
 
 from analytics.job.runner import Runner, without_rows
 from analytics.read.layout import Layout
-from analytics.read.log_copies import LogCopy, labelled
+from analytics.read.log_copies import LogCopy
 from analytics.read.named_logs import Archive, layout_of, unpack_archive
 
 UNPACKED = "inputs"
@@ -42,13 +42,6 @@ def unpack_archives(
 def _unpack(scratch: str, item: tuple[int, Archive]) -> Sequence[tuple[str | None, LogCopy]]:
     number, archive = item
     return unpack_archive(archive, scratch, f"{UNPACKED}/{number}")
-
-
-def clusters_of(
-    found: Sequence[tuple[str | None, LogCopy]],
-) -> Mapping[str, Sequence[LogCopy]]:
-    """Return the copies of each cluster by its label; see `log_copies.labelled`."""
-    return labelled(found)
 
 
 def read_layouts(runner: Runner, clusters: Mapping[str, Sequence[LogCopy]]) -> dict[str, Layout]:

@@ -11,22 +11,21 @@ All tables are in the scratch folder then; `job.clusters` puts them in their pla
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-from analytics.ask.broker_logs import FailureAt, LogLine, joined
+from analytics.ask.broker_logs import FailureAt, joined
 from analytics.derive.bucket import BUCKET_TABLES, FACTS
 from analytics.derive.cluster import ClusterSql
 from analytics.derive.log_end import log_end
 from analytics.job.bucket_stage import Followed, FollowPlan, follow_bucket
+from analytics.job.engine import RunOptions
 from analytics.job.output import ClusterOutput
-from analytics.job.progress import Progress
 from analytics.job.runner import Mapped, Runner
 from analytics.job.scan_stage import Scanned, ScanPlan, scan_split
 from analytics.job.small_records import (
@@ -39,10 +38,8 @@ from analytics.job.small_records import (
     overview,
     sync_points,
 )
-from analytics.page.report_figures import Asked, Figures, ask_figures
 from analytics.rare.cluster_keys import EpochPart, controller_epochs
 from analytics.rare.key_history import Row
-from analytics.rare.min_insync import AssumedMinIsr
 from analytics.rare.transactions import Dropped
 from analytics.read.layout import Layout
 from analytics.store.questions import Questions
@@ -66,42 +63,17 @@ OF_CLUSTER: Mapping[Table, str] = {
 """Tables of brokers, settings, features and rights, and the kind of their rows."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
-    """What a user asks of a replay besides the logs."""
-
-    assumed: AssumedMinIsr = field(default_factory=AssumedMinIsr)
-    """`min.insync.replicas` where the log does not say."""
-    broker_logs: Sequence[LogLine] = ()
-    """What brokers wrote of their directories."""
-    asked: Asked = field(default_factory=Asked)
-    """What the reports are asked for."""
-
-
-def run(
-    runner: Runner,
-    layout: Layout,
-    output: ClusterOutput,
-    progress: Progress,
-    options: RunOptions,
-    release_runner: Callable[[], None],
-) -> Figures:
-    """Replay the log of a cluster into tables, and ask them.
+def run(runner: Runner, layout: Layout, output: ClusterOutput, options: RunOptions) -> None:
+    """Replay the log of a cluster into tables.
 
     Args:
         runner: Does the work.
         layout: The log.
         output: Where the tables go; prepared.
-        progress: Hears of the stages.
         options: Of the user.
-        release_runner: Is called when the runner gets no more work.
     """
-    one = _Run(runner, layout, output, progress, options)
-    one.write_tables(release_runner)
-    progress.stage("report")
-    figures = ask_figures(output.tables(), options.asked)
+    _Run(runner, layout, output, options).write_tables()
     output.remove_others()
-    return figures
 
 
 class _Run:
@@ -112,32 +84,27 @@ class _Run:
         runner: Runner,
         layout: Layout,
         output: ClusterOutput,
-        progress: Progress,
         options: RunOptions,
     ) -> None:
         self.runner = runner
         self.layout = layout
         self.output = output
-        self.progress = progress
         self.options = options
         self.buckets = max(1, -(-layout.size_bytes // BYTES_PER_BUCKET))
         self.syncs = sync_points(layout)
 
-    def write_tables(self, release_runner: Callable[[], None]) -> None:
+    def write_tables(self) -> None:
         """Write all tables, each stage those that it gives."""
         tables = self.output.tables(BUCKET_TABLES)
         with ExitStack() as opened:
-            self.progress.stage("reading the log")
             with closing(self._scan()) as scanned:
                 files = [file for one in scanned.answers for file in one.files]
                 self.output.accept((t.RECORDS, t.SNAPSHOT_RECORDS), files)
                 others = all_others(scanned.answers)
                 seen = overview(scanned.answers, others, self.layout)
                 small = SmallRecords(effective_rows(others, self.layout.replay_from, seen.dropped))
-                self.progress.stage("following brokers")
                 history = small.history(self.syncs)
                 self._write_cluster(seen, history)
-                self.progress.stage("following partitions")
                 more = small.topic_rows(seen.wide, self.buckets)
                 end = log_end(tables)
                 sql = opened.enter_context(ClusterSql(tables, end))
@@ -154,12 +121,9 @@ class _Run:
                 )
                 work = partial(follow_bucket, plan)
                 followed = self.runner.shuffle(scanned, more, self.buckets, work)
-            release_runner()
-            self.progress.stage("writing tables")
             files = [file for one in followed for file in one.files]
             self.output.accept((*FACTS, *BUCKET_TABLES), files)
             self._write_topics(seen, others, history, followed, sql)
-            self.progress.stage("deriving tables")
             for table, rows in sql.derive():
                 self.output.put(table, rows)
         self.output.put(BROKER_LOG_LINES, self._log_lines(tables))

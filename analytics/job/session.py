@@ -57,14 +57,6 @@ _OF_START = (
 _LOOKS, _LOOK_EVERY_S = 20, 0.02
 """A process that is only forked has its environment a moment later."""
 
-_JARS_OF_MOST_CLASSES = (
-    *("spark-core_*.jar", "spark-catalyst_*.jar", "scala-library-*.jar", "spark-sql_*.jar"),
-    *("spark-sql-api_*.jar", "log4j-core-*.jar", "jackson-databind-*.jar", "scala-reflect-*.jar"),
-    *("arrow-vector-*.jar", "spark-common-utils_*.jar"),
-)
-"""Two thirds of the classes of a start. Java looks for a class in one archive after the other, of
-almost three hundred: that these are the first ones spares a tenth of the time of a start."""
-
 _JAVA_HOMES = ("/usr/lib/jvm", "/opt/java", "/Library/Java/JavaVirtualMachines")
 
 
@@ -178,18 +170,10 @@ def _local_settings(size_bytes: int) -> dict[str, str]:
     java_options = (
         f"-Dlog4j2.configurationFile={log4j.as_uri()}",
         "-XX:+UseSerialGC" if small else "-XX:+UseParallelGC",
-        # The Java virtual machine only moves blocks: to compile well would cost more than it saves.
-        "-XX:TieredStopAtLevel=1",
         # Otherwise each growth of the space for classes collects all garbage.
         "-XX:MetaspaceSize=256m",
-        # Spark's own classes: to verify each costs half a second of a start.
-        "-XX:+UnlockDiagnosticVMOptions",
-        "-XX:-BytecodeVerificationRemote",
     )
-    jars = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent) / "jars"
-    first = (str(jar) for pattern in _JARS_OF_MOST_CLASSES for jar in jars.glob(pattern))
     return {
-        "spark.driver.defaultExtraClassPath": os.pathsep.join(first),
         "spark.driver.memory": "1g" if small else "2g",
         "spark.driver.maxResultSize": "0",
         "spark.driver.extraJavaOptions": " ".join(java_options),

@@ -19,6 +19,7 @@ from analytics.errors import ReplayInputError
 from analytics.job.clusters import ReplayOptions, ReplayResult
 from analytics.job.command import answer, replay
 from analytics.job.local_runner import LocalRunner
+from analytics.job.runner_tables import RunnerTables
 from analytics.page.report_figures import Figures, ask_figures
 from analytics.tables.catalog import TABLES
 from jbodlab.metadata.records.config_records import NoOpRecord
@@ -114,15 +115,15 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     )
 
 
-def test_the_runner_is_closed_before_the_report_of_the_last_cluster(
+def test_the_engine_is_closed_before_the_reports(
     runs: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps: list[str] = []
 
-    class NotingRunner(LocalRunner):
-        def shuffle(self, *given: Any) -> Any:
-            steps.append("shuffle")
-            return super().shuffle(*given)
+    class NotingTables(RunnerTables):
+        def write(self, *given: Any) -> None:
+            steps.append("write")
+            super().write(*given)
 
         def close(self) -> None:
             steps.append("close")
@@ -131,12 +132,11 @@ def test_the_runner_is_closed_before_the_report_of_the_last_cluster(
         steps.append("report")
         return ask_figures(*given)
 
-    monkeypatch.setattr("analytics.job.run.ask_figures", ask)
-    monkeypatch.setattr("analytics.job.clusters.CLUSTERS_AT_ONCE_MAX", 1)
+    monkeypatch.setattr("analytics.job.clusters.ask_figures", ask)
 
-    replay(runs.inputs[0], tmp_path, NotingRunner())
+    replay(runs.inputs[0], tmp_path, NotingTables(LocalRunner()))
 
-    assert steps == ["shuffle", "report", "shuffle", "close", "report"]
+    assert steps == ["write", "close", "report", "report"]
 
 
 def test_the_cluster_is_the_first_column_of_every_table_and_its_folder(runs: Runs) -> None:

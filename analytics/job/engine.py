@@ -1,0 +1,59 @@
+"""What makes the tables of a replay, of all clusters at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from analytics.ask.broker_logs import LogLine
+from analytics.job.output import OutputDir
+from analytics.page.report_figures import Asked
+from analytics.rare.min_insync import AssumedMinIsr
+from analytics.read.log_copies import LogCopy
+from analytics.read.named_logs import Archive
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """What a user asks of a replay besides the logs."""
+
+    assumed: AssumedMinIsr = field(default_factory=AssumedMinIsr)
+    """`min.insync.replicas` where the log does not say."""
+    broker_logs: Sequence[LogLine] = ()
+    """What brokers wrote of their directories."""
+    asked: Asked = field(default_factory=Asked)
+    """What the reports are asked for."""
+
+
+class Engine(Protocol):
+    """Makes tables; a ReplayInputError that its work raises reaches the caller."""
+
+    @property
+    def name(self) -> str:
+        """What it is, for the report; known also when it is closed."""
+
+    def unpack(self, archives: Sequence[Archive], scratch: str) -> list[tuple[str | None, LogCopy]]:
+        """Unpack archives; returns the copies in them, with the labels that were given.
+
+        Args:
+            archives: The archives.
+            scratch: Path or URI of a folder that all its tasks can read.
+
+        Raises:
+            ReplayInputError: one cannot be read, or holds no metadata log.
+        """
+
+    def write(
+        self, clusters: Mapping[str, Sequence[LogCopy]], output: OutputDir, options: RunOptions
+    ) -> None:
+        """Write every table of clusters into the scratch folder of an output.
+
+        Args:
+            clusters: The copies of each cluster's log, by its label.
+            output: Prepared.
+            options: Of the user.
+        """
+
+    def close(self) -> None:
+        """Hear that no more work comes."""
