@@ -94,16 +94,14 @@ def _begins_at(reader: SegmentReader, base_offset: int, has_gaps: bool) -> bool:
 
 
 def _lacks_entries(files: LogFiles, reader: SegmentReader) -> bool:
-    """Return whether somebody emptied or cut an index of a closed segment.
+    """Return whether somebody emptied the time index of a segment that was closed.
 
-    The last entry of a time index is the largest timestamp, and each other one was added together
-    with an entry of the offset index.
+    Its last entry is the largest timestamp. An offset index may be empty: readers then begin at the
+    beginning of the segment.
     """
-    base_offset = names.parse_offset(reader.path.name)
-    positions = files.fs.size(files.path(base_offset, names.INDEX_SUFFIX)) // _OFFSET_ENTRY.size
-    times = files.fs.size(files.path(base_offset, names.TIME_INDEX_SUFFIX)) // _TIME_ENTRY.size
+    path = files.path(names.parse_offset(reader.path.name), names.TIME_INDEX_SUFFIX)
     first = reader.first_header()
-    return times > positions + 1 or (not times and first is not None and first.max_timestamp >= 0)
+    return first is not None and first.max_timestamp >= 0 and not files.fs.size(path)
 
 
 def _scanned(
