@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import PurePosixPath
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
@@ -119,6 +120,16 @@ class OutputDir:
         if self.lock is not None:
             self.lock.release()
             self.lock = None
+
+    def fill(self, clusters: Iterable[str]) -> None:
+        """Write a file without rows where a table has none of a cluster, so that it has columns."""
+        for table in self.tables:
+            known = set(self.scratch_store.names(table.name))
+            lacking = [each for each in clusters if f"{_OF_CLUSTER}{each}" not in known]
+            self.scratch_store.do(partial(self._fill, table), lacking)
+
+    def _fill(self, table: Table, cluster: str) -> None:
+        empty_file(self.scratch_store, table, cluster)
 
     def write_page(self, page: str, name: str = FILE_NAME) -> str:
         """Write a page of the report; returns where it will be."""

@@ -46,6 +46,7 @@ class Selection:
         offset: Bounds of the record's own offset.
         time_ms: Bounds of the record's own time.
         types: Names of record types; None for all.
+        snapshot: Whether those of snapshots are, or the others; None for both.
     """
 
     replay_offset: tuple[int, int] = (MIN_LONG, MAX_LONG)
@@ -53,6 +54,7 @@ class Selection:
     offset: tuple[int, int] = (MIN_LONG, MAX_LONG)
     time_ms: tuple[int, int] = (MIN_LONG, MAX_LONG)
     types: frozenset[str] | None = None
+    snapshot: bool | None = None
 
     def wants(self, row: SourceRow) -> bool:
         """Return whether a row is wanted; a problem always is."""

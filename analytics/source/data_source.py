@@ -21,11 +21,12 @@ record says in `payload`. Options:
   `replay_time`; ends are exclusive, times are ms since 1970 or ISO 8601;
 * `payload`: false leaves the JSON text of records out;
 * `splitBytes`: bytes of one task;
-* `pushFilters`: true lets filters on offsets, times and types narrow what is read. Spark refuses
-  that while `spark.sql.python.filterPushdown.enabled` is off, which it is by default;
+* `pushFilters`: true lets filters on offsets, times, types and `snapshot` narrow what is read.
+  Spark refuses that while `spark.sql.python.filterPushdown.enabled` is off, which it is by default;
 * `maxBytesPerTrigger`: bytes of one micro-batch of a stream;
 * `rows`: `logs` gives a row for each log instead, with the snapshots that its replay meets;
-* `scratch`: the folder to which archives are unpacked; all tasks must be able to read it.
+* `scratch`: the folder to which archives are unpacked; all tasks must be able to read it;
+* `copies`: instead of a path the copies of logs, as a replay has found them before.
 
 With a schema that names fewer columns (`spark.read.schema("offset long, type string")`) only these
 are made. `spark.readStream` follows a log that is being written, `source.stream`.
@@ -125,6 +126,8 @@ class KraftMetadataReader(DataSourceReader):
             yield from partition.rows(schema, self.selection, with_payload=with_payload)
 
     def _may_hold_wanted(self, split: Split) -> bool:
+        if self.selection.snapshot not in (None, split.snapshot is not None):
+            return False
         low, high = self.selection.replay_offset
         if split.snapshot is not None:
             return low <= split.snapshot.end_offset < high

@@ -18,11 +18,12 @@ from pyspark.sql.datasource import (
     In,
     LessThan,
     LessThanOrEqual,
+    Not,
 )
 
 from analytics.errors import ReplayInputError
 from analytics.read.arrow_rows import ALL, MAX_LONG, MIN_LONG, Selection
-from analytics.read.log_copies import labelled
+from analytics.read.log_copies import LogCopy, labelled
 from analytics.read.named_logs import look, unpack_archive
 from analytics.source.requirements import NAME
 from analytics.source.tasks import NamedLog
@@ -35,7 +36,7 @@ RECORD_ROWS, LOG_ROWS = "records", "logs"
 
 OPTIONS = (
     *("startOffset", "endOffset", "startTime", "endTime"),
-    *("payload", "splitBytes", "pushFilters", "maxBytesPerTrigger", "rows", "scratch"),
+    *("payload", "splitBytes", "pushFilters", "maxBytesPerTrigger", "rows", "scratch", "copies"),
 )
 _PATHS = ("path", "paths")
 """What Spark makes of the arguments of `load`."""
@@ -96,7 +97,9 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
     )
     split_bytes = _number(given, "splitBytes", 0)
     return SourceOptions(
-        logs=_logs_at(_paths(given), given.get("scratch")),
+        logs=_known_logs(given["copies"])
+        if "copies" in given
+        else _logs_at(_paths(given), given.get("scratch")),
         rows=rows,
         split_bytes=split_bytes if split_bytes > 0 else None,
         with_payload=_flag(given, "payload", default=True),
@@ -127,6 +130,10 @@ def narrowed(selection: Selection, filters: Iterable[Filter]) -> Selection:
     A filter is never applied in full here: what it leaves may hold rows that it does not want.
     """
     for one in filters:
+        inner = one.child if isinstance(one, Not) else one
+        if inner == EqualTo(("snapshot",), True):
+            selection = replace(selection, snapshot=inner is one)
+            continue
         column = ".".join(getattr(one, "attribute", ()))
         value: Any = getattr(one, "value", None)
         if column == "type" and isinstance(one, EqualTo | In):
@@ -191,6 +198,13 @@ def _paths(given: Mapping[str, str]) -> Sequence[str]:
             f"USING `{NAME}` Spark gives it no options: CREATE TABLE T AS SELECT * FROM V"
         )
     return list(paths)
+
+
+def _known_logs(text: str) -> tuple[NamedLog, ...]:
+    """Return logs that somebody has looked for before: labels, and the fields of `LogCopy`."""
+    return tuple(
+        (label, tuple(LogCopy(**copy) for copy in copies)) for label, copies in json.loads(text)
+    )
 
 
 def _logs_at(paths: Sequence[str], scratch: str | None) -> tuple[NamedLog, ...]:

@@ -121,6 +121,15 @@ class Store:
         others = {file.name for file in self.files_in(target)} - {target + end for end in below}
         self.do(self.remove, sorted(others))
 
+    def copy_to(self, other: Store) -> None:
+        """Copy all files below the folder to another one, which may be elsewhere."""
+        fs.copy_files(
+            self.path(),
+            other.path(),
+            source_filesystem=self.files,
+            destination_filesystem=other.files,
+        )
+
     def remove(self, name: str) -> None:
         """Remove a file, or a folder with all in it; nothing happens if it is not there."""
         kind = self._info(name).type

@@ -4,7 +4,7 @@ WITH said AS (
   SELECT *, get_json_object(payload, '$.data.id') AS id,
     row_number() OVER (PARTITION BY cluster, get_json_object(payload, '$.data.id'), replay_position
       ORDER BY `offset` DESC) AS rank
-  FROM replayed_records
+  FROM few_records
   WHERE type IN ('ACCESS_CONTROL_ENTRY_RECORD', 'REMOVE_ACCESS_CONTROL_ENTRY_RECORD')
     AND payload IS NOT NULL
 ), ids AS (

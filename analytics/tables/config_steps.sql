@@ -5,7 +5,7 @@ WITH said AS (
     batch_base_offset, topic_id, get_json_object(payload, '$.data.resourceType') AS kind,
     coalesce(get_json_object(payload, '$.data.resourceName'), '') AS resource_name,
     get_json_object(payload, '$.data.name') AS name, get_json_object(payload, '$.data.value') AS value
-  FROM replayed_records WHERE type = 'CONFIG_RECORD' AND payload IS NOT NULL
+  FROM few_records WHERE type = 'CONFIG_RECORD' AND payload IS NOT NULL
 ), names AS (
   SELECT DISTINCT cluster, kind, resource_name, name FROM said
 ), in_snapshots AS (
@@ -13,7 +13,7 @@ WITH said AS (
     ORDER BY `offset` DESC) AS rank
   FROM said WHERE snapshot
 ), topics AS (
-  SELECT DISTINCT cluster, topic, topic_id FROM replayed_records WHERE type = 'TOPIC_RECORD'
+  SELECT DISTINCT cluster, topic, topic_id FROM few_records WHERE type = 'TOPIC_RECORD'
 ), steps AS (
   SELECT cluster, kind, resource_name, name, value, file, replay_position, `offset`, replay_offset,
     replay_time, type AS record_type, batch_base_offset, false AS is_compared
@@ -21,7 +21,7 @@ WITH said AS (
   UNION ALL
   SELECT n.cluster, n.kind, n.resource_name, n.name, NULL, r.file, r.replay_position, r.`offset`,
     r.replay_offset, r.replay_time, r.type, r.batch_base_offset, false
-  FROM replayed_records r JOIN topics t ON r.cluster = t.cluster AND r.topic_id = t.topic_id
+  FROM few_records r JOIN topics t ON r.cluster = t.cluster AND r.topic_id = t.topic_id
   JOIN names n ON n.cluster = t.cluster AND n.kind = '2' AND n.resource_name = t.topic
   WHERE r.type = 'REMOVE_TOPIC_RECORD' AND NOT r.snapshot
   UNION ALL

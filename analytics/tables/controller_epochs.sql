@@ -17,7 +17,7 @@ WITH epochs AS (
 ), elected AS (
   SELECT cluster, epoch, get_json_object(payload, '$.leaderId') AS controller,
     row_number() OVER (PARTITION BY cluster, epoch ORDER BY replay_position, `offset`) AS rank
-  FROM replayed_records WHERE type = 'LEADER_CHANGE' AND NOT snapshot
+  FROM few_records WHERE type = 'LEADER_CHANGE' AND NOT snapshot
 )
 SELECT e.cluster, e.epoch, CAST(l.controller AS INT) AS controller, e.first.`offset` AS from_offset,
   e.first.time AS from_time, lead(e.first.`offset`) OVER in_order AS to_offset,

@@ -1,5 +1,5 @@
--- Step: offsets that never took effect: of an aborted transaction, or of one that is open at the
--- end of the log, which the next controller will abort (KIP-868).
+-- Step (kept): offsets that never took effect: of an aborted transaction, or of one that is open at
+-- the end of the log, which the next controller will abort (KIP-868).
 SELECT cluster, begun AS from_offset, `offset` AS to_offset
 FROM transaction_markers WHERE begun IS NOT NULL AND type <> 'END_TRANSACTION_RECORD'
 UNION ALL

@@ -6,7 +6,7 @@ WITH settings AS (
     get_json_object(payload, '$.data.resourceType') AS kind,
     get_json_object(payload, '$.data.resourceName') AS resource,
     coalesce(get_json_object(payload, '$.data.value'), '') AS text
-  FROM replayed_records WHERE type = 'CONFIG_RECORD'
+  FROM few_records WHERE type = 'CONFIG_RECORD'
 ), own AS (
   SELECT * FROM settings
   WHERE name = 'min.insync.replicas' AND (topic <> '' OR kind = '4' AND resource = '')

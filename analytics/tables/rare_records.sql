@@ -2,13 +2,13 @@
 -- plain, with what is said to all topics.
 WITH named AS (
   SELECT r.cluster, r.topic_id, l.topic, min(l.replay_position) AS begin
-  FROM rare_topics r JOIN replayed_records l
+  FROM rare_topics r JOIN few_records l
     ON r.cluster = l.cluster AND r.topic_id = l.topic_id AND l.type = 'TOPIC_RECORD'
   GROUP BY r.cluster, r.topic_id, l.topic
 ), about_topics AS (
   SELECT cluster, topic, replay_position, replay_offset, snapshot, `offset`, replay_time,
     batch_base_offset, batch_last_offset, file, type, value
-  FROM replayed_records
+  FROM few_records
   WHERE type = 'CLEAR_ELR_RECORD' OR type = 'CONFIG_RECORD'
     AND get_json_object(payload, '$.data.name') IN ('min.insync.replicas')
     AND (topic IS NOT NULL OR get_json_object(payload, '$.data.resourceType') IN ('4')
@@ -36,7 +36,7 @@ WITH named AS (
   SELECT r.cluster, concat('broker/', r.broker), l.replay_position, l.replay_offset, l.snapshot,
     l.`offset`, l.replay_time, l.batch_base_offset, l.batch_last_offset, l.file, l.type, l.value,
     false
-  FROM rare_brokers r JOIN replayed_records l ON r.cluster = l.cluster AND r.broker = l.broker
+  FROM rare_brokers r JOIN few_records l ON r.cluster = l.cluster AND r.broker = l.broker
   WHERE l.type IN ('REGISTER_BROKER_RECORD', 'BROKER_REGISTRATION_CHANGE_RECORD',
     'FENCE_BROKER_RECORD', 'UNFENCE_BROKER_RECORD', 'UNREGISTER_BROKER_RECORD')
   UNION ALL

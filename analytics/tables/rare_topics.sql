@@ -20,7 +20,7 @@ WITH steps AS (
   GROUP BY p.cluster, p.topic_id, p.partition
 ), clears AS (
   SELECT cluster, coalesce(topic, '') AS topic, replay_position
-  FROM replayed_records WHERE type = 'CLEAR_ELR_RECORD' AND NOT snapshot
+  FROM few_records WHERE type = 'CLEAR_ELR_RECORD' AND NOT snapshot
 )
 SELECT DISTINCT r.cluster, r.topic_id
 FROM replayed_records r

@@ -6,7 +6,7 @@ WITH said AS (
     CAST(get_json_object(payload, '$.data.iterations') AS INT) AS iterations,
     row_number() OVER (PARTITION BY cluster, get_json_object(payload, '$.data.name'),
       get_json_object(payload, '$.data.mechanism'), replay_position ORDER BY `offset` DESC) AS rank
-  FROM replayed_records
+  FROM few_records
   WHERE type IN ('USER_SCRAM_CREDENTIAL_RECORD', 'REMOVE_USER_SCRAM_CREDENTIAL_RECORD')
     AND payload IS NOT NULL
 ), keys AS (

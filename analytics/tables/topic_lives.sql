@@ -1,16 +1,16 @@
--- Step: the existence of a topic whose story is plain: created once, removed at most once, and in
--- all snapshots of that time. Positions are those of the replay.
+-- Step (kept): the existence of a topic whose story is plain: created once, removed at most once, and
+-- in all snapshots of that time. Positions are those of the replay.
 WITH created AS (
   SELECT cluster, topic, topic_id, replay_offset AS valid_from_offset, replay_time AS valid_from_time,
     CASE WHEN snapshot THEN 'SNAPSHOT' ELSE type END AS record_type,
     CASE WHEN snapshot THEN replay_offset ELSE batch_base_offset END AS batch_base_offset,
     CASE WHEN snapshot THEN replay_position - 1 ELSE replay_position END AS begin,
     count(*) OVER (PARTITION BY cluster, topic_id) AS times
-  FROM replayed_records WHERE type = 'TOPIC_RECORD' AND (NOT snapshot OR is_base)
+  FROM few_records WHERE type = 'TOPIC_RECORD' AND (NOT snapshot OR is_base)
 ), removed AS (
   SELECT cluster, topic_id, count(*) AS times, max(replay_position) AS position,
     max(replay_offset) AS valid_to_offset, max(replay_time) AS valid_to_time
-  FROM replayed_records WHERE type = 'REMOVE_TOPIC_RECORD' AND NOT snapshot
+  FROM few_records WHERE type = 'REMOVE_TOPIC_RECORD' AND NOT snapshot
   GROUP BY cluster, topic_id
 ), lives AS (
   SELECT c.cluster, c.topic, c.topic_id, c.valid_from_offset, c.valid_from_time, c.record_type,
@@ -22,7 +22,7 @@ WITH created AS (
   SELECT s.cluster, s.topic_id, count(*) AS times,
     count(DISTINCT CASE WHEN s.topic = l.topic AND s.replay_position > l.begin
       AND s.replay_position < l.end THEN s.replay_position END) AS right_times
-  FROM replayed_records s JOIN lives l ON s.cluster = l.cluster AND s.topic_id = l.topic_id
+  FROM few_records s JOIN lives l ON s.cluster = l.cluster AND s.topic_id = l.topic_id
   WHERE s.type = 'TOPIC_RECORD' AND s.snapshot AND NOT s.is_base
   GROUP BY s.cluster, s.topic_id
 ), met AS (

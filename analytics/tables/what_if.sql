@@ -25,9 +25,10 @@ WITH lost AS (
     AND k.is_unclean = l.is_unclean AND k.has_elr = l.has_elr AND r.place = l.place
 )
 SELECT o.cluster, o.scope, o.broker, o.directory, count(l.broker) AS replicas,
-  count(CASE WHEN l.only_copies THEN 1 END) AS only_copies, count(CASE WHEN l.leaderless THEN 1 END) AS leaderless,
-  count(CASE WHEN l.under_min_isr THEN 1 END) AS under_min_isr, count(CASE WHEN l.leaders_moved THEN 1 END) AS leaders_moved,
-  count(CASE WHEN l.unclean THEN 1 END) AS unclean
+  sum(CAST(l.only_copies AS INT)) AS only_copies, sum(CAST(l.leaderless AS INT)) AS leaderless,
+  sum(CAST(l.under_min_isr AS INT)) AS under_min_isr,
+  sum(CAST(l.leaders_moved AS INT)) AS leaders_moved,
+  sum(CAST(l.unclean AS INT)) AS unclean
 FROM online_places o LEFT JOIN lost l
   ON o.cluster = l.cluster AND o.broker = l.broker
   AND (o.scope = 'broker' OR o.directory = l.directory)

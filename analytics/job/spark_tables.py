@@ -1,0 +1,217 @@
+"""The engine that writes tables by Spark: one plan for each table, of all clusters.
+
+The log is read by the data source that users have: once into rows that the tables are made from,
+and once for each of the two tables that are copies of it.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, replace
+from functools import partial
+from itertools import chain
+from typing import Any
+
+import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import coalesce, col, lit, when
+
+from analytics.engines.spark import STEPS, SparkEngine
+from analytics.errors import ReplayInputError
+from analytics.job.engine import RunOptions
+from analytics.job.output import OutputDir
+from analytics.read.log_copies import LogCopy
+from analytics.read.named_logs import Archive, unpack_archive
+from analytics.read.split_events import PARTITION_TYPES
+from analytics.source.data_source import SCHEMA, KraftMetadataSource
+from analytics.source.requirements import NAME
+from analytics.store.store import Store
+from analytics.tables.spark_schema import spark_schema
+from analytics.tables.table import CLUSTER, INT, LONG, STRING, TYPES
+
+SMALL_LOG_BYTES = 16 << 20
+"""Up to this size a plan costs more than what it does."""
+
+COPIES = ("records", "snapshot_records")
+"""Tables that are copies of the log."""
+
+_OF_JOB = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.python.filterPushdown.enabled": "true",
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.ansi.enabled": "true",
+}
+_OF_SMALL_JOB = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+}
+
+_ANSWER = "number long, answer binary"
+
+_LINES = pa.schema(
+    [
+        *(("file", STRING), ("line", LONG), ("time", TYPES["timestamp"]), ("level", STRING)),
+        *(("broker", INT), ("log_dir", STRING), ("directory", STRING), ("message", STRING)),
+    ]
+)
+"""Lines of brokers' logs."""
+
+
+class SparkTables:
+    """Writes tables by Spark.
+
+    Args:
+        spark: The session.
+        close: Hears that no more work comes.
+    """
+
+    def __init__(self, spark: SparkSession, close: Callable[[], object] = int) -> None:
+        self.spark = spark
+        self._close = close
+        self.name = f"Spark {spark.version}, {spark.conf.get('spark.master')}"
+
+    def unpack(self, archives: Sequence[Archive], scratch: str) -> list[tuple[str | None, LogCopy]]:
+        """Unpack archives, each in a task, into a folder that all tasks can read.
+
+        Raises:
+            ReplayInputError: one cannot be read, or holds no metadata log.
+        """
+        if not archives:
+            return []
+        numbers = self.spark.range(0, len(archives), 1, len(archives))
+        done = numbers.mapInArrow(partial(_unpack, archives, scratch), _ANSWER).toArrow()
+        answers = map(pickle.loads, done.sort_by("number").column("answer").to_pylist())
+        found = []
+        for answer in answers:
+            if isinstance(answer, ReplayInputError):
+                raise answer
+            found += answer
+        return found
+
+    def write(
+        self, clusters: Mapping[str, Sequence[LogCopy]], output: OutputDir, options: RunOptions
+    ) -> None:
+        """Write all tables of clusters into the scratch folder of an output."""
+        size = sum(copy.size_bytes for copies in clusters.values() for copy in copies)
+        settings = _OF_JOB | (_OF_SMALL_JOB if size <= SMALL_LOG_BYTES else {})
+        spark = self.spark.newSession()
+        for name, value in settings.items():
+            spark.conf.set(name, value)
+        spark.dataSource.register(KraftMetadataSource)
+        names = [table.name for table in output.tables]
+        with ExitStack() as opened:
+            folder = self._folder(output.scratch_store, opened)
+            engine = SparkEngine(spark, folder.uri(), len(clusters))
+            read = partial(_read, spark, _named(clusters))
+            _view_logs(engine, read, options)
+            engine.view("log_rows", lambda words: read(columns=words))
+            engine.write(name for name in names if name in COPIES)
+            # Both files of a task are open at once: no need to sort the rows.
+            spark.conf.set("spark.sql.maxConcurrentOutputFileWriters", "2")
+            kept = engine.keep("log_rows", _short(read()), by="is_of_partition")
+            spark.conf.unset("spark.sql.maxConcurrentOutputFileWriters")
+            engine.view("log_rows", kept.drop("is_of_partition"))
+            engine.write(names)
+            folder.remove(STEPS)
+            if folder is not output.scratch_store:
+                folder.copy_to(output.scratch_store)
+        output.fill(clusters)
+
+    def close(self) -> None:
+        """Hear that no more work comes."""
+        self._close()
+
+    def _folder(self, scratch: Store, opened: ExitStack) -> Store:
+        """Return the folder that Spark writes to.
+
+        It is the scratch folder where Spark knows its file system, and else a folder of this
+        machine, if all of Spark runs here.
+
+        Raises:
+            ReplayInputError: Spark runs elsewhere and does not know the file system.
+        """
+        if scratch.local is not None or self._knows(scratch.uri()):
+            return scratch
+        if not str(self.spark.conf.get("spark.master")).startswith("local"):
+            raise ReplayInputError(
+                f"output {scratch.source}: Spark has no file system for it: give the session the "
+                "library of that store, such as hadoop-aws"
+            )
+        return Store(opened.enter_context(tempfile.TemporaryDirectory(prefix="jbod-replay-")))
+
+    def _knows(self, uri: str) -> bool:
+        context: Any = self.spark.sparkContext
+        hadoop = context._jvm.org.apache.hadoop.fs
+        try:
+            hadoop.Path(uri).getFileSystem(context._jsc.hadoopConfiguration())
+        except Exception:  # noqa: BLE001 - whatever Java says, it is not usable
+            return False
+        return True
+
+
+def _named(clusters: Mapping[str, Sequence[LogCopy]]) -> str:
+    """Return logs as the option `copies` of the data source has them."""
+    return json.dumps(
+        [
+            [label, [asdict(replace(copy, stamp=())) for copy in copies]]
+            for label, copies in clusters.items()
+        ]
+    )
+
+
+def _read(
+    spark: SparkSession, logs: str, rows: str = "records", columns: Collection[str] | None = None
+) -> DataFrame:
+    reader = spark.read.format(NAME).options(copies=logs, rows=rows, pushFilters="true")
+    if columns is not None:
+        reader = reader.schema(type(SCHEMA)([one for one in SCHEMA if one.name in columns]))
+    return reader.load()
+
+
+def _short(rows: DataFrame) -> DataFrame:
+    """Return rows without the texts of the many records about partitions."""
+    is_of_partition = col("problem").isNull() & col("type").isin(*PARTITION_TYPES)
+    return rows.withColumns(
+        {
+            "is_of_partition": coalesce(is_of_partition, lit(False)),
+            "payload": when(~is_of_partition, col("payload")),
+        }
+    )
+
+
+def _view_logs(engine: SparkEngine, read: Callable[..., DataFrame], options: RunOptions) -> None:
+    """Register what planning knows of the logs, and what a user says of them."""
+    facts = engine.keep("log_facts", read(rows="logs"))
+    assumed = options.assumed
+    layouts = facts.drop("sync_points", "problems").withColumns(
+        {
+            "min_insync_replicas": lit(assumed.value).cast("int"),
+            "min_insync_replicas_from": lit(assumed.source),
+        }
+    )
+    engine.view("log_layouts", layouts)
+    engine.view("sync_points", facts.selectExpr(CLUSTER, "inline(sync_points)"))
+    engine.view("log_problems", facts.selectExpr(CLUSTER, "inline(problems)"))
+    lines = pa.Table.from_pylist([asdict(line) for line in options.broker_logs], _LINES)
+    given = engine.spark.createDataFrame(
+        lines.combine_chunks() if len(lines) else [], spark_schema(_LINES)
+    )
+    engine.view("given_broker_log_lines", facts.select(CLUSTER).crossJoin(given))
+
+
+def _unpack(
+    archives: Sequence[Archive], scratch: str, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    for number in chain.from_iterable(batch.column(0).to_pylist() for batch in batches):
+        answer: object
+        try:
+            answer = unpack_archive(archives[number], scratch, f"inputs/{number}")
+        except ReplayInputError as error:
+            answer = error
+        yield pa.RecordBatch.from_pydict({"number": [number], "answer": [pickle.dumps(answer)]})
