@@ -213,7 +213,8 @@ class Authentication:
         """How long the session lasts from its login on; 0 for ever or if there is none."""
         if self.state is not State.OPEN or self._until_s == float("inf"):
             return 0
-        return int((self._until_s - self._since_s) * 1000)
+        # The difference of two times of the clock has no exact milliseconds.
+        return round((self._until_s - self._since_s) * 1000)
 
     def _open(self, user: str, lifetime_s: float, now_s: float) -> None:
         is_first = not self.user
