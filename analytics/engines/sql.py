@@ -79,7 +79,7 @@ def parse(name: str, text: str) -> SqlFile:
         if comment.startswith(mark):
             head = " ".join(comment.removeprefix(mark).split())
             return SqlFile(name=name, head=head, sql=sql, is_kept=mark == _KEPT, table=None)
-    row, order, body = comment.split("\n\n", 2)
+    row, order, body, *_ = comment.split("\n\n")  # remarks may follow
     keys = order.removeprefix(_ORDER).replace(",", " ").split()
     row = " ".join(row.split())
     declared = columns(body)

@@ -13,6 +13,7 @@
 -- unwritable_ms (long): milliseconds in which either was so, and acks=all could not be had, summed
 -- availability (double): for reading: 1 - leaderless_ms / partition_ms
 -- write_availability (double): for writing: 1 - unwritable_ms / partition_ms
+--
 -- A partition without leader can be neither read nor written. Under min ISR it can be read, but not
 -- written by a producer that wants all acknowledgements (acks=all). The life of a partition is the
 -- time in which it has replicas anywhere.

@@ -13,6 +13,7 @@
 -- message (string): the broker's own words
 -- file (string): file of the line
 -- line (long): number of the line in it
+--
 -- A line tells of the only failure of its broker, and of its directory if it names one, that the
 -- controller recorded within a minute, or up to one second before: clocks differ.
 WITH near AS (

@@ -2,7 +2,8 @@
 -- taken over from snapshots and not compared: the one that a controller is formatted with says it
 -- before the log does.
 WITH levels AS (
-  SELECT *, CAST(CASE WHEN type = 'KRAFT_VERSION' THEN get_json_object(payload, '$.kRaftVersion')
+  SELECT cluster, type, file, `offset`, replay_position, replay_offset, replay_time, snapshot,
+    batch_base_offset, CAST(CASE WHEN type = 'KRAFT_VERSION' THEN get_json_object(payload, '$.kRaftVersion')
       ELSE get_json_object(payload, '$.data.featureLevel') END AS INT) AS told,
     CASE WHEN type = 'KRAFT_VERSION' THEN 'kraft.version'
       ELSE get_json_object(payload, '$.data.name') END AS named

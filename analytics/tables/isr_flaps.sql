@@ -13,6 +13,7 @@
 -- last_time (timestamp): its last change
 -- out_ms_total (long): milliseconds outside, to the end of the log
 -- out_ms_max (long): longest time outside
+--
 -- A replica that a reassignment removed has not fallen out, and it is out no longer than it is placed.
 WITH events AS (
   SELECT cluster, topic, topic_id, partition, `offset`, time, broker, true AS is_out

@@ -15,6 +15,7 @@
 -- ended_by (string): failed (reported offline), absent (missing when the broker registered),
 --   registered (online again), unregistered (the broker was removed), snapshot (known from a
 --   snapshot only); null = still
+--
 -- A directory is known from the first registration that names it until the broker is removed.
 WITH states AS (
   SELECT *, sum(CASE WHEN former_end = valid_from_offset THEN 0 ELSE 1 END) OVER (

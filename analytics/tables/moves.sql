@@ -22,6 +22,7 @@
 --   back to the directory before); of a reassignment completed, cancelled (or replaced by another
 --   one), running
 -- duration_ms (long): milliseconds from begin to end; null = not known
+--
 -- Moves within a broker: the log knows of one when its directory is assigned. It is reverted when
 -- the next assignment on the broker leads back to the directory before.
 -- Reassignments: one runs while a partition has adding or removing replicas. When these change

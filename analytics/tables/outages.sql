@@ -17,6 +17,7 @@
 --   unknown (a replica fell behind)
 -- broker (int): broker of the lost replica; null if the cause is controller
 -- directory (string): the directory that went offline, if that is the cause
+--
 -- A state is held against the value in force, which may change within it.
 WITH pieces AS (
   SELECT s.cluster, s.topic, s.topic_id, s.partition, s.life, s.seq, s.batch_last_offset, s.leader,

@@ -13,6 +13,7 @@
 -- under_min_isr (long): that would have too few replicas in sync, and have enough now
 -- leaders_moved (long): that another replica would lead
 -- unclean (long): of these, by one that was not in sync: records would be lost
+--
 -- The effect of a lost replica on a partition of a kind is decided as in a controller, by
 -- `jbodlab.what_if.kinds`; it is in `kind_losses`.
 WITH lost AS (

@@ -1,0 +1,260 @@
+"""All tables in this process, without Java: the log as rows of Arrow, and DuckDB over them.
+
+`records` and `snapshot_records` are written while the log is read. What the other tables are made
+of stays in memory where the log is small; of a large log it goes through files. Clusters are taken
+together, as many as are not large: one plan answers for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
+import pyarrow.compute as pc  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
+from analytics.ask.broker_logs import LogLine
+from analytics.engines.duck import DuckEngine
+from analytics.job.engine import RunOptions
+from analytics.job.output import ClusterOutput, OutputDir
+from analytics.read.layout import Layout
+from analytics.read.log_copies import LogCopy
+from analytics.read.log_facts import log_facts
+from analytics.read.named_logs import Archive, layout_of, unpack_archive
+from analytics.read.split_rows import COLUMNS, read_split
+from analytics.store.part_files import PartWriters, WrittenFile
+from analytics.tables import catalog as t
+from analytics.tables.table import CLUSTER, INT, LONG, STRING, TYPES, Table
+from jbodlab.metadata.records.topic_records import PartitionChangeRecord, PartitionRecord
+
+IN_MEMORY_BYTES = 64 << 20
+"""Of the logs that are taken together; one that is larger goes through files."""
+UNPACKED = "inputs"
+"""Folder of the scratch folder that archives are unpacked to."""
+
+_HELD_BYTES = 64 << 20
+"""Rows of records that are held back to be put in order."""
+_OF_RECORDS = (t.RECORDS, t.SNAPSHOT_RECORDS)
+_PARTITION_TYPES = pa.array([PartitionRecord.NAME, PartitionChangeRecord.NAME])
+_LINES = pa.schema(
+    [
+        (CLUSTER, STRING),
+        ("broker", INT),
+        ("directory", STRING),
+        ("time", TYPES["timestamp"]),
+        *((name, STRING) for name in ("level", "log_dir", "message", "file")),
+        ("line", LONG),
+    ]
+)
+
+
+class LocalTables:
+    """Writes the tables of clusters, and knows nothing afterwards."""
+
+    name = "this process"
+
+    def unpack(self, archives: Sequence[Archive], scratch: str) -> list[tuple[str | None, LogCopy]]:
+        """Unpack archives; returns the copies in them, with the labels that were given."""
+        return [
+            copy
+            for number, archive in enumerate(archives)
+            for copy in unpack_archive(archive, scratch, f"{UNPACKED}/{number}")
+        ]
+
+    def write(
+        self,
+        clusters: Mapping[str, Sequence[LogCopy]],
+        output: OutputDir,
+        options: RunOptions,
+    ) -> None:
+        """Write every table of every cluster into the scratch folder of the output."""
+        layouts = {name: layout_of(tuple(copies)) for name, copies in clusters.items()}
+        for names in _together(layouts):
+            outputs = {name: output.cluster(name) for name in names}
+            write_tables({name: layouts[name] for name in names}, outputs, options)
+
+    def close(self) -> None:
+        """Hear that no more work comes."""
+
+
+def write_tables(
+    layouts: Mapping[str, Layout], outputs: Mapping[str, ClusterOutput], options: RunOptions
+) -> None:
+    """Write the tables of some clusters, all of them by one plan.
+
+    Args:
+        layouts: Of their logs, by label.
+        outputs: Where the rows of each go.
+        options: Of the user.
+    """
+    size = sum(layout.size_bytes for layout in layouts.values())
+    with ExitStack() as opened:
+        folder = None
+        if size > IN_MEMORY_BYTES:
+            folder = Path(opened.enter_context(TemporaryDirectory(prefix="jbod-replay-")))
+        rows = _LogRows(folder)
+        for name, layout in layouts.items():
+            outputs[name].accept(_OF_RECORDS, list(_read(layout, name, outputs[name], rows)))
+        views = {**_log_views(layouts, options), "log_rows": rows.source()}
+        engine = opened.enter_context(DuckEngine(views))
+        for table in t.TABLES:
+            if table not in _OF_RECORDS:
+                _write(table, engine.rows(table.name), outputs)
+
+
+def _together(layouts: Mapping[str, Layout]) -> Iterator[list[str]]:
+    """Yield the names of clusters that are taken together."""
+    names: list[str] = []
+    size = 0
+    for name, layout in layouts.items():
+        if names and size + layout.size_bytes > IN_MEMORY_BYTES:
+            yield names
+            names, size = [], 0
+        names.append(name)
+        size += layout.size_bytes
+    if names:
+        yield names
+
+
+class _LogRows:
+    """The rows of logs that tables are made of: in memory, or as files in a folder."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = folder
+        self.rows = [COLUMNS.empty_table()]
+        self.files: list[str] = []
+
+    def add(self, rows: pa.Table) -> None:
+        if self.folder is None:
+            self.rows.append(rows)
+            return
+        path = str(self.folder / f"{len(self.files):06d}.parquet")
+        pq.write_table(rows, path, compression="lz4")
+        self.files.append(path)
+
+    def source(self) -> Any:
+        """Return what an engine takes as a view."""
+        return self.files or pa.concat_tables(self.rows)
+
+
+def _read(
+    layout: Layout, name: str, output: ClusterOutput, rows: _LogRows
+) -> Iterator[WrittenFile]:
+    """Read a log: write the tables of its records, and keep what the others are made of."""
+    for number, split in enumerate(layout.splits):
+        table = t.RECORDS if split.snapshot is None else t.SNAPSHOT_RECORDS
+        with PartWriters(output.parts(), f"{number:05d}") as writers:
+            records = _Records(table, writers)
+            kept = []
+            for batch in read_split(replace(split, cluster=name), COLUMNS):
+                records.add(batch)
+                kept.append(_without_payload(batch))
+            records.flush()
+            if kept:
+                rows.add(pa.Table.from_batches(kept))
+        yield from writers.files
+
+
+def _without_payload(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return rows without the text of records about partitions, whose fields are in columns."""
+    of_partition = pc.is_in(batch.column("type"), _PARTITION_TYPES)
+    payload = batch.column("payload")
+    at = batch.schema.get_field_index("payload")
+    nothing = pa.scalar(None, payload.type)
+    return batch.set_column(at, "payload", pc.if_else(of_partition, nothing, payload))
+
+
+class _Records:
+    """Rows of a table of records, held back until they can be put in order.
+
+    What is not read by columns comes at the end of a split, out of its place.
+    """
+
+    def __init__(self, table: Table, writers: PartWriters) -> None:
+        self.table = table
+        self.writers = writers
+        self.held: list[pa.Table] = []
+        self.held_bytes = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Take the rows of a batch."""
+        rows = _record_rows(batch)
+        self.held.append(rows)
+        self.held_bytes += rows.nbytes
+        if self.held_bytes >= _HELD_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is held."""
+        if not self.held:
+            return
+        rows = pa.concat_tables(self.held)
+        offsets = np.asarray(rows.column("offset"))
+        if (offsets[1:] < offsets[:-1]).any():
+            rows = rows.take(pa.array(np.argsort(offsets, kind="stable")))
+        self.writers.write(self.table, rows)
+        self.held, self.held_bytes = [], 0
+
+
+def _record_rows(batch: pa.RecordBatch) -> pa.Table:
+    """Return the rows of a table of records; a problem is none of its rows."""
+    problem = batch.column("problem")
+    if problem.null_count < len(batch):
+        batch = batch.filter(pc.is_null(problem))
+    payload, value = batch.column("payload"), batch.column("value")
+    columns = {name: batch.column(name) for name in batch.schema.names}
+    nothing = pa.nulls(len(batch), value.type)
+    columns["raw"] = (
+        nothing if not payload.null_count else pc.if_else(pc.is_null(payload), value, nothing)
+    )
+    return pa.table({column.name: columns[column.name] for column in t.RECORDS.columns})
+
+
+def _log_views(layouts: Mapping[str, Layout], options: RunOptions) -> dict[str, pa.Table]:
+    """Return the base views besides the rows of logs."""
+    facts = log_facts(layouts.items())
+    size = len(facts)
+    assumed = options.assumed
+    return {
+        "log_layouts": facts.drop_columns(["sync_points", "problems"])
+        .append_column("min_insync_replicas", pa.repeat(pa.scalar(assumed.value, INT), size))
+        .append_column("min_insync_replicas_from", pa.repeat(assumed.source, size)),
+        "sync_points": _of_each_log(facts, "sync_points"),
+        "log_problems": _of_each_log(facts, "problems"),
+        "given_broker_log_lines": _lines(list(layouts), options.broker_logs),
+    }
+
+
+def _of_each_log(facts: pa.Table, name: str) -> pa.Table:
+    """Return the elements of a list of structs as rows, with the cluster of each."""
+    lists = facts.column(name).combine_chunks()
+    clusters = facts.column(CLUSTER).combine_chunks().take(pc.list_parent_indices(lists))
+    elements = pa.Table.from_struct_array(lists.flatten())
+    return elements.add_column(0, CLUSTER, clusters)
+
+
+def _lines(clusters: Sequence[str], lines: Sequence[LogLine]) -> pa.Table:
+    names = [name for name in _LINES.names if name != CLUSTER]
+    rows = [
+        {CLUSTER: cluster, **{name: getattr(line, name) for name in names}}
+        for cluster in clusters
+        for line in lines
+    ]
+    return pa.Table.from_pylist(rows, _LINES)
+
+
+def _write(table: Table, rows: pa.Table, outputs: Mapping[str, ClusterOutput]) -> None:
+    """Write the rows of a table, each cluster's to its output."""
+    clusters = rows.column(CLUSTER)
+    own = rows.drop_columns([CLUSTER])
+    for name, output in outputs.items():
+        found = own if len(outputs) == 1 else own.filter(pc.equal(clusters, name))
+        with PartWriters(output.parts(), "00000") as writers:
+            writers.write(table, found)
+        output.accept((table,), writers.files)

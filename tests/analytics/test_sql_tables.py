@@ -1,0 +1,132 @@
+"""The files of tables: heads, order, translation; and the local engine beside today's tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import sqlglot
+from sqlglot import ErrorLevel
+
+from analytics.engines import LOCAL
+from analytics.engines.duck import DuckEngine
+from analytics.engines.functions import FUNCTIONS
+from analytics.engines.sql import needed, parse, sql_files, translate
+from analytics.job.command import replay
+from analytics.job.engine import RunOptions
+from analytics.job.local_tables import LocalTables
+from analytics.job.output import OutputDir
+from analytics.read.log_copies import labelled
+from analytics.read.named_logs import look
+from analytics.tables.catalog import TABLES
+from analytics.tables.table import Table
+from bench.compare_tables import compare
+from tests.analytics.builders import LogBuilder, RandomHistory
+
+BASE_VIEWS = {
+    "log_rows",
+    "log_layouts",
+    "sync_points",
+    "log_problems",
+    "given_broker_log_lines",
+    *FUNCTIONS,
+}
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+def test_the_head_of_a_file_declares_the_table(table: Table) -> None:
+    found = sql_files()[table.name].table
+
+    assert found is not None
+    assert found.schema == table.schema
+    assert found.order == table.order
+    assert [one.meaning for one in found.columns] == [one.meaning for one in table.columns]
+
+
+def test_a_file_stands_behind_those_that_it_reads() -> None:
+    seen: set[str] = set()
+    for file in sql_files().values():
+        assert set(file.needs) <= seen | BASE_VIEWS, file.name
+        seen.add(file.name)
+
+
+def test_what_a_table_needs_is_all_that_is_made_for_it() -> None:
+    names = [file.name for file in needed(["configs"])]
+
+    assert names[-2:] == ["config_steps", "configs"]
+    assert "partition_states" not in names
+
+
+@pytest.mark.parametrize("name", sql_files())
+def test_each_text_has_a_translation_that_leaves_nothing_out(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    translate(sql_files()[name].sql)
+
+    assert caplog.records == []
+
+
+def test_a_step_is_no_table_of_users() -> None:
+    file = parse("x", "-- Step (kept): one thing,\n-- kept.\nSELECT 1")
+
+    assert (file.table, file.is_kept, file.head, file.sql) == (
+        None,
+        True,
+        "one thing, kept.",
+        "SELECT 1",
+    )
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("log")
+    builder = LogBuilder(root / "meta", segment_bytes=8192)
+    RandomHistory(builder, seed=4).run(120, snapshot_every=40)
+    builder.close()
+    return root / "meta"
+
+
+def test_the_tables_of_the_files_are_those_of_the_folds(log: Path, tmp_path: Path) -> None:
+    replay(log, tmp_path / "folds", LOCAL)
+
+    output = OutputDir(str(tmp_path / "files"), TABLES)
+    output.prepare(())
+    clusters = labelled(look([str(log)]).found)
+    LocalTables().write(clusters, output, RunOptions())
+    output.put_in_place(clusters)
+    output.clean_up()
+
+    differences = compare(tmp_path / "folds", tmp_path / "files")
+    # Nothing is lost where no replica is: the folds left these numbers out.
+    assert [one for one in differences if not one.startswith((" ", "what_if"))] == []
+
+
+@pytest.mark.parametrize(
+    ("sql", "wanted"),
+    [
+        ("SELECT 7 DIV 2", 3),
+        ("SELECT unix_micros(TIMESTAMP '1970-01-01 00:00:01')", 1_000_000),
+        ("SELECT pmod(-3, 5)", 2),
+        (
+            "SELECT max(named_struct('n', n, 'v', v)).v FROM VALUES (1, 5), (2, NULL) AS t(n, v)",
+            None,
+        ),
+        ("SELECT size(filter(array(1, 2, 3), each -> each > 1))", 2),
+        ("SELECT element_at(array(4, 5), 1)", 4),
+    ],
+)
+def test_what_the_texts_rely_on_means_the_same_in_duckdb(sql: str, wanted: object) -> None:
+    with DuckEngine({}) as engine:
+        (row,) = engine.ask(translate(sql)).fetchall()
+
+    assert row[0] == wanted
+
+
+def test_a_construction_without_translation_is_an_error() -> None:
+    with pytest.raises(sqlglot.errors.UnsupportedError):
+        sqlglot.transpile(
+            "SELECT last(x, true) OVER (ORDER BY y) FROM t",
+            read="spark",
+            write="duckdb",
+            unsupported_level=ErrorLevel.RAISE,
+        )
