@@ -9,7 +9,8 @@ the end of the log, and only the indexes of the last segment are read.
 A segment is read again if its indexes are not all there: the offset index and the time index always
 are, and the snapshot of the producers behind a segment names the size of its index of aborted
 transactions. A snapshot that Kafka wrote does not. If it knows of transactions, a segment without
-such an index is read once, and the snapshot then names the size.
+such an index is read once, and the snapshot then names the size. Where no snapshot is behind a
+segment, nothing shows whether its index is whole.
 
 The log ends before the first invalid byte. A write that a crash interrupted is the end of the file.
 If valid batches follow the invalid byte, records were lost: their offsets are logged, and the bytes
@@ -269,7 +270,9 @@ class _Loader:
             except CorruptRecordError:
                 return False
         told = self._told_aborted(end_offset)
-        return count == told if told is not None else count > 0
+        if told is not None:
+            return count == told
+        return count > 0 and end_offset in self._snapshots
 
     def _told_aborted(self, end_offset: int) -> int | None:
         """Return how many transactions were aborted in a segment, None if no snapshot tells."""

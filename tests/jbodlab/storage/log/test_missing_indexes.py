@@ -111,6 +111,24 @@ def test_an_index_that_lost_an_entry_is_made_anew(make_log, caplog):
     check(box, len(STORY))
 
 
+@pytest.mark.parametrize("segment_bytes", [1 << 20, 300])
+def test_an_index_is_trusted_only_beside_the_snapshot_behind_its_segment(
+    make_log, caplog, segment_bytes
+):
+    box = stopped(make_log, segment_bytes)
+    before = content(box)
+    path = max(box.directory.glob("*.txnindex"), key=lambda each: each.stat().st_size)
+    path.write_bytes(path.read_bytes()[:34])
+    remove(box, ".snapshot")
+
+    assert len(opened(box, caplog)) == 1
+
+    check(box, len(STORY))
+    box.log.close(clean=True)
+    assert content(box) == before
+    assert opened(box, caplog) == []
+
+
 def test_nothing_is_read_again_where_all_is_there(make_log, caplog):
     committed = (
         *(data(0, 7, 0), marker(1, 7, COMMIT), data(2, 7, 1), data(3, 8, 0), marker(4, 7, COMMIT)),
