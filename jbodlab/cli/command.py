@@ -60,6 +60,7 @@ class Command(NamedTuple):
         asks: Whether it destroys or moves something, so that it has `--yes`; `run` calls
             `output.confirm(question, yes=options.yes)` first.
         wrong_use: Exit code of a wrong call.
+        refused: Where it is there, it is told the words of a wrong call, and why they are wrong.
         rest: Where not empty, the words behind `--` are kept in `options.rest`; their name in the
             usage, such as `COMMAND`.
     """
@@ -72,6 +73,7 @@ class Command(NamedTuple):
     reads: bool = False
     asks: bool = False
     wrong_use: int = 2
+    refused: Callable[[list[str], str], None] | None = None
     rest: str = ""
 
 

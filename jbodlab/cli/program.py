@@ -265,6 +265,8 @@ def _call(path: str, command: Command, words: list[str]) -> int:
         options.rest = rest
         return _carry_out(command, options)
     except UsageError as error:
+        if command.refused is not None:
+            command.refused(words, str(error))
         return _refuse(parser.prog, str(error), command.wrong_use)
     except JbodlabError as error:
         sys.stdout.flush()

@@ -138,6 +138,12 @@ def _add_rehearse(parser: Parser) -> None:
     )
 
 
+def _rehearse_refused(words: list[str], reason: str) -> None:
+    from lab.rehearsal import command
+
+    command.refused(words, reason)
+
+
 INJECT = Command(
     help="break a directory or a broker",
     arguments=_add_inject,
@@ -223,6 +229,7 @@ REHEARSE = Command(
     run=carried_out_by("rehearsal.command"),
     reads=True,
     wrong_use=WRONG_USE,
+    refused=_rehearse_refused,
     examples=(
         "rehearse --list",
         "rehearse slow-disk --repeat 5",

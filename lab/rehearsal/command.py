@@ -10,7 +10,7 @@ import contextlib
 import json
 import os
 import sys
-from argparse import Namespace
+from argparse import ArgumentError, ArgumentParser, Namespace
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -64,6 +64,18 @@ def run(options: Namespace, output: Output, interrupts: Interrupts) -> int:
     except LabError as error:
         line = f"jbodlab rehearse: INCONCLUSIVE: {error}"
         return _without_verdict(options, str(error), line, Outcome.INCONCLUSIVE.value)
+
+
+def refused(words: list[str], reason: str) -> None:
+    """Replace the verdict of an earlier run where the words of a call are wrong."""
+    found = ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    found.add_argument("--junit", type=Path)
+    found.add_argument("--check", action="store_true")
+    # Where the file is not named, or cannot be written, there is nothing to replace.
+    with contextlib.suppress(ArgumentError, WrongCallError):
+        options, _ = found.parse_known_args(words)
+        if not options.check:
+            _keep_no_verdict(options, reason)
 
 
 def _without_verdict(options: Namespace, reason: str, line: str, code: int) -> int:

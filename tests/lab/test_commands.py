@@ -115,6 +115,9 @@ def test_a_rehearsal_that_is_asked_for_wrongly_has_no_verdict(
         (["no-such-plan"], 64, "no-such-plan: cannot be read: No such file or directory"),
         ([], 64, "expected a plan; --list shows those that are shipped"),
         (["slow-disk", "--results", "/dev/null/x"], 64, "/dev/null/x cannot be written"),
+        (["slow-disk", "--repeat", "0"], 64, "--repeat: expected a number from 1 to 1000, got '0'"),
+        (["slow-disk", "--no-such-option"], 64, "unknown option --no-such-option"),
+        (["slow-disk", "--cluster", "one"], 64, "rehearse does not take --cluster"),
         (["attached.yaml"], 2, "no cluster named mine is up"),
     ],
 )
