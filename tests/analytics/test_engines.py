@@ -19,6 +19,7 @@ from analytics.job.command import replay
 from analytics.job.local_runner import LocalRunner
 from analytics.job.output import ClusterOutput
 from analytics.job.runner import ROWS, Row, Runner, without_rows
+from analytics.job.runner_tables import RunnerTables
 from analytics.job.spark_runner import SmallSparkRunner, SparkRunner
 from analytics.tables.catalog import TABLES
 from bench.metadata_log_generator import generate
@@ -125,7 +126,7 @@ def test_spark_makes_the_tables_that_this_process_makes(
         remove_others(output)
 
     monkeypatch.setattr(ClusterOutput, "remove_others", note_others)
-    by_spark = replay(tmp_path / "log", tmp_path / "spark", runners[engine])
+    by_spark = replay(tmp_path / "log", tmp_path / "spark", RunnerTables(runners[engine]))
     by_this = replay(tmp_path / "log", tmp_path / "local", LOCAL)
 
     assert by_spark.report == by_this.report

@@ -51,7 +51,7 @@ class Page(NamedTuple):
             return answer.status, dict(answer.getheaders()), answer.read()
 
     def state(self) -> dict[str, Any]:
-        status, _, body = self.ask("GET", "/state.json")
+        status, _, body = self.ask("GET", "/state.json", X_Jbodlab_Token=self.token)
         assert status == 200
         return json.loads(body)
 
