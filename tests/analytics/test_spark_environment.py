@@ -142,3 +142,12 @@ def test_a_replay_says_it_in_one_line(conf: Path, variable: str, named: str) -> 
     (line,) = done.stderr.splitlines()
     assert named in line
     assert line.endswith("or replay with --engine local")
+
+
+@pytest.mark.parametrize("name", ["SPARK_LOCAL_DIRS", "PYSPARK_GATEWAY_PORT"])
+def test_a_variable_of_scratch_folders_or_of_the_gateway_is_named(
+    tmp_path: Path, name: str
+) -> None:
+    assert failure("it ended", "", {name: "1"}, tmp_path) == (
+        f"Spark does not start: it ended; see {name}, or replay with --engine local"
+    )
