@@ -265,7 +265,7 @@ async def test_a_segment_that_compaction_left_empty_is_in_the_copy_too(moving: M
     for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
         log.files.path(emptied.base_offset, suffix + SWAP_SUFFIX).touch()
     left = ActiveSegment(emptied.base_offset).bounds()
-    await log.replace([emptied], [CleanedSegment(left, has_aborted=False)], 0)
+    await log.replace([emptied], [CleanedSegment(left, aborted_count=0)], 0)
     await moving.moved(1)
 
     assert log.log_dir is moving.host.dirs[1]
