@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from jbodlab.config.config_providers import Sources, resolved
 from jbodlab.vocabulary import properties
 from jbodlab.vocabulary.errors import FormatError
 
@@ -59,6 +58,9 @@ def read_properties(path: Path) -> dict[str, str]:
         FormatError: it cannot be read, or is not a property file.
         ConfigError: what it refers to is not there.
     """
+    # A help, which needs none of it, is there at once.
+    from jbodlab.config.config_providers import Sources, resolved
+
     sources = Sources(
         read_text=lambda name: Path(name).read_bytes().decode(),
         exists=lambda name: Path(name).exists(),
