@@ -35,7 +35,7 @@ API_VERSIONS_MAX = 4
 """Requests of a client that has not logged in."""
 
 REAUTHENTICATION_S_MIN = 1.0
-"""Shortest time between two logins of one connection."""
+"""Shortest time between two renewals of one connection (KafkaChannel); the first may come at once."""
 
 
 class LoginSession(Protocol):
@@ -131,6 +131,7 @@ class Authentication:
         self._tokens = 0
         self._api_versions = 0
         self._since_s = 0.0
+        self._renewed_s = float("-inf")
         self._until_s = float("inf")
 
     @property
@@ -176,8 +177,9 @@ class Authentication:
         if self.state is State.OPEN:
             if self._until_s == float("inf"):
                 raise KafkaError(ErrorCode.ILLEGAL_SASL_STATE, "the session does not end")
-            if now_s - self._since_s < REAUTHENTICATION_S_MIN:
-                raise KafkaError(ErrorCode.ILLEGAL_SASL_STATE, "the last login was just now")
+            if now_s - self._renewed_s < REAUTHENTICATION_S_MIN:
+                raise KafkaError(ErrorCode.ILLEGAL_SASL_STATE, "the last renewal was just now")
+            self._renewed_s = now_s
             if mechanism != self.mechanism:
                 raise AuthenticationError(
                     f"{self.user} logs in again by {mechanism}, at first by {self.mechanism}"

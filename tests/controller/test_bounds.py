@@ -98,8 +98,6 @@ async def test_calls_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 async def test_a_flood_of_requests_does_not_keep_heartbeats_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("controller.lead.active_controller.QUEUED_OPERATIONS_MAX", 1)
-
     async with served(tmp_path) as stub:
         registration = to_proto(PureController().registration(1, "A1,A2"))
         beat = requests.BrokerHeartbeatRequest(
@@ -116,6 +114,8 @@ async def test_a_flood_of_requests_does_not_keep_heartbeats_out(
             return created
 
         assert not (await stub.BrokerHeartbeat(to_proto(beat))).is_fenced
+        # As if others had filled it, always: how calls arrive beside each other is chance.
+        monkeypatch.setattr("controller.lead.active_controller.QUEUED_OPERATIONS_MAX", 0)
         calls = [asyncio.create_task(create(number)) for number in range(50)]
         answers = await asyncio.gather(*(stub.BrokerHeartbeat(to_proto(beat)) for _ in range(20)))
         created = await asyncio.gather(*calls)
@@ -123,7 +123,7 @@ async def test_a_flood_of_requests_does_not_keep_heartbeats_out(
         assert {(each.error_code, each.is_fenced) for each in answers} == {(0, False)}
         full = (ErrorCode.REQUEST_TIMED_OUT, "the controller's queue is full")
         outcomes = {(each.error_code, each.error_message) for each in created}
-        assert outcomes == {(ErrorCode.NONE, ""), full}
+        assert outcomes == {full}
 
 
 @pytest.mark.parametrize(("timeout_ms", "expected"), [(0, 3), (-1, 3), (5, 7), (60_000, 3)])
