@@ -283,6 +283,8 @@ class _History:
     async def _restart_all(self, stop: Any) -> None:
         """Stop everything, start it again, and compare."""
         world = self._world
+        # What an operator asked for just before all was healed may be carried out after it.
+        await world.run_as("client-undo", self._recover())
         before = settled.snapshot_of(world)
         world.is_settled = False
         await stop()
