@@ -2,7 +2,7 @@
 
 Everything is counted on the event loop.
 
-Source: `kafka.network.RequestMetrics`, `org.apache.kafka.storage.log.metrics.BrokerTopicMetrics`.
+Source: `org.apache.kafka.storage.log.metrics.BrokerTopicMetrics`.
 """
 
 from __future__ import annotations
@@ -11,14 +11,12 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterator
 from enum import StrEnum
 
-from jbodlab.kafka_wire.api_table import ApiKey
-from jbodlab.runtime.metrics import LATENCY_BOUNDS_S, NO_LABELS, Histogram, Metric, histograms, rows
+from jbodlab.runtime.metrics import NO_LABELS, Metric, rows
+from jbodlab.server.request_counts import RequestCounts, request_metrics
 from jbodlab.vocabulary.error_code import ErrorCode
 
 TOPICS_MAX = 1_000
 """Topics that are counted one by one; those that come later count with all others only."""
-
-BOUNDS_MS = tuple(bound * 1_000 for bound in LATENCY_BOUNDS_S)
 
 
 class TopicCount(StrEnum):
@@ -35,26 +33,15 @@ class TopicCount(StrEnum):
     FAILED_FETCH_REQUESTS = "FailedFetchRequests"
 
 
-class Traffic:
-    """The counts of one broker since its start.
+class Traffic(RequestCounts):
+    """The counts of one broker since its start: of requests, and of the records of each topic.
 
-    Attributes:
-        now_s: The clock by which requests are timed.
-        requests: Requests by API.
-        errors: Requests that failed as a whole, by API and error.
-        times_ms: How long each took until its answer was there, waits included, by API.
+    Args:
+        now_s: Clock that never goes back.
     """
 
     def __init__(self, now_s: Callable[[], float]) -> None:
-        """Begin to count.
-
-        Args:
-            now_s: Clock that never goes back.
-        """
-        self.now_s = now_s
-        self.requests: Counter[ApiKey] = Counter()
-        self.errors: Counter[tuple[ApiKey, ErrorCode]] = Counter()
-        self.times_ms: dict[ApiKey, Histogram] = {}
+        super().__init__(now_s)
         self._topics: dict[str, Counter[TopicCount]] = {}
         self._others: Counter[TopicCount] = Counter()
         """Of topics that are not counted one by one, and of those that are gone."""
@@ -109,13 +96,6 @@ class Traffic:
         counts[TopicCount.TOTAL_FETCH_REQUESTS] += 1
         counts[TopicCount.FAILED_FETCH_REQUESTS] += 1
 
-    def answered(self, api: ApiKey, begun_s: float) -> None:
-        """A request has its answer that began at this time of the clock."""
-        times = self.times_ms.get(api)
-        if times is None:
-            times = self.times_ms[api] = Histogram(BOUNDS_MS)
-        times.observe((self.now_s() - begun_s) * 1_000)
-
     def _counts(self, topic: str, error: ErrorCode = ErrorCode.NONE) -> Counter[TopicCount]:
         """Return where something of a topic is counted; no client's word makes one up."""
         counts = self._topics.get(topic)
@@ -137,7 +117,6 @@ TOPIC_MEANINGS = {
     TopicCount.FAILED_PRODUCE_REQUESTS: "partitions in produce requests that failed",
     TopicCount.FAILED_FETCH_REQUESTS: "partitions in fetch responses that failed",
 }
-REQUESTS = "kafka_network_RequestMetrics"
 
 
 def traffic_metrics(traffic: Traffic, topics: Container[str]) -> Iterator[Metric]:
@@ -147,22 +126,7 @@ def traffic_metrics(traffic: Traffic, topics: Container[str]) -> Iterator[Metric
         traffic: The counts.
         topics: The topics that there are; counts of others are given up.
     """
-    yield from rows(
-        [({"request": _name(api)}, count) for api, count in traffic.requests.items()],
-        (f"{REQUESTS}_Requests_total", "requests, by API", float),
-    )
-    yield from rows(
-        [
-            ({"request": _name(api), "error": error.name}, count)
-            for (api, error), count in traffic.errors.items()
-        ],
-        (f"{REQUESTS}_Errors_total", "requests that failed as a whole, by API and error", float),
-    )
-    yield histograms(
-        f"{REQUESTS}_TotalTimeMs",
-        "time until the response to a request was ready, waits for data and replicas included",
-        [({"request": _name(api)}, times) for api, times in traffic.times_ms.items()],
-    )
+    yield from request_metrics(traffic)
     traffic.keep(topics)
     for count, meaning in TOPIC_MEANINGS.items():
         yield from rows(
@@ -172,8 +136,3 @@ def traffic_metrics(traffic: Traffic, topics: Container[str]) -> Iterator[Metric
             ],
             (f"kafka_server_BrokerTopicMetrics_{count.value}_total", meaning, float),
         )
-
-
-def _name(api: ApiKey) -> str:
-    """Return an API's name as Kafka writes it."""
-    return "".join(word.capitalize() for word in api.name.split("_"))

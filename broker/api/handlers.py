@@ -7,8 +7,8 @@ from functools import partial
 from msgspec.structs import asdict
 
 from broker.api.followers import known_followers
-from broker.api.measured import Measured
 from broker.api.parts import ApiParts, BrokerParts
+from broker.api.request_quota import RequestQuota
 from broker.api.services.next_coordinator import NextCoordinator
 from broker.api.services.producer_ids import ProducerIds
 from broker.api.services.topic_creator import TopicCreator
@@ -16,10 +16,9 @@ from broker.api.table import APIS
 from broker.client_quotas import ClientQuotas
 from broker.produce.produce_forwarder import ProduceForwarder
 from jbodlab.controller_api.requests import BROKER, Caller
-from jbodlab.server.api import Filter, with_handlers
-from jbodlab.server.authorizing import Authorizing
 from jbodlab.server.dispatch import Dispatcher
 from jbodlab.server.helper_thread import HelperThread
+from jbodlab.server.served import Filter, served
 
 
 class ClientApis:
@@ -47,25 +46,33 @@ class ClientApis:
         self._next_coordinator = NextCoordinator(
             parts.cache, parts.broker_id, parts.transactions, parts.peers
         )
+        quotas = ClientQuotas(lambda: parts.cache.image.quotas)
         shared = ApiParts(
             **asdict(parts),
-            quotas=ClientQuotas(lambda: parts.cache.image.quotas),
+            quotas=quotas,
             produce_forwarder=self.produce_forwarder,
             topic_creator=self._topic_creator,
             producer_ids=self._producer_ids,
             next_coordinator=self._next_coordinator,
         )
         filters: list[Filter] = []
-        if parts.rights.is_enforced:
-            filters.append(partial(Authorizing, rights=parts.rights))
         if parts.follower_names is not None:
             filters.append(
                 partial(known_followers, name_for=parts.follower_names, cache=parts.cache)
             )
-        filters.append(partial(Measured, parts=shared))
-        served = with_handlers(APIS.values(), shared, filters)
         self._thread = HelperThread(parts.threads, "large-requests")
-        self.dispatcher = Dispatcher(served, self._thread, parts.monotonic_s)
+        self.dispatcher = Dispatcher(
+            served(
+                APIS.values(),
+                shared,
+                rights=parts.rights,
+                counts=parts.traffic,
+                filters=filters,
+                throttle=RequestQuota(quotas, parts.cache, parts.traffic.now_s).throttle_ms,
+            ),
+            self._thread,
+            parts.monotonic_s,
+        )
 
     async def close(self) -> None:
         """Give up calls to the controller that no client waits for."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -42,18 +42,3 @@ class Api(msgspec.Struct, Generic[Parts], frozen=True, kw_only=True):
         """Every version that is answered."""
         low, high = self.accepted or self.versions
         return range(low, high + 1)
-
-
-Filter = Callable[[Api[Any], Handler], Handler]
-"""Returns a handler that sees, and may change, what another one is asked and answers."""
-
-
-def with_handlers(
-    apis: Iterable[Api[Parts]], parts: Parts, filters: Iterable[Filter] = ()
-) -> Iterator[tuple[Api[Parts], Handler]]:
-    """Make the handler of each API, behind filters of which the last one is the outermost."""
-    for api in apis:
-        handler = api.handler(parts)
-        for each in filters:
-            handler = each(api, handler)
-        yield api, handler

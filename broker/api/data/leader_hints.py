@@ -11,18 +11,14 @@ from jbodlab.vocabulary.ids import NO_LEADER, BrokerId, TopicPartition
 
 
 class LeaderHints:
-    """Collects the hints of one response; `endpoints` are the addresses they refer to."""
+    """Collects the hints of one response, and the addresses they refer to."""
 
     def __init__(self, cache: MetadataCache, broker_id: BrokerId, listener_name: str) -> None:
         self._cache = cache
         self._broker_id = broker_id
         self._listener_name = listener_name
-        self._endpoints: dict[int, NodeEndpoint] = {}
-
-    @property
-    def endpoints(self) -> tuple[NodeEndpoint, ...]:
+        self.endpoints: list[NodeEndpoint] = []
         """Addresses of all leaders named so far."""
-        return tuple(self._endpoints.values())
 
     def hint(
         self, partition: TopicPartition, error_code: ErrorCode, known: LeaderHint | None
@@ -39,11 +35,11 @@ class LeaderHints:
         leader = self._from_cache(partition) if known is None else known
         if leader is None or leader.leader in (NO_LEADER, self._broker_id):
             return None
-        if leader.leader not in self._endpoints:
+        if all(leader.leader != each.node_id for each in self.endpoints):
             endpoint = self._endpoint(leader.leader)
             if endpoint is None:
                 return None
-            self._endpoints[leader.leader] = endpoint
+            self.endpoints.append(endpoint)
         return CurrentLeader(leader.leader, leader.leader_epoch)
 
     def _from_cache(self, partition: TopicPartition) -> LeaderHint | None:
