@@ -16,7 +16,8 @@ import duckdb
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 
 from analytics.engines.functions import FUNCTIONS
-from analytics.engines.sql import SqlFile, in_duckdb, needed, sql_files
+from analytics.engines.sql import in_duckdb
+from analytics.tables.sql_files import SqlFile, needed, sql_files
 from analytics.tables.table import CLUSTER, STRING, Table
 
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {

@@ -9,6 +9,7 @@ from types import MappingProxyType
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 
 from analytics.rare import kind_losses, rare_history
+from analytics.tables.sql_files import CALLS
 from analytics.tables.table import CLUSTER
 
 
@@ -32,13 +33,13 @@ class ArrowFunction:
 FUNCTIONS: Mapping[str, ArrowFunction] = MappingProxyType(
     {
         "rare_history": ArrowFunction(
-            reads="rare_records",
+            reads=CALLS["rare_history"],
             keys=(CLUSTER, "key"),
             call=rare_history.rare_history,
             schema=rare_history.SCHEMA,
         ),
         "kind_losses": ArrowFunction(
-            reads="distinct_kinds",
+            reads=CALLS["kind_losses"],
             keys=(),
             call=kind_losses.kind_losses,
             schema=kind_losses.KIND_LOSSES,

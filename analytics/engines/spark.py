@@ -19,8 +19,8 @@ from pyspark.sql.functions import coalesce, lit
 from pyspark.sql.types import StringType, StructField, StructType
 
 from analytics.engines.functions import FUNCTIONS
-from analytics.engines.sql import SqlFile, needed
 from analytics.tables.spark_schema import spark_schema
+from analytics.tables.sql_files import SqlFile, needed
 from analytics.tables.table import CLUSTER, Table
 
 AT_ONCE = 4

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from analytics.derive.sql_files import Scope, texts
 from analytics.page.figure import Answer
 from analytics.page.report_figures import Figures
 from analytics.page.sections import FigureSection, sections_of
 from analytics.page.ten_questions import QUESTIONS, opening
-from analytics.tables.derived import DERIVED_TABLES
+from analytics.tables.lineage import ORIGINS, made_of
+from analytics.tables.sql_files import SqlFile, sql_files
 from jbodlab.pages.page import Block, Section, html_page
 from jbodlab.pages.values import Unit, exact
 
@@ -75,6 +75,7 @@ def answer_block(answer: Answer, figures: Figures) -> Block:
         paths=figures.paths,
         query=figure.query,
         tables=figure.tables,
+        origin="; ".join(map(_origin, figure.tables)),
         total=answer.total,
         count_query=figure.count_query,
         bucket_ms=span.bucket_ms,
@@ -82,19 +83,27 @@ def answer_block(answer: Answer, figures: Figures) -> Block:
     )
 
 
+def _origin(table: str) -> str:
+    return f"{table} is made of {', '.join(made_of(table))}"
+
+
 def _derived_tables() -> Section:
-    sql = {**texts(Scope.BUCKET), **texts(Scope.CLUSTER)}
     return Section(
         name="derived",
         title="Derived tables",
-        note="Each of these tables is the answer to one query on the tables of facts and on other "
-        "queries of its kind.",
+        note="Each of these tables is one query in Spark SQL on other tables, some by steps that "
+        "have files of their own.",
         texts=[
-            (table.name, f"-- {table.row}\n\n{sql[table.name]}")
-            for table in DERIVED_TABLES
-            if table.name in sql
+            (file.name, f"-- {file.head}\n-- {_origin(file.name)}\n\n{file.sql}")
+            for file in derived_files()
         ],
     )
+
+
+def derived_files() -> list[SqlFile]:
+    """Return the files of tables that are made of other tables."""
+    files = [file for file in sql_files().values() if file.table is not None]
+    return [file for file in files if not set(made_of(file.name)) <= set(ORIGINS)]
 
 
 def _section(section: FigureSection, figures: Figures) -> Section:

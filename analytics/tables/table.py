@@ -1,8 +1,7 @@
 """What a table is: its columns with their meaning, in Arrow's types.
 
-A table is declared by a text, as those of `tables.catalog` are: its name and what a row is, the
-order of the rows, and a line for each column, `name (type): meaning`. A line that begins no column
-continues the meaning above it.
+A column is declared by a line, `name (type): meaning`, as in the heads of the files beside this;
+a line that begins no column continues the meaning above it.
 """
 
 from __future__ import annotations
@@ -121,10 +120,4 @@ VALID_FROM = """
 VALID_TO = """
     valid_to_offset (long): offset of the record that ended this state; null = still
     valid_to_time (timestamp): time of that record; null = still
-"""
-
-PARTITION_KEY = """
-    topic (string): name of the topic
-    topic_id (string): id of the topic
-    partition (int): partition of the topic
 """

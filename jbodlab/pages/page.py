@@ -55,6 +55,7 @@ class Block:
         links: Addresses by the values of the column `cluster`.
         query: SQL that gives the rows; empty where there is none.
         tables: Names of the tables that it asks.
+        origin: What these are made of, as text.
         total: Rows that there are, the hidden ones included; 0 where none are hidden.
         count_query: SQL that gives that number.
         rest: Where the hidden rows are.
@@ -73,6 +74,7 @@ class Block:
     links: Mapping[str, str] = field(default_factory=dict)
     query: str = ""
     tables: Sequence[str] = ()
+    origin: str = ""
     total: int = 0
     count_query: str = ""
     rest: str = "in the tables"

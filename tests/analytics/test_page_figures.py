@@ -11,17 +11,15 @@ import duckdb
 import pytest
 from markupsafe import escape
 
-from analytics.derive.sql_files import Scope, texts
 from analytics.page.availability_figures import availability, topic_availability
 from analytics.page.figure import ask_all
 from analytics.page.outage_figures import longest_outages, outages_by_cause
 from analytics.page.report_figures import names_of_figures
 from analytics.page.report_json import as_json
-from analytics.page.report_page import report_page
+from analytics.page.report_page import derived_files, report_page
 from analytics.page.report_text import text_of
 from analytics.page.risk_figures import EMPTY_DIRECTORIES, RISK_NOW, TOPICS_AT_RISK
 from analytics.store.questions import NULL_ORDER
-from analytics.tables.derived import DERIVED_TABLES
 from jbodlab.pages.values import visible
 from jbodlab.vocabulary import directory_id as directory_ids
 from jbodlab.vocabulary import kafka_uuid
@@ -314,11 +312,15 @@ def test_the_page_asks_for_nothing_from_elsewhere(everything: Made) -> None:
 def test_the_page_shows_the_query_of_every_derived_table(everything: Made) -> None:
     page = report_page(everything.figures, "here")
 
-    shown = [*texts(Scope.BUCKET).items(), *texts(Scope.CLUSTER).items()]
-    derived = {table.name for table in DERIVED_TABLES}
-    queries = {name: sql for name, sql in shown if name in derived}
+    queries = {file.name: file.sql for file in derived_files()}
     assert queries.keys() >= {"isr_flaps", "directory_failures", "availability"}
     assert [name for name, sql in queries.items() if str(escape(sql.strip())) not in page] == []
+
+
+def test_the_page_says_what_the_tables_of_a_figure_are_made_of(everything: Made) -> None:
+    page = report_page(everything.figures, "here")
+
+    assert "<p>isr_flaps is made of brokers, isr_changes, log, record_counts" in page
 
 
 def test_a_big_log_gives_a_page_of_bounded_size(everything: Made, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from sqlglot import ErrorLevel
 from analytics.engines import LOCAL
 from analytics.engines.duck import DuckEngine
 from analytics.engines.functions import FUNCTIONS
-from analytics.engines.sql import needed, parse, sql_files, translate
+from analytics.engines.sql import translate
 from analytics.job.command import replay
 from analytics.job.engine import RunOptions
 from analytics.job.local_tables import LocalTables
@@ -19,7 +19,7 @@ from analytics.job.output import OutputDir
 from analytics.read.log_copies import labelled
 from analytics.read.named_logs import look
 from analytics.tables.catalog import TABLES
-from analytics.tables.table import Table
+from analytics.tables.sql_files import needed, parse, sql_files
 from bench.compare_tables import compare
 from tests.analytics.builders import LogBuilder, RandomHistory
 
@@ -31,16 +31,6 @@ BASE_VIEWS = {
     "given_broker_log_lines",
     *FUNCTIONS,
 }
-
-
-@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
-def test_the_head_of_a_file_declares_the_table(table: Table) -> None:
-    found = sql_files()[table.name].table
-
-    assert found is not None
-    assert found.schema == table.schema
-    assert found.order == table.order
-    assert [one.meaning for one in found.columns] == [one.meaning for one in table.columns]
 
 
 def test_a_file_stands_behind_those_that_it_reads() -> None:

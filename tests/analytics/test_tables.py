@@ -8,13 +8,30 @@ from analytics.read.typed_columns import STRUCTS
 from analytics.source.data_source import SCHEMA
 from analytics.tables.catalog import TABLES
 from analytics.tables.dictionary import dictionary
+from analytics.tables.lineage import LOG, made_of, nearest, picture
 from analytics.tables.table import TYPES, Table, TableColumn, declare
 
-DICTIONARY = Path(__file__).parent.parent.parent / "docs" / "data-dictionary.md"
+DOCS = Path(__file__).parent.parent.parent / "docs"
+DICTIONARY = DOCS / "data-dictionary.md"
+PICTURE = DOCS / "images" / "lineage.svg"
 
 
 def test_the_data_dictionary_is_the_one_of_the_tables() -> None:
     assert DICTIONARY.read_text() == dictionary(), "write tables.dictionary.dictionary() there"
+
+
+def test_the_picture_is_the_one_of_the_texts_of_tables() -> None:
+    assert PICTURE.read_text() == picture(), "write tables.lineage.picture() there"
+
+
+def test_a_table_is_made_of_the_tables_behind_its_steps() -> None:
+    assert made_of("leadership_churn") == ("leadership",)
+    assert made_of("partition_history") == (LOG,)
+    assert {"outages", "replica_placement"} < set(made_of("directory_failures"))
+
+
+def test_the_picture_leaves_out_what_another_table_was_made_of() -> None:
+    assert nearest()["topics"] == ("partitions", "topic_history")
 
 
 def test_the_data_dictionary_says_where_the_cause_of_an_effect_is_looked_for() -> None:
