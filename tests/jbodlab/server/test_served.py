@@ -31,7 +31,7 @@ load(KEY, VERSION, MAX_REQUEST_ITEMS)
 
 
 class GroupsResponse(Response, frozen=True, kw_only=True):
-    error_code: int = 0
+    error_code: ErrorCode = ErrorCode.NONE
     groups: tuple[Any, ...] = ()
 
 
