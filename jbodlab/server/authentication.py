@@ -35,7 +35,7 @@ API_VERSIONS_MAX = 4
 """Requests of a client that has not logged in."""
 
 REAUTHENTICATION_S_MIN = 1.0
-"""Shortest time between two renewals of one connection (KafkaChannel); the first may come at once."""
+"""Shortest time between two renewals of a connection; the first may come at once (KafkaChannel)."""
 
 
 class LoginSession(Protocol):

@@ -44,7 +44,8 @@ class RoundPlan(msgspec.Struct, frozen=True, kw_only=True):
         start_offset: Log start; no consumer reads records below it.
         first_dirty: See `compaction`.
         first_uncleanable: See `compaction`.
-        aborted_in: Base offsets of closed segments with an index of aborted transactions.
+        aborted_counts: Base offset of each closed segment with an index of aborted transactions,
+            and the number of its entries.
         aborted: Aborted transactions with markers in the active segment.
         producers: Last batches of the producers in the producer state, by id.
         now_ms: Milliseconds since 1970.
@@ -59,7 +60,7 @@ class RoundPlan(msgspec.Struct, frozen=True, kw_only=True):
     start_offset: int
     first_dirty: int
     first_uncleanable: int
-    aborted_in: tuple[int, ...]
+    aborted_counts: tuple[tuple[int, int], ...]
     aborted: tuple[AbortedTransaction, ...]
     producers: Mapping[int, LastBatch]
     now_ms: int
@@ -92,7 +93,7 @@ class RoundPlan(msgspec.Struct, frozen=True, kw_only=True):
             start_offset=log.start_offset,
             first_dirty=dirty.first_dirty,
             first_uncleanable=dirty.first_uncleanable,
-            aborted_in=tuple(log.segments.aborted_in),
+            aborted_counts=tuple(log.segments.aborted_counts.items()),
             aborted=tuple(log.active.aborted),
             producers=last_batches(log.producers),
             now_ms=now_ms,

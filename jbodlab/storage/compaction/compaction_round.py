@@ -44,8 +44,8 @@ from jbodlab.storage.log.segments import (
 from jbodlab.storage.log.transactions import (
     AbortedTransaction,
     Marker,
-    decode_aborted,
     encode_aborted,
+    read_aborted,
     read_marker,
 )
 from jbodlab.vocabulary.errors import CorruptRecordError, DecodeError
@@ -232,9 +232,9 @@ class CompactionRound:
             raise CorruptRecordError(path, end, "batch is incomplete")
 
     def _read_aborted(self) -> Iterator[AbortedTransaction]:
-        for base_offset in self._plan.aborted_in:
+        for base_offset, count in self._plan.aborted_counts:
             path = self._plan.folder / names.txn_index_file(base_offset)
-            yield from decode_aborted(path, self._fs.read_bytes(path))
+            yield from read_aborted(self._fs, path, count)
         yield from self._plan.aborted
 
     def _path(self, segment: ClosedSegment) -> Path:

@@ -47,8 +47,8 @@ from jbodlab.storage.log.time_index import TimeIndex
 from jbodlab.storage.log.transactions import (
     AbortedTransaction,
     aborted_between,
-    decode_aborted,
     encode_aborted,
+    read_aborted,
 )
 from jbodlab.vocabulary.errors import CorruptRecordError
 from jbodlab.vocabulary.ids import TopicPartition
@@ -270,40 +270,44 @@ class LogFiles:
         return existing
 
     def aborted(
-        self, base_offsets: Sequence[int], fetch_offset: int, upper_offset: int
+        self, indexes: Sequence[tuple[int, int]], fetch_offset: int, upper_offset: int
     ) -> list[AbortedTransaction]:
         """Return the aborted transactions with records in a range, out of closed segments.
 
         Args:
-            base_offsets: Segments that have an index of them, from that of `fetch_offset` on.
+            indexes: Base offset and number of entries of each index of them, from that of the
+                segment with `fetch_offset` on.
             fetch_offset: First offset of the range.
             upper_offset: Behind the range.
 
         Raises:
-            CorruptRecordError: somebody removed the index of a segment; without it, aborted records
-                would look like committed ones.
+            CorruptRecordError: somebody removed or changed the index of a segment; without it,
+                aborted records would look like committed ones.
         """
         found: list[AbortedTransaction] = []
-        for base_offset in base_offsets:
-            path = self.path(base_offset, names.TXN_INDEX_SUFFIX)
+        for base_offset, count in indexes:
             try:
-                entries = decode_aborted(path, self.fs.read_bytes(path))
-            except FileNotFoundError as error:
-                if self.is_behind or not self.fs.exists(self.path(base_offset)):
+                entries = self.read_aborted(base_offset, None if self.is_behind else count)
+            except CorruptRecordError:
+                if not self.fs.exists(self.path(base_offset)):
                     continue
-                raise CorruptRecordError(path, 0, "transaction index is missing") from error
+                raise
             found += aborted_between(entries, fetch_offset, upper_offset)
             if entries and entries[-1].last_stable_offset >= upper_offset:
                 break
         return found
 
-    def read_aborted(self, base_offset: int) -> list[AbortedTransaction]:
-        """Return the entries of a segment's index of aborted transactions."""
-        path = self.path(base_offset, names.TXN_INDEX_SUFFIX)
-        try:
-            return decode_aborted(path, self.fs.read_bytes(path))
-        except FileNotFoundError:
-            return []
+    def read_aborted(self, base_offset: int, count: int | None) -> list[AbortedTransaction]:
+        """Return the entries of a segment's index of aborted transactions.
+
+        Args:
+            base_offset: Of the segment.
+            count: Number of entries that the log knows of; None if it does not.
+
+        Raises:
+            CorruptRecordError: the file is damaged, or has another number of entries.
+        """
+        return read_aborted(self.fs, self.path(base_offset, names.TXN_INDEX_SUFFIX), count)
 
     # Beside the directory's thread
 

@@ -145,9 +145,11 @@ class _Loader:
             for name in names.with_suffix(listed, names.SNAPSHOT_SUFFIX)
             if not policy.has_only_batches
         ]
-        self._aborted_in = [
-            names.parse_offset(name) for name in names.with_suffix(listed, names.TXN_INDEX_SUFFIX)
-        ]
+        # How many entries each has shows when its segment is checked or read.
+        self._aborted_counts = {
+            names.parse_offset(name): 0
+            for name in names.with_suffix(listed, names.TXN_INDEX_SUFFIX)
+        }
         self._read_again: list[int] = []
         """Base offsets of the segments whose indexes were not all there."""
         self._closed: list[ClosedSegment] = []
@@ -178,7 +180,7 @@ class _Loader:
                 self._delete(base)
             active = None
         if active is None:
-            self._closed, self._aborted_in = [], []
+            self._closed, self._aborted_counts = [], {}
             self._producers = ProducerState()
             self._epochs.clear()
             self._remove_snapshots(self._snapshots)
@@ -207,7 +209,11 @@ class _Loader:
             producers=self._producers,
             snapshots=self._snapshots,
             names_unsynced=not self._clean,
-            aborted_in=[base for base in self._aborted_in if base < active.base_offset],
+            aborted_counts={
+                base: count
+                for base, count in self._aborted_counts.items()
+                if count and base < active.base_offset
+            },
             cleaned_to=None if self._cleaned_to is None else min(self._cleaned_to, end_offset),
             lost_from=damage.lost_beginning(files, known_start, first),
         )
@@ -264,11 +270,12 @@ class _Loader:
         if self._policy.has_only_batches:
             return True
         count = 0
-        if base_offset in self._aborted_in:
+        if base_offset in self._aborted_counts:
             try:
-                count = len(self._files.read_aborted(base_offset))
+                count = len(self._files.read_aborted(base_offset, None))
             except CorruptRecordError:
                 return False
+            self._aborted_counts[base_offset] = count
         told = self._told_aborted(end_offset)
         if told is not None:
             return count == told
@@ -364,10 +371,9 @@ class _Loader:
                 if epochs is not None and header.partition_leader_epoch > epochs.latest_epoch:
                     epochs.assign(header.partition_leader_epoch, header.base_offset)
                 segment.note(header, self._config.index_interval_bytes)
-        if segment.aborted or base_offset in self._aborted_in:
+        if segment.aborted or base_offset in self._aborted_counts:
             self._files.carry_out((WriteAborted(base_offset, tuple(segment.aborted)),))
-            if base_offset not in self._aborted_in:
-                self._aborted_in.append(base_offset)
+            self._aborted_counts[base_offset] = len(segment.aborted)
         return segment, segment.size if segment.size < size else None
 
     # Damage
@@ -400,7 +406,7 @@ class _Loader:
         damage.set_aside(self._files, base_offset)
         if base_offset in self._snapshots:
             self._remove_snapshots([base_offset])
-        self._aborted_in = [base for base in self._aborted_in if base != base_offset]
+        self._aborted_counts.pop(base_offset, None)
 
     # Leader epochs
 

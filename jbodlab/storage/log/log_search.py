@@ -11,7 +11,11 @@ from jbodlab.storage.log.segments import ActiveSegment, ClosedSegment
 
 
 def cut_point(files: LogFiles, request: CutRequest) -> ActiveSegment:
-    """Find the place of a cut, and the state of its segment up to there."""
+    """Find the place of a cut, and the state of its segment up to there.
+
+    Raises:
+        CorruptRecordError: an index of the segment was damaged since the log was opened.
+    """
     part, offset = request.segment_range, request.offset
     if request.active is not None:
         index, times = request.active.index, request.active.time_index
@@ -19,7 +23,7 @@ def cut_point(files: LogFiles, request: CutRequest) -> ActiveSegment:
     else:
         indexes = files.indexes(part)
         index, times = indexes.offset_index.copy(), indexes.time_index.copy()
-        aborted = files.read_aborted(part.base_offset)
+        aborted = files.read_aborted(part.base_offset, request.aborted_count)
     index.truncate_to(offset)
     times.truncate_to(offset)
     position, next_offset = index.last_position(), part.base_offset

@@ -71,7 +71,7 @@ class LogState:
         epochs: LeaderEpochs,
         producers: ProducerState,
         snapshots: Sequence[int] = (),
-        aborted_in: Sequence[int] = (),
+        aborted_counts: Mapping[int, int] | None = None,
         names_unsynced: bool = True,
         cleaned_to: int | None = None,
         lost_from: int | None = None,
@@ -82,7 +82,7 @@ class LogState:
         """First offset of the segments lost in front of the log start; None if none are known."""
         self.epochs = epochs
         self.producers = producers
-        self.segments = SegmentList(closed, active, aborted_in)
+        self.segments = SegmentList(closed, active, aborted_counts)
         self.disk = DiskProgress(recovery_point, snapshots, names_unsynced=names_unsynced)
         self.disk.cleaned_to = cleaned_to
         self._cut_to: int | None = None
@@ -206,7 +206,15 @@ class LogState:
             snapshots = tuple(each for each in reversed(self.disk.snapshots) if each <= offset)
             segments = self.segments.ranges_before(offset)
         active = self.active.copy() if is_active else None
-        return CutRequest(offset, segment_range, active, snapshots, segments, self.disk.cut_count)
+        return CutRequest(
+            offset,
+            segment_range,
+            active,
+            self.segments.aborted_counts.get(segment_range.base_offset, 0),
+            snapshots,
+            segments,
+            self.disk.cut_count,
+        )
 
     def truncate(self, point: CutPoint) -> Instructions:
         """Truncate the log at a cut point; epochs and producers return to their state there."""
@@ -214,7 +222,7 @@ class LogState:
         active, end_offset = point.active, point.active.next_offset
         assert end_offset <= point.request.offset <= self.end_offset
         aborted_before = self.active.aborted
-        has_index = active.base_offset in self.segments.aborted_in
+        has_index = active.base_offset in self.segments.aborted_counts
         changes = self._put_aside(self.segments.cut(active), 0)
         changes.append(CutSegment(active.base_offset, active.size))
         if has_index or len(aborted_before) != len(active.aborted):

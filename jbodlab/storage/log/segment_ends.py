@@ -72,7 +72,7 @@ def last_segment(files: LogFiles, base_offset: int, has_gaps: bool) -> ActiveSeg
             return None
         found = _scanned(reader, base_offset, index.last_position(), times.last)
         first = reader.first_header()
-        aborted = files.read_aborted(base_offset)
+        aborted = files.read_aborted(base_offset, None)
     except (FileNotFoundError, CorruptRecordError):
         return None
     if found.size != size:

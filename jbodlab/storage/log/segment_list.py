@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from jbodlab.storage.log.segment_ranges import SearchStart, SegmentRange, TimedRange
 from jbodlab.storage.log.segments import ActiveSegment, ClosedSegment
@@ -15,20 +15,21 @@ class SegmentList:
     Args:
         closed: Ascending; they do not overlap.
         active: The active segment, behind all closed ones.
-        aborted_in: Base offsets of the closed segments that have an index of aborted transactions.
+        aborted_counts: Number of entries of each index of aborted transactions, by the base offset
+            of its closed segment; segments without such an index are not in it.
     """
 
-    __slots__ = ("_bases", "aborted_in", "active", "closed", "put_aside")
+    __slots__ = ("_bases", "aborted_counts", "active", "closed", "put_aside")
 
     def __init__(
         self,
         closed: Sequence[ClosedSegment],
         active: ActiveSegment,
-        aborted_in: Sequence[int] = (),
+        aborted_counts: Mapping[int, int] | None = None,
     ) -> None:
         self.closed = list(closed)
         self.active = active
-        self.aborted_in = sorted(aborted_in)
+        self.aborted_counts = dict(sorted((aborted_counts or {}).items()))
         self.put_aside: list[tuple[int, int]] = []
         """Segments whose files were set aside: when these may be removed, and the base offset."""
         self._bases = [segment.base_offset for segment in closed]
@@ -56,7 +57,7 @@ class SegmentList:
     @property
     def has_aborted(self) -> bool:
         """Whether a transaction of which there may be records was aborted."""
-        return bool(self.aborted_in or self.active.aborted)
+        return bool(self.aborted_counts or self.active.aborted)
 
     def ranges(self, offset: int) -> tuple[SegmentRange, ...]:
         """Return the segment ranges in which a reader looks for an offset, in order.
@@ -112,13 +113,13 @@ class SegmentList:
             if each.base_offset < offset
         )
 
-    def aborted_from(self, offset: int) -> tuple[int, ...]:
-        """Return the closed segments with aborted transactions that may reach an offset."""
-        if not self.aborted_in:
+    def aborted_from(self, offset: int) -> tuple[tuple[int, int], ...]:
+        """Return the indexes of aborted transactions that may reach an offset, with their sizes."""
+        if not self.aborted_counts:
             return ()
         first = max(0, bisect_right(self._bases, offset) - 1)
         base_offset = self._bases[first] if self._bases else 0
-        return tuple(self.aborted_in[bisect_left(self.aborted_in, base_offset) :])
+        return tuple(each for each in self.aborted_counts.items() if each[0] >= base_offset)
 
     def from_offset(self, offset: int) -> list[ClosedSegment]:
         """Return the closed segments with records at or behind an offset."""
@@ -139,7 +140,7 @@ class SegmentList:
         self.closed.append(former.bounds())
         self._bases.append(former.base_offset)
         if former.aborted:
-            self.aborted_in.append(former.base_offset)
+            self.aborted_counts[former.base_offset] = len(former.aborted)
         self.active = ActiveSegment(base_offset)
         return former
 
@@ -152,7 +153,7 @@ class SegmentList:
         gone = [base for base in reversed(self.base_offsets) if base > active.base_offset]
         keep = bisect_left(self._bases, active.base_offset)
         del self.closed[keep:], self._bases[keep:]
-        self.aborted_in = [base for base in self.aborted_in if base < active.base_offset]
+        self._keep_aborted(lambda base: base < active.base_offset)
         self.active = active
         return gone
 
@@ -161,7 +162,7 @@ class SegmentList:
         gone = list(reversed(self.base_offsets))
         self.closed.clear()
         self._bases.clear()
-        self.aborted_in.clear()
+        self.aborted_counts.clear()
         self.active = ActiveSegment(base_offset)
         return gone
 
@@ -170,7 +171,7 @@ class SegmentList:
         gone = self._bases[:count]
         del self.closed[:count], self._bases[:count]
         first = self.first_base_offset
-        self.aborted_in = [base for base in self.aborted_in if base >= first]
+        self._keep_aborted(lambda base: base >= first)
         return gone
 
     def has(self, segments: Sequence[ClosedSegment]) -> bool:
@@ -194,9 +195,13 @@ class SegmentList:
         first = bisect_left(self._bases, former[0].base_offset)
         self.closed[first : first + len(former)] = [bounds for bounds, _ in cleaned]
         self._bases = [each.base_offset for each in self.closed]
-        stays = [base for base in self.aborted_in if base not in gone]
-        aborted_in = [bounds.base_offset for bounds, count in cleaned if count]
-        self.aborted_in = sorted((*stays, *aborted_in))
+        stays = [each for each in self.aborted_counts.items() if each[0] not in gone]
+        new = [(bounds.base_offset, count) for bounds, count in cleaned if count]
+        self.aborted_counts = dict(sorted((*stays, *new)))
+
+    def _keep_aborted(self, stays: Callable[[int], bool]) -> None:
+        counts = self.aborted_counts
+        self.aborted_counts = {base: count for base, count in counts.items() if stays(base)}
 
     def become(self, closed: Sequence[ClosedSegment], active: ActiveSegment) -> None:
         """Replace all segments."""

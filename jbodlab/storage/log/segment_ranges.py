@@ -86,6 +86,7 @@ class CutRequest(NamedTuple):
     Attributes:
         segment_range: The segment with the offset.
         active: A copy of that segment if it is the active one; None to read its index files.
+        aborted_count: Number of entries that its index of aborted transactions has if it is closed.
         snapshots: Snapshots from which the producer state may be rebuilt, the newest first; None
             if the producer state can go back without the files.
         segments: Segments up to the cut.
@@ -95,6 +96,7 @@ class CutRequest(NamedTuple):
     offset: int
     segment_range: SegmentRange
     active: ActiveSegment | None
+    aborted_count: int
     snapshots: tuple[int, ...] | None
     segments: tuple[SegmentRange, ...]
     cut_count: int

@@ -32,6 +32,7 @@ from jbodlab.record_batch.record_batch import (
     build_batch,
     iterate_records,
 )
+from jbodlab.storage.directory.filesystem import FileSystem
 from jbodlab.vocabulary.errors import CorruptRecordError, DecodeError
 
 ABORT = 0
@@ -166,6 +167,27 @@ def decode_aborted(path: Path, data: bytes) -> list[AbortedTransaction]:
         ):
             raise CorruptRecordError(path, position, "transaction index is not ascending")
         found.append(entry)
+    return found
+
+
+def read_aborted(fs: FileSystem, path: Path, count: int | None) -> list[AbortedTransaction]:
+    """Return the entries of a `.txnindex`; a missing file has none.
+
+    Args:
+        fs: The disk.
+        path: The file.
+        count: Number of entries that the log knows of; None if it does not.
+
+    Raises:
+        CorruptRecordError: the file is damaged, or has another number of entries.
+    """
+    try:
+        found = decode_aborted(path, fs.read_bytes(path))
+    except FileNotFoundError:
+        found = []
+    if count is not None and len(found) != count:
+        reason = f"transaction index has {len(found)} entries instead of {count}"
+        raise CorruptRecordError(path, 0, reason)
     return found
 
 

@@ -98,7 +98,7 @@ async def test_the_active_segment_moves_with_its_index_of_aborted_transactions(
     await quiet(moving.host.dirs)
     (segment,) = moving.log.state.segments.base_offsets
     expected = [AbortedTransaction(5, first_offset=6, last_offset=7, last_stable_offset=8)]
-    assert moving.log.files.read_aborted(segment) == expected
+    assert moving.log.files.read_aborted(segment, None) == expected
 
 
 async def test_appends_wait_for_the_swap_and_keep_their_order(moving: Moving) -> None:

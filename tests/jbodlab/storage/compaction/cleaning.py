@@ -184,8 +184,8 @@ class CompactedLog:
         """Return all that the indexes say of aborted transactions."""
         state = self.log.state
         found = []
-        for base in state.segments.aborted_in:
-            found += self.log.files.read_aborted(base)
+        for base, count in state.segments.aborted_counts.items():
+            found += self.log.files.read_aborted(base, count)
         return [*found, *state.active.aborted]
 
     def table(self) -> dict[bytes | None, bytes | None]:

@@ -197,12 +197,3 @@ def test_a_snapshot_names_the_index_of_the_segment_before_it(make_log):
         end: sum(base <= entry.last_offset < end for entry in ABORTED)
         for base, end in zip(bases, ends, strict=True)
     }
-
-
-def test_an_index_that_is_removed_under_a_running_process_is_missed(make_log):
-    box = make_log(segment_bytes=200)
-    append(box, STORY)
-    remove(box, ".txnindex")
-
-    with pytest.raises(CorruptRecordError, match="transaction index is missing"):
-        all_aborted(box)

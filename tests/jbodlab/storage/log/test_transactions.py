@@ -176,6 +176,26 @@ def test_a_damaged_index_is_made_anew_from_the_log_also_after_a_clean_stop(
     assert {path: path.read_bytes() for path in sorted(box.directory.glob("*.txnindex"))} == before
 
 
+@pytest.mark.parametrize("entries", [None, (), ABORTED])
+def test_an_index_that_is_changed_in_an_open_log_is_refused(make_log, entries):
+    box = make_log(segment_bytes=200)
+    append(box, STORY)
+    path = sorted(box.directory.glob("*.txnindex"))[0]
+    if entries is None:
+        path.unlink()
+    else:
+        path.write_bytes(encode_aborted(entries))
+
+    with pytest.raises(CorruptRecordError, match="entries instead of 1"):
+        all_aborted(box)
+    # Records that would come back to life are not cut loose either.
+    with pytest.raises(CorruptRecordError, match="entries instead of 1"):
+        box.log.truncate_to(ABORTED[0].last_offset + 1)
+
+    box.reopen(clean=False)
+    check(box, len(STORY))
+
+
 def test_a_damaged_index_costs_nothing_of_the_segments_before_and_behind_it(make_log):
     box = make_log(segment_bytes=200)
     append(box, STORY)
