@@ -8,8 +8,7 @@ import pytest
 
 from jbodlab.storage.directory import names
 from jbodlab.storage.log.producer_state import ProducerState, told_aborted
-from jbodlab.vocabulary.errors import CorruptRecordError
-from tests.jbodlab.storage.log.test_transactions import ABORTED, STORY, all_aborted, append, check
+from tests.jbodlab.storage.log.test_transactions import ABORTED, STORY, append, check
 from tests.jbodlab.storage.log.transactional import COMMIT, data, marker, plain
 
 AGAIN = "of which the indexes were not all there"
