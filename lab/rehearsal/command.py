@@ -70,6 +70,7 @@ def refused(words: list[str], reason: str) -> None:
     """Replace the verdict of an earlier run where the words of a call are wrong."""
     found = ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     found.add_argument("--junit", type=Path)
+    found.add_argument("--results", type=Path)
     found.add_argument("--check", action="store_true")
     # Where the file is not named, or cannot be written, there is nothing to replace.
     with contextlib.suppress(ArgumentError, WrongCallError):
@@ -93,8 +94,17 @@ def _keep_no_verdict(options: Namespace, reason: str) -> None:
     Raises:
         WrongCallError: the file cannot be written.
     """
+    if options.results is not None:
+        # A folder that cannot be used holds no results of an earlier run either.
+        with contextlib.suppress(OSError):
+            _remove_results(options.results)
     if options.junit is not None:
         _write(options.junit, junit.unfinished(reason))
+
+
+def _remove_results(folder: Path) -> None:
+    for name in OF_A_RUN:
+        (folder / name).unlink(missing_ok=True)
 
 
 def _list(output: Output) -> int:
@@ -155,8 +165,7 @@ def _rehearse(plan: Plan, options: Namespace, output: Output, interrupts: Interr
     wanted = [(one, number) for one in engines for number in range(1, options.repeat + 1)]
     # What is left of an earlier run would be taken for that of this one.
     for below in (folder, *(_of_run(folder, *each, options) for each in wanted)):
-        for name in OF_A_RUN:
-            (below / name).unlink(missing_ok=True)
+        _remove_results(below)
     for one, number in wanted:
         shown = [f"[{one.title}]"] if options.against else []
         shown += [f"[run-{number}]"] if options.repeat > 1 else []

@@ -144,7 +144,7 @@ def test_a_rehearsal_without_a_verdict_leaves_no_earlier_one_behind(
     assert result.returncode == code, result.stderr
     assert suite.attrib["errors"] == "1"
     assert reason in next(suite.iter("error")).attrib["message"]
-    assert code == 64 or not [*results.iterdir()]
+    assert str(results) not in arguments or not [*results.iterdir()]
 
 
 def test_a_rehearsal_that_is_killed_leaves_no_earlier_verdict_behind(tmp_path: Path) -> None:
