@@ -40,7 +40,7 @@ def cluster() -> ClusterState:
         gid=SERVERS.gid,
         mounts=(),
         nodes=(controller, *brokers),
-        security="sasl_ssl",
+        spec={"security": "sasl_ssl"},
     )
 
 

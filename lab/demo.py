@@ -21,10 +21,11 @@ from jbodlab.cli.parser import UsageError
 from jbodlab.vocabulary import expressions
 from jbodlab.vocabulary.durations import duration_text
 from jbodlab.vocabulary.expressions import Unit
-from lab import nodes, replay, up_and_down
-from lab.cluster import engine, kafka_servers, programs
+from lab import replay, up_and_down
+from lab.cluster import ClusterSpec, engine, kafka_servers, programs
 from lab.cluster.engine import Engine
 from lab.cluster.processes import ServerUser
+from lab.cluster.spec import of_options
 from lab.errors import LabError
 from lab.findings import Outcome, Weight
 from lab.interrupts import Interrupts
@@ -153,8 +154,9 @@ def run(options: Namespace, output: Output, interrupts: Interrupts) -> int:
         raise UsageError("--keep has no effect with --against: one cluster follows another")
     user = programs.server_user(options.uid)
     engines = engine.compared(options.engine, options.against, os.environ)
-    shapes = {
-        one: nodes.shape(options, one, disk_mb=options.disk_mb, kind=options.kind)
+    specs = {
+        # The disk that dies needs no broken calls.
+        one: of_options(options, one, mechanism="none")
         for one in engines
     }
     if options.against:
@@ -172,11 +174,11 @@ def run(options: Namespace, output: Output, interrupts: Interrupts) -> int:
         up_and_down.make_room(name, files, screen.detail)
         results = make_folder(options.results)
         stories = {}
-        for one, shape in shapes.items():
+        for one, spec in specs.items():
             if options.against:
                 screen.heading(f"== {one.title} ==")
             stories[one] = _story(
-                shape,
+                spec,
                 user,
                 files,
                 results.of(one) if options.against else results,
@@ -198,7 +200,7 @@ def run(options: Namespace, output: Output, interrupts: Interrupts) -> int:
 
 
 def _story(
-    shape: up_and_down.Shape,
+    spec: ClusterSpec,
     user: ServerUser,
     files: StateFiles,
     results: Results,
@@ -217,10 +219,10 @@ def _story(
     is_kept = False
     try:
         screen.heading(
-            f"Cluster: {shape.nodes_text} with {shape.log_dirs} log directories each, run by uid "
+            f"Cluster: {spec.nodes_text} with {spec.disks} log directories each, run by uid "
             f"{user.uid}"
         )
-        state = up_and_down.up(name, user, shape, files, interrupts, screen.detail)
+        state = up_and_down.up(name, user, spec, files, interrupts, screen.detail)
         story = _play(state, files, results, screen)
         keep_metadata(state, results)
         if not keeps:

@@ -21,10 +21,10 @@ from jbodlab.record_batch.record_batch import iterate_headers
 from jbodlab.vocabulary.addresses import address_text
 from jbodlab.vocabulary.ids import METADATA_TOPIC
 from lab.cluster import processes, questions
-from lab.cluster.engine import JBODLAB, Engine
 from lab.cluster.log_dir_states import of_kafka
 from lab.cluster.questions import NO_ANSWER, ClusterView, LogDirView
 from lab.cluster.server_log import LOG, Failure, last_failures
+from lab.cluster.spec import spec_of
 
 TIMEOUT_S = 3.0
 LOG_DIR_KEYS = ("path", "state", "conditions", "cause")
@@ -84,7 +84,8 @@ class Status:
     def text(self) -> str:
         """Return it for people."""
         state, (folder, size, offset) = self.state, self.metadata
-        engine = f", {Engine.written_down(state.engine).title}" if state.engine != JBODLAB else ""
+        runs = spec_of(state).runs
+        engine = f", {runs.title}" if runs.is_kafka else ""
         lines = [f"cluster {state.name} ({state.cluster_id}) at {state.bootstrap}{engine}", ""]
         lines += _nodes(self)
         lines += ["", f"metadata log: {folder}, {size:,} bytes, last offset {offset}"]
@@ -101,7 +102,7 @@ class Status:
             "name": state.name,
             "cluster_id": state.cluster_id,
             "bootstrap": state.bootstrap,
-            "engine": state.engine,
+            "engine": str(spec_of(state).runs),
             "healthy": self.is_healthy,
             "nodes": [
                 {
@@ -155,7 +156,7 @@ async def _ask(
     state: ClusterState,
 ) -> tuple[dict[int, list[LogDirView] | None], States, ClusterView | None]:
     # Apache Kafka's brokers do not know the request for states, and log a stack trace.
-    are_ours = not Engine.written_down(state.engine).is_kafka
+    are_ours = not spec_of(state).runs.is_kafka
     answers = await asyncio.gather(*(_ask_broker(node, is_ours=are_ours) for node in state.brokers))
     log_dirs, states = {}, {}
     for node, (found, told) in zip(state.brokers, answers, strict=True):

@@ -12,9 +12,8 @@ import contextlib
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import UUID
 
@@ -24,7 +23,6 @@ from fault_injection.errors import FaultError
 from fault_injection.fuse import disk as fuse_disk
 from jbodlab.cli import lab_state
 from jbodlab.cli.lab_state import ClusterState
-from jbodlab.cli.output import counted
 from jbodlab.storage.directory.names import PARTITION_METADATA_FILE, DirKind, parse_partition_dir
 from jbodlab.storage.directory.partition_metadata import read_topic_id
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
@@ -32,6 +30,7 @@ from jbodlab.vocabulary.errors import CorruptRecordError
 from jbodlab.vocabulary.ids import INTERNAL_TOPICS, TopicPartition
 from lab.cluster import (
     Cluster,
+    ClusterSpec,
     NotInTimeError,
     disks,
     folders,
@@ -40,9 +39,9 @@ from lab.cluster import (
     processes,
     programs,
 )
-from lab.cluster.engine import OWN, Engine
 from lab.cluster.faults import Faults
 from lab.cluster.processes import ServerUser
+from lab.cluster.spec import FOLDER, FUSE, SIZED, TMPFS
 from lab.errors import LabError
 from lab.interrupts import Interrupts
 from lab.state_files import StateFiles
@@ -54,50 +53,10 @@ STOP_DEADLINE_S = 10.0
 Tell = Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
-    """How large a cluster is.
-
-    Attributes:
-        disk_mb: Most that one disk holds, in MiB.
-        kind: What disks are, one of `disks.KINDS`; None: `tmpfs` where that is possible.
-        port_base: Port of the controller, the brokers' follow; None: any that are free.
-        mechanism: What can break calls of the brokers: `preload`, `none`, or `auto` for `preload`
-            where this machine has it.
-        config: Kafka's settings for all nodes.
-        engine: What the nodes run.
-        controllers: How many.
-        is_combined: Whether every broker is a controller as well.
-        jvm_options: Options of the JVM, as in a shell.
-        security: How clients reach it, such as `sasl_ssl`; empty where it is open.
-    """
-
-    brokers: int = 3
-    log_dirs: int = 3
-    disk_mb: int = 512
-    kind: str | None = None
-    port_base: int | None = None
-    mechanism: str = "none"
-    config: Mapping[str, str] = field(default_factory=dict)
-    engine: Engine = OWN
-    controllers: int = 1
-    is_combined: bool = False
-    jvm_options: str = ""
-    security: str = ""
-
-    @property
-    def nodes_text(self) -> str:
-        """How many nodes there are of each role, for people."""
-        brokers = counted(self.brokers, "broker")
-        if self.is_combined:
-            return f"{brokers} (controllers as well)"
-        return f"{counted(self.controllers, 'controller')}, {brokers}"
-
-
 def up(
     name: str,
     user: ServerUser,
-    shape: Shape,
+    spec: ClusterSpec,
     files: StateFiles,
     interrupts: Interrupts,
     tell: Tell,
@@ -107,7 +66,7 @@ def up(
     Args:
         name: Its name; the lock of it is held.
         user: Who the servers run as.
-        shape: How large it is.
+        spec: What it shall be.
         files: Where it is written down.
         interrupts: Held back while something is made that must not be lost sight of.
         tell: Told of each step, one line each.
@@ -115,29 +74,14 @@ def up(
     Raises:
         LabError: it could not be made; the text tells why.
     """
-    reason = limits.refusal(
-        limits.this_machine(files.root(name), user.uid),
-        brokers=shape.brokers,
-        disks=shape.log_dirs,
-        size_mb=shape.disk_mb,
-        kind=shape.kind or disks.TMPFS,
-        port_base=shape.port_base,
-    )
-    if reason:
+    if reason := limits.refusal(limits.this_machine(files.root(name), user.uid), spec):
         raise LabError(reason)
     own = processes.find(os.getpid())
     cluster = Cluster.plan(
         files.root(name),
-        brokers=shape.brokers,
-        log_dirs=shape.log_dirs,
+        spec,
         name=name,
         user=user,
-        port_base=shape.port_base,
-        engine=shape.engine,
-        controllers=shape.controllers,
-        is_combined=shape.is_combined,
-        jvm_options=shape.jvm_options,
-        security=shape.security,
         state_dir=files.directory,
         journal=files.journal,
         record=lambda state: files.write(replace(state, owner=own)),
@@ -146,10 +90,10 @@ def up(
     )
     try:
         files.write(replace(cluster.state, owner=own))
-        cluster.make_folders(shape.config)
+        cluster.make_folders(spec.properties)
         cluster.check_servers()
-        make_disks(cluster, shape, interrupts, tell)
-        make_breakable(cluster, shape.mechanism, tell)
+        make_disks(cluster, spec, interrupts, tell)
+        make_breakable(cluster, spec.mechanism, tell)
         cluster.format()
         count = len(layout.directories(cluster.state))
         tell(f"{count} directories formatted for cluster {cluster.id}")
@@ -296,7 +240,7 @@ def _topic_of(replica: Path) -> UUID | None:
     return None
 
 
-def make_disks(cluster: Cluster, shape: Shape, interrupts: Interrupts, tell: Tell) -> None:
+def make_disks(cluster: Cluster, spec: ClusterSpec, interrupts: Interrupts, tell: Tell) -> None:
     """Make the disks of a cluster whose folders are there, with the directories in them.
 
     Raises:
@@ -305,10 +249,10 @@ def make_disks(cluster: Cluster, shape: Shape, interrupts: Interrupts, tell: Tel
     directories = layout.directories(cluster.state)
     mounted = directories
     try:
-        if shape.kind == disks.FOLDER:
+        if spec.disk_kind == FOLDER:
             disks.make_plain(directories, cluster.user)
             why_plain = "as asked for"
-        elif shape.kind == disks.FUSE:
+        elif spec.disk_kind == FUSE:
             mounted = [path for broker in cluster.brokers for path in broker.paths]
             why_plain = disks.make_served(
                 mounted, cluster.user, interrupts, cluster.serve_disk, cluster.root / "logs"
@@ -316,17 +260,17 @@ def make_disks(cluster: Cluster, shape: Shape, interrupts: Interrupts, tell: Tel
             disks.make_plain([path for path in directories if path not in mounted], cluster.user)
         else:
             why_plain = disks.make(
-                directories, cluster.user, shape.disk_mb, interrupts, shape.kind or disks.TMPFS
+                directories, cluster.user, spec.disk_mb, interrupts, spec.disk_kind or TMPFS
             )
     except OSError as error:
         raise LabError(f"cannot make the disks of the cluster: {error}") from error
-    if why_plain and shape.kind not in (None, disks.FOLDER):
-        raise LabError(f"disks of kind {shape.kind} cannot be made: {why_plain}")
+    if why_plain and spec.disk_kind not in ("", FOLDER):
+        raise LabError(f"disks of kind {spec.disk_kind} cannot be made: {why_plain}")
     if why_plain:
         tell(f"disks: plain folders ({why_plain})")
         return
-    kind = shape.kind or disks.TMPFS
-    size = f", up to {shape.disk_mb} MiB each" if kind in disks.SIZED else ""
+    kind = spec.disk_kind or TMPFS
+    size = f", up to {spec.disk_mb} MiB each" if kind in SIZED else ""
     tell(f"disks: {len(mounted)} {kind} mounts{size}")
     cluster.use_disks([path.parent for path in mounted])
 

@@ -2,6 +2,8 @@
 
     .venv/bin/python scripts/plan_schema.py
 
+It writes the table of a cluster's settings in `docs/engines.md` as well, from `lab.cluster.spec`.
+
 Editors complete and check a plan by it; a wheel has it below `jbodlab/docs`.
 """
 
@@ -22,6 +24,18 @@ def text() -> str:
     return json.dumps(schema(), indent=1) + "\n"
 
 
+def with_table(page: str) -> str:
+    """Return a page with its table of a cluster's settings made anew."""
+    from lab.cluster import spec
+
+    head = spec.table().splitlines()[0]
+    before, _, behind = page.partition(head)
+    _, _, rest = behind.partition("\n\n")
+    return f"{before}{spec.table()}\n{rest}"
+
+
 if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))
     FILE.write_text(text(), "utf-8")
+    page = ROOT / "docs" / "engines.md"
+    page.write_text(with_table(page.read_text("utf-8")), "utf-8")

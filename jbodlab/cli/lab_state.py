@@ -12,13 +12,14 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from stat import S_ISVTX
+from typing import Any
 
 import msgspec
 
 from jbodlab.vocabulary.addresses import address_text
 from jbodlab.vocabulary.errors import DecodeError
 
-VERSION = 1
+VERSION = 2
 STATE_DIR_VARIABLE = "JBODLAB_STATE_DIR"
 ROOT_STATE_DIR = Path("/var/lib/jbodlab")
 ROOT_CACHE_DIR = Path("/var/cache/jbodlab")
@@ -73,9 +74,7 @@ class ClusterState(msgspec.Struct, frozen=True, kw_only=True):
         root: Folder that holds all of it, mounts included.
         uid, gid: User of the server processes.
         mounts: Mount points below `root`, empty where disks are plain folders.
-        engine: What the nodes run, such as `jbodlab` or `kafka:4.3.1`.
-        jvm_options: Options of the JVM, as in a shell.
-        security: How clients reach it, such as `sasl_ssl`; empty where it is open.
+        spec: What it was made from, by the names of its settings (`lab.cluster.spec`).
         owner: The process that ends the cluster when it ends; None once `up` has left it running.
     """
 
@@ -86,9 +85,7 @@ class ClusterState(msgspec.Struct, frozen=True, kw_only=True):
     gid: int
     mounts: tuple[str, ...]
     nodes: tuple[NodeState, ...]
-    engine: str = "jbodlab"
-    jvm_options: str = ""
-    security: str = ""
+    spec: dict[str, Any] = {}
     owner: ProcessState | None = None
 
     @property

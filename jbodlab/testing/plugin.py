@@ -17,7 +17,8 @@ import pytest
 
 if TYPE_CHECKING:
     from lab.testing.asynchronous import AsyncCluster
-    from lab.testing.clusters import Cluster, Need
+    from lab.testing.clusters import Cluster
+    from lab.testing.needs import ClusterSpec
     from lab.testing.shared import SharedClusters
 
 MARK = "jbod"
@@ -31,12 +32,9 @@ _CLUSTER = pytest.StashKey["Cluster"]()
 
 def pytest_configure(config: pytest.Config) -> None:
     """Tell of the mark."""
-    config.addinivalue_line(
-        "markers",
-        f"{MARK}(brokers=3, disks=2, config={{}}, calls=False, engine=None, controllers=1, "
-        "combined=False, jvm_options='', security=None): "
-        "the cluster that a test needs",
-    )
+    from lab.testing.needs import mark_text
+
+    config.addinivalue_line("markers", f"{MARK}({mark_text()}): the cluster that a test needs")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -99,23 +97,21 @@ def jbod_cluster_own(
 @pytest.fixture
 def jbod_cluster_factory() -> Iterator[Callable[..., Cluster]]:
     """Starts clusters that are gone at the end of the test; takes what the mark takes."""
-    from lab.testing.clusters import Need
+    from lab.testing.needs import need as needed
     from lab.testing.shared import SharedClusters
 
     clusters = SharedClusters()
-    yield lambda need=None, **wanted: clusters.own(need or Need.of(**wanted))
+    yield lambda need=None, **wanted: clusters.own(need or needed(wanted))
     clusters.close()
 
 
-def _need(request: pytest.FixtureRequest) -> Need:
-    from lab.testing.clusters import Need
+def _need(request: pytest.FixtureRequest) -> ClusterSpec:
+    from lab.testing.needs import need as needed
 
     mark = request.node.get_closest_marker(MARK)
-    if mark is None:
-        return Need.of()
-    if mark.args:
+    if mark is not None and mark.args:
         raise pytest.UsageError(f"@pytest.mark.{MARK} takes names only: brokers=3, disks=2")
     try:
-        return Need.of(**mark.kwargs)
+        return needed(mark.kwargs if mark else {})
     except (TypeError, ValueError) as error:
         raise pytest.UsageError(f"@pytest.mark.{MARK}: {error}") from error

@@ -2,7 +2,7 @@
 
 `Cluster` is the door; its nodes, their log directories and the faults of these hang below it:
 
-    cluster = Cluster.plan(folder, brokers=3, log_dirs=2)
+    cluster = Cluster.plan(folder, ClusterSpec(brokers=3, disks=2))
     cluster.make_folders()
     cluster.make_directories()
     cluster.start()
@@ -17,10 +17,43 @@ while the cluster lives. Whatever waits has a deadline, and says at its end what
 what every node printed last.
 """
 
-from lab.cluster.cluster import Cluster
-from lab.cluster.faults import Fault
-from lab.cluster.log_dir import LogDir
-from lab.cluster.node import Broker, Node
-from lab.cluster.waiting import NotInTimeError, wait_for
+from __future__ import annotations
 
-__all__ = ["Broker", "Cluster", "Fault", "LogDir", "Node", "NotInTimeError", "wait_for"]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lab.cluster.cluster import Cluster
+    from lab.cluster.faults import Fault
+    from lab.cluster.log_dir import LogDir
+    from lab.cluster.node import Broker, Node
+    from lab.cluster.spec import ClusterSpec
+    from lab.cluster.waiting import NotInTimeError, wait_for
+
+__all__ = [
+    "Broker",
+    "Cluster",
+    "ClusterSpec",
+    "Fault",
+    "LogDir",
+    "Node",
+    "NotInTimeError",
+    "wait_for",
+]
+_MODULES = {
+    "Broker": "node",
+    "Cluster": "cluster",
+    "ClusterSpec": "spec",
+    "Fault": "faults",
+    "LogDir": "log_dir",
+    "Node": "node",
+    "NotInTimeError": "waiting",
+    "wait_for": "waiting",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for, so that a help gets the description without the processes."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

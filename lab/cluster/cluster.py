@@ -27,16 +27,17 @@ from jbodlab.vocabulary import kafka_uuid
 from lab.cluster import disks, folders, layout, processes, programs
 from lab.cluster import security as closed
 from lab.cluster.clients_view import ASK_TIMEOUT_S, ClientsView
-from lab.cluster.engine import OWN, Engine
 from lab.cluster.faults import Fault, Faults
 from lab.cluster.kafka_servers import KafkaServers
 from lab.cluster.node import Broker, Node, OwnServers, Servers, Surroundings
 from lab.cluster.ports import HeldPorts
 from lab.cluster.processes import ServerUser
+from lab.cluster.spec import ClusterSpec, spec_of
 from lab.cluster.waiting import wait_for, witnesses
 from lab.errors import LabError
 
 STOP_DEADLINE_S = 10.0
+DEFAULT_SPEC = ClusterSpec()
 
 
 class Cluster(ClientsView):
@@ -47,6 +48,7 @@ class Cluster(ClientsView):
         user: Who the servers run as.
         nodes: All nodes by id, those that are only controllers first.
         controllers: The controllers, which may be brokers as well.
+        spec: What it was made from.
         engine: What the nodes run.
         brokers: The brokers, by rising id.
         faults: The faults of their directories.
@@ -90,8 +92,9 @@ class Cluster(ClientsView):
         self._guard = guard
         self._state_dir = state_dir
         self._variables = dict(variables or {})
-        self.engine = Engine.written_down(state.engine)
-        self._servers: Servers = servers or _servers(self.engine, state)
+        self.spec = spec_of(state)
+        self.engine = self.spec.runs
+        self._servers: Servers = servers or _servers(self.spec, state)
         self._ports = [] if ports is None else [ports]
         self._closing = False
         self._outlives_us = outlives_us
@@ -120,33 +123,19 @@ class Cluster(ClientsView):
     def plan(
         cls,
         root: Path,
+        spec: ClusterSpec = DEFAULT_SPEC,
         *,
-        brokers: int = 3,
-        log_dirs: int = 3,
         name: str = "cluster",
         user: ServerUser | None = None,
-        port_base: int | None = None,
-        engine: Engine = OWN,
-        controllers: int = 1,
-        is_combined: bool = False,
-        jvm_options: str = "",
-        security: str = "",
         **options: Any,
     ) -> Self:
         """Plan a cluster that does not exist; its ports are held from now on.
 
         Args:
             root: Its folder, which the servers' user must be able to enter.
-            brokers: How many.
-            log_dirs: How many of each broker.
+            spec: What it shall be.
             name: Its name.
-            port_base: Port of the controller, the brokers' follow; None: any that are free.
-            user: Who the servers run as; an unprivileged user where this is root, else this user.
-            engine: What the nodes run.
-            controllers: How many.
-            is_combined: Whether every broker is a controller as well.
-            jvm_options: Options of the JVM, as in a shell.
-            security: How clients reach it, one of `security.Security`; empty where it is open.
+            user: Who the servers run as; by default as the description says.
             options: As for the constructor.
 
         Raises:
@@ -154,31 +143,22 @@ class Cluster(ClientsView):
         """
         if refused := layout.refusal(root):
             raise LabError(refused)
-        engine.check_nodes(
-            controllers=controllers, is_combined=is_combined, jvm_options=jvm_options
-        )
-        if is_combined:
-            controllers = brokers
+        spec.check()
         # Each broker of Kafka's has one more, for its metrics; so has one that counts its clients.
-        served = controllers + brokers
-        count = served + (brokers if engine.is_kafka or security else 0)
-        if port_base is None:
+        served = spec.controller_count + spec.brokers
+        count = served + (spec.brokers if spec.runs.is_kafka or spec.security else 0)
+        if spec.port_base is None:
             ports = HeldPorts.hold(count)
         else:
-            ports = HeldPorts.hold_from(port_base, count)
+            ports = HeldPorts.hold_from(spec.port_base, count)
         state = layout.plan(
             name,
             root,
             kafka_uuid.to_text(kafka_uuid.random_uuid(os.urandom)),
-            user or programs.server_user(None),
+            user or programs.server_user(spec.uid),
             ports.numbers[:served],
-            metrics_ports=ports.numbers[served:],
-            log_dirs=log_dirs,
-            controllers=controllers,
-            is_combined=is_combined,
-            engine=engine,
-            jvm_options=jvm_options,
-            security=security,
+            spec,
+            ports.numbers[served:],
         )
         return cls(state, ports=ports, **options)
 
@@ -223,10 +203,10 @@ class Cluster(ClientsView):
         return self.faults.inject(kinds.spec(kind, parameters), self.target())
 
     def _closed(self) -> ClosedCluster | None:
-        if not self._state.security:
+        if not self.spec.security:
             return None
         return ClosedCluster(
-            security=self._state.security,
+            security=self.spec.security,
             root=self.root,
             brokers=tuple(
                 broker.closed(counts=not self.engine.is_kafka) for broker in self.brokers
@@ -271,7 +251,7 @@ class Cluster(ClientsView):
                 shutil.rmtree(self.root)
             for folder in (self.root, self.root / "config", self.root / "logs"):
                 disks.make_folder(folder)
-            if self._state.security:
+            if self.spec.security:
                 closed.make(self._state, self.user)
             for node in self.nodes.values():
                 text = layout.property_file(self._state, node.state, settings)
@@ -333,7 +313,7 @@ class Cluster(ClientsView):
     def _format(self, node: Node) -> None:
         wanted = list(dict.fromkeys([*node.configured_dirs, node.metadata_dir]))
         empty = [path for path in wanted if not (path / META_PROPERTIES_FILE).exists()]
-        security = closed.records(self._state) if self._state.security else []
+        security = closed.records(self._state) if self.spec.security else []
         self._servers.format(node.state, self.id, empty, security)
         for path in empty:
             if security:
@@ -455,14 +435,14 @@ class Cluster(ClientsView):
         return "\n".join(f"--- {node!r} of {self}: {_tail(node)}" for node in self.nodes.values())
 
 
-def _servers(engine: Engine, state: ClusterState) -> Servers:
-    if not engine.is_kafka:
+def _servers(spec: ClusterSpec, state: ClusterState) -> Servers:
+    if not spec.runs.is_kafka:
         return OwnServers()
     return KafkaServers(
-        engine,
+        spec.runs,
         brokers=len(state.brokers),
         controllers=state.controllers,
-        jvm_options=state.jvm_options,
+        jvm_options=spec.jvm_options,
     )
 
 

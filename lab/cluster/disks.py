@@ -21,12 +21,8 @@ from fault_injection.fuse import machine as fuse_machine
 from fault_injection.mounts import all_mounts, error_of
 from lab.cluster import programs
 from lab.cluster.processes import ServerUser
+from lab.cluster.spec import FUSE, SIZED, TMPFS
 from lab.interrupts import Interrupts
-
-TMPFS, LOOP, FUSE, FOLDER = "tmpfs", "loop", "fuse", "folder"
-KINDS = (FOLDER, TMPFS, LOOP, FUSE)
-SIZED = (TMPFS, LOOP)
-"""Kinds of disks that end somewhere."""
 
 RULES_SUFFIX = ".rules"
 """What the name of the file ends with that a disk of kind fuse follows, beside the disk."""

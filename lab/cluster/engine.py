@@ -22,7 +22,6 @@ SERVER_JAR = re.compile(
 CLASS_PATH_SEPARATOR = ":"
 JAR_FOLDERS = ("libs", "share/java/kafka")
 """Where Apache's and Confluent's distributions have their jars."""
-CONTROLLERS_MAX = 7
 OLDEST = (3, 7)
 """The first release whose metadata knows log directories (KIP-858)."""
 FIRST_WITH_DYNAMIC_QUORUM = (4, 0)
@@ -120,31 +119,6 @@ class Engine:
     def served_deadline_s(self) -> float:
         """How long a start may take until every broker serves."""
         return 180.0 if self.is_kafka else 60.0
-
-    def check_nodes(self, *, controllers: int, is_combined: bool, jvm_options: str) -> None:
-        """Check that a cluster can have such nodes.
-
-        Raises:
-            EngineError: it cannot.
-        """
-        if self.is_kafka:
-            if is_combined and controllers != 1:
-                raise EngineError(
-                    f"combined nodes are the controllers: {controllers} controllers have no effect"
-                )
-            return
-        if controllers != 1:
-            raise EngineError(
-                f"the engine {self} has one controller, not {controllers}; kafka:RELEASE has more"
-            )
-        if is_combined:
-            raise EngineError(
-                f"a node of the engine {self} has one role; kafka:RELEASE has combined nodes"
-            )
-        if jvm_options:
-            raise EngineError(
-                f"the engine {self} has no JVM for {jvm_options!r}; kafka:RELEASE has"
-            )
 
 
 def jar_folder(folder: Path) -> Path:

@@ -20,9 +20,10 @@ from msgspec.structs import replace
 from jbodlab.cli.lab_state import ClusterState, NodeState
 from jbodlab.vocabulary import properties
 from lab.cluster import security as closed
-from lab.cluster.engine import OWN, Engine
+from lab.cluster.engine import Engine
 from lab.cluster.ports import HOST
 from lab.cluster.processes import ServerUser
+from lab.cluster.spec import ClusterSpec, spec_of, written
 
 CONTROLLER_ID = closed.FIRST_CONTROLLER
 NOWHERE = Path("/nonexistent")
@@ -51,14 +52,8 @@ def plan(
     cluster_id: str,
     user: ServerUser,
     ports: Sequence[int],
-    *,
-    log_dirs: int = 3,
-    controllers: int = 1,
-    is_combined: bool = False,
+    spec: ClusterSpec,
     metrics_ports: Sequence[int] = (),
-    engine: Engine = OWN,
-    jvm_options: str = "",
-    security: str = "",
 ) -> ClusterState:
     """Return the description of a cluster that does not exist yet.
 
@@ -67,26 +62,22 @@ def plan(
         root: The folder of all of it.
         cluster_id: Its id, as text.
         user: Who the servers run as.
-        ports: Those of the controllers, then one of each broker.
+        ports: Those of the controllers, then one of each broker; combined nodes have both.
+        spec: What it shall be.
         metrics_ports: Where each broker shows its metrics; empty if none does.
-        log_dirs: Log directories of each broker.
-        controllers: How many there are.
-        is_combined: Whether the brokers are the controllers; each has two ports then.
-        engine: What the nodes run.
-        jvm_options: Options of the JVM.
-        security: How clients reach it; empty where it is open.
     """
-    of_controllers, of_brokers = ports[:controllers], ports[controllers:]
-    separate = () if is_combined else of_controllers
+    of_controllers, of_brokers = ports[: spec.controller_count], ports[spec.controller_count :]
+    assert len(of_brokers) == spec.brokers
+    separate = () if spec.combined else of_controllers
     nodes = [
         _node(root, "controller", CONTROLLER_ID + number, port, 0)
         for number, port in enumerate(separate)
     ]
     brokers = [
-        _node(root, "broker", broker_id, port, log_dirs)
+        _node(root, "broker", broker_id, port, spec.disks)
         for broker_id, port in enumerate(of_brokers, start=1)
     ]
-    if is_combined:
+    if spec.combined:
         brokers = [
             replace(node, controller_port=port)
             for node, port in zip(brokers, of_controllers, strict=True)
@@ -97,7 +88,7 @@ def plan(
             for node, port in zip(brokers, metrics_ports, strict=True)
         ]
     nodes += brokers
-    if security:
+    if spec.security:
         file = str(root / "security" / "admin.properties")
         nodes = [replace(node, client_file=file) for node in nodes]
     return ClusterState(
@@ -108,9 +99,7 @@ def plan(
         gid=user.gid,
         mounts=(),
         nodes=tuple(nodes),
-        engine=str(engine),
-        jvm_options=jvm_options,
-        security=security,
+        spec=written(spec),
     )
 
 
@@ -138,14 +127,15 @@ def property_file(
 ) -> str:
     """Return the text of a node's property file, in Kafka's own keys; `settings` come last."""
     is_broker = node.role == "broker"
-    of_clients = closed.LISTENER if state.security else "PLAINTEXT"
+    spec = spec_of(state)
+    of_clients = closed.LISTENER if spec.security else "PLAINTEXT"
     listener = of_clients if is_broker else "CONTROLLER"
     address = f"{listener}://{node.host}:{node.port}"
     listeners, roles = address, node.role
     if node.controller_port:
         listeners += f",CONTROLLER://{node.host}:{node.controller_port}"
         roles += ",controller"
-    engine = Engine.parse(state.engine)
+    engine = spec.runs
     replicas, in_sync = str(min(3, len(state.brokers))), str(min(2, len(state.brokers)))
     values = {
         "process.roles": roles,
@@ -170,7 +160,7 @@ def property_file(
         }
     if is_broker:
         values["advertised.listeners"] = address
-    if state.security:
+    if spec.security:
         values |= closed.settings(state, node)
     return properties.render({**values, **(settings or {})})
 

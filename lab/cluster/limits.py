@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fault_injection import control_groups
 from fault_injection.control_groups import PIDS
+from lab.cluster.spec import FUSE, LOOP, SIZED, TMPFS, ClusterSpec
 
 BROKER_MB = 70
 """Memory of a broker with a few directories, measured; a controller takes less."""
@@ -41,29 +42,23 @@ class Machine:
     ports: int = 65_535
 
 
-def refusal(
-    machine: Machine,
-    *,
-    brokers: int,
-    disks: int,
-    size_mb: int,
-    kind: str,
-    port_base: int | None = None,
-) -> str:
+def refusal(machine: Machine, spec: ClusterSpec) -> str:
     """Return why a cluster cannot work, with what it takes and what there is; empty if it can."""
+    brokers, disks, size_mb, port_base = spec.brokers, spec.disks, spec.disk_mb, spec.port_base
+    kind = spec.disk_kind or TMPFS
     directories = brokers * disks
     asked = f"{brokers} brokers with {disks} directories each"
     memory_mb = brokers * BROKER_MB + directories * DIRECTORY_KB // 1024
-    if kind == "fuse":
+    if kind == FUSE:
         memory_mb += directories * SERVED_DISK_MB
     if memory_mb > machine.memory_mb:
         return f"{asked} need about {memory_mb:,} MiB of memory, {machine.memory_mb:,} MiB are free"
     threads = brokers * BROKER_THREADS + directories * DIRECTORY_THREADS
     if threads > machine.threads:
         return f"{asked} need about {threads:,} threads, this machine allows {machine.threads:,}"
-    if kind in ("tmpfs", "loop") and size_mb < DISK_MB_MIN:
+    if kind in SIZED and size_mb < DISK_MB_MIN:
         return f"a disk of {size_mb} MiB is too small, {DISK_MB_MIN} MiB are the least"
-    if kind == "loop":
+    if kind == LOOP:
         if directories > LOOP_DEVICES_MAX:
             return f"{asked} need {directories:,} loop devices, at most {LOOP_DEVICES_MAX} are used"
         if directories * size_mb > machine.disk_mb:

@@ -22,7 +22,6 @@ import json
 import os
 import secrets
 from collections.abc import Callable, Mapping
-from enum import Enum
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,8 +30,8 @@ from fault_injection.closed_cluster import hosts
 from jbodlab.cli.lab_state import ClusterState, NodeState
 from jbodlab.vocabulary import properties
 from lab.cluster import rights
-from lab.cluster.engine import Engine
 from lab.cluster.processes import ServerUser
+from lab.cluster.spec import Security, spec_of
 from lab.errors import LabError
 
 if TYPE_CHECKING:
@@ -54,14 +53,6 @@ JAAS = (
     "org.apache.kafka.common.security.scram.ScramLoginModule required "
     'username="{user}" password="{password}";'
 )
-
-
-class Security(Enum):
-    """How clients reach a closed cluster."""
-
-    SSL = "ssl"
-    MTLS = "mtls"
-    SASL_SSL = "sasl_ssl"
 
 
 DECOY_FILE = "decoy"
@@ -88,7 +79,7 @@ def make(state: ClusterState, user: ServerUser) -> None:
     Raises:
         LabError: the library for certificates is missing.
     """
-    security = Security(state.security)
+    security = Security(spec_of(state).security)
     now = datetime.datetime.now(datetime.UTC)
     authority = _authority(now)
     own, keys = folder(state), Path(state.root) / "keys"
@@ -120,7 +111,7 @@ def make(state: ClusterState, user: ServerUser) -> None:
 
 def settings(state: ClusterState, node: NodeState) -> dict[str, str]:
     """Return what the property file of a node says about security."""
-    security = Security(state.security)
+    security = Security(spec_of(state).security)
     keys = Path(state.root) / "keys"
     name = _name(node)
     found = {
@@ -132,7 +123,7 @@ def settings(state: ClusterState, node: NodeState) -> dict[str, str]:
         "ssl.principal.mapping.rules": NAMES,
         **rights.settings(map(_name, state.nodes)),
     }
-    if Engine.parse(state.engine).is_kafka:
+    if spec_of(state).runs.is_kafka:
         found["listener.name.controller.ssl.client.auth"] = "required"
     else:
         found |= {
@@ -143,7 +134,7 @@ def settings(state: ClusterState, node: NodeState) -> dict[str, str]:
             found["jbodlab.metrics.port"] = str(node.metrics_port)
     if node.role != "broker":
         return found
-    if security is Security.SASL_SSL and not Engine.parse(state.engine).is_kafka:
+    if security is Security.SASL_SSL and not spec_of(state).runs.is_kafka:
         # The same at all brokers and after each start: a user who is unknown looks like one who is.
         found["jbodlab.scram.decoy.secret"] = (keys / DECOY_FILE).read_text("utf-8")
     prefix = f"listener.name.{LISTENER.lower()}."
@@ -170,7 +161,7 @@ def records(state: ClusterState) -> list[Record]:
     from jbodlab.security.scram import MECHANISMS, salted_password
 
     mechanism = MECHANISMS[MECHANISM]
-    known = Security(state.security) is not Security.SSL
+    known = Security(spec_of(state).security) is not Security.SSL
     found: list[Record] = [*rights.entries(applications_are_known=known)]
     for name, password in _passwords(state).items():
         salt = secrets.token_bytes(SALT_BYTES)
@@ -181,7 +172,7 @@ def records(state: ClusterState) -> list[Record]:
 
 def client_files(state: ClusterState, user: str = rights.ALICE) -> dict[str, str]:
     """Return the files of a user, by the client; empty where a cluster is open."""
-    if not state.security:
+    if not spec_of(state).security:
         return {}
     return {client: str(folder(state) / f"{user}{end}") for client, end in ENDS.items()}
 
@@ -200,7 +191,7 @@ def client_config(state: ClusterState, client: str, user: str = rights.ALICE) ->
     for noun, name, known in (("client", client, ENDS), ("user", user, rights.USERS)):
         if name not in known:
             raise ValueError(f"expected a {noun} of {', '.join(known)}, got {name!r}")
-    if not state.security:
+    if not spec_of(state).security:
         key = {"kafka_python": "bootstrap_servers", "franz_go": "seed_brokers"}.get(client)
         addresses = state.bootstrap.split(",")
         return {key: addresses} if key else {"bootstrap.servers": state.bootstrap}

@@ -4,63 +4,12 @@ from __future__ import annotations
 
 from jbodlab.cli.command import About, Command
 from jbodlab.cli.parser import Parser
-from lab.commands.declaring import (
-    add_engine,
-    add_nodes,
-    add_security,
-    carried_out_by,
-    count,
-    mebibytes,
-    port,
-)
-
-FOLDER = "folder"
-DISK_KINDS = (FOLDER, "tmpfs", "loop", "fuse")
-DISK_MIB = 512
-
-
-def add_disks(parser: Parser) -> None:
-    """Add what disks are, and who uses them."""
-    parser.add_argument(
-        "--kind", choices=DISK_KINDS, help="kind of the disks (default: tmpfs where root may mount)"
-    )
-    parser.add_argument(
-        "--size",
-        type=mebibytes,
-        dest="disk_mb",
-        default=DISK_MIB,
-        metavar="SIZE",
-        help=f"size of each disk: a number of MiB, or 256MiB (default: {DISK_MIB})",
-    )
-    parser.add_argument(
-        "--uid", type=int, help="user that runs the servers, if you are root (default: 1500)"
-    )
+from lab.cluster.spec import On
+from lab.commands.declaring import add_nodes, add_settings, carried_out_by, port
 
 
 def _add_up(parser: Parser) -> None:
-    parser.add_argument("--brokers", type=count, default=3, metavar="N", help="default: 3")
-    parser.add_argument(
-        "--disks",
-        type=count,
-        default=3,
-        metavar="N",
-        help="disks of each broker, with a log directory each (default: 3)",
-    )
-    add_disks(parser)
-    add_engine(parser)
-    add_security(parser)
-    parser.add_argument(
-        "--port-base",
-        type=port,
-        metavar="PORT",
-        help="port of the controller; the brokers have the next ones (default: free ports)",
-    )
-    parser.add_argument(
-        "--mechanism",
-        choices=("auto", "preload", "none"),
-        default="auto",
-        help="how faults in single calls are made (default: the first way that works)",
-    )
+    add_settings(parser, On.UP)
 
 
 def _add_down(parser: Parser) -> None:

@@ -7,15 +7,14 @@ import importlib
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser
+from lab.cluster.spec import SETTINGS, Form, On, option_of
 from lab.errors import LabError
 from lab.interrupts import Interrupts
-
-CONTROLLERS_MAX = 7
-JVM_OPTIONS = "--jvm-options"
 
 LAB = __package__.rpartition(".")[0]
 """The package of the lab, which has another name in a wheel."""
@@ -62,55 +61,25 @@ def add_nodes(parser: Parser, *, needed: bool, default: str = "") -> None:
     )
 
 
-def add_engine(parser: Parser) -> None:
-    """Add what the nodes of a cluster run, and how."""
-    parser.add_argument(
-        "--engine",
-        metavar="ENGINE",
-        help="jbodlab, kafka:RELEASE such as kafka:4.3.1, or kafka:FOLDER of a distribution "
-        "(default: $JBODLAB_ENGINE, else jbodlab)",
-    )
-    parser.add_argument(
-        "--config",
-        type=setting,
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="a setting of all nodes, under Kafka's name; may be repeated",
-    )
-    parser.dashed = (JVM_OPTIONS,)
-    parser.add_argument(
-        JVM_OPTIONS,
-        default="",
-        metavar="OPTIONS",
-        help="options of the JVM, such as '-Xmx1g' (kafka engines)",
-    )
-    parser.add_argument(
-        "--controllers",
-        type=number(CONTROLLERS_MAX),
-        metavar="N",
-        help="how many (kafka engines; default: 1)",
-    )
-    parser.add_argument(
-        "--combined",
-        action="store_true",
-        help="every broker is a controller as well (kafka engines)",
-    )
-
-
-def add_security(parser: Parser) -> None:
-    """Add how clients reach a cluster."""
-    parser.add_argument(
-        "--security",
-        choices=("ssl", "mtls", "sasl_ssl"),
-        metavar="SECURITY",
-        help="close the cluster: ssl (clients only encrypt), mtls (they show certificates), or "
-        "sasl_ssl (they log in)",
-    )
+def add_settings(parser: Parser, command: On) -> None:
+    """Add the settings of a cluster that a command has as options."""
+    for name, one in SETTINGS.items():
+        if command not in one.on:
+            continue
+        option = option_of(name)
+        how: Mapping[str, Any] = _HOW.get(one.form, {})
+        if one.form is Form.NUMBER:
+            how = {"type": number(one.most_of_option or one.most)}
+        if one.form is Form.WORD:
+            how = {"choices": one.words}
+        if one.form is Form.TEXT:
+            parser.dashed = (*parser.dashed, option)
+        shown: dict[str, Any] = {} if one.metavar is None else {"metavar": one.metavar}
+        parser.add_argument(option, dest=name, help=one.help, **how, **shown)
 
 
 def add_against(parser: Parser) -> None:
-    """Add the engines that are compared with that of `add_engine`."""
+    """Add the engines that are compared with that of `add_settings`."""
     parser.add_argument(
         "--against",
         action="append",
@@ -161,3 +130,13 @@ def mebibytes(text: str) -> int:
         return max(1, kinds.size_bytes(text) >> 20)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+
+
+_HOW: Mapping[Form, Mapping[str, Any]] = {
+    Form.PORT: {"type": port},
+    Form.USER: {"type": int},
+    Form.SIZE: {"type": mebibytes},
+    Form.FLAG: {"action": "store_true"},
+    Form.TEXT: {"default": ""},
+    Form.SETTINGS: {"type": setting, "action": "append", "default": []},
+}

@@ -6,11 +6,10 @@ from pathlib import Path
 
 from jbodlab.cli.command import About, Command
 from jbodlab.cli.parser import Parser
-from lab.commands.cluster_nouns import add_disks
+from lab.cluster.spec import On
 from lab.commands.declaring import (
     add_against,
-    add_engine,
-    add_security,
+    add_settings,
     carried_out_by,
     number,
 )
@@ -92,8 +91,7 @@ def _add_run(parser: Parser) -> None:
         help="kind of fault (default: permission)",
     )
     parser.add_argument("--after", default="3s", metavar="TIME", help="when (default: 3s)")
-    add_engine(parser)
-    add_security(parser)
+    add_settings(parser, On.OTHERS)
     add_parameters(parser)
 
 
@@ -103,9 +101,7 @@ def _add_demo(parser: Parser) -> None:
         "--results", metavar="DIR", type=Path, help="folder for the results (default: a new one)"
     )
     parser.add_argument("--no-spark", action="store_true", help="do not replay the log with Spark")
-    add_disks(parser)
-    add_engine(parser)
-    add_security(parser)
+    add_settings(parser, On.DEMO)
     add_against(parser)
 
 
@@ -122,8 +118,7 @@ def _add_rehearse(parser: Parser) -> None:
     parser.add_argument(
         "--repeat", type=number(REPEATS_MAX), default=1, metavar="N", help="run it N times"
     )
-    add_engine(parser)
-    add_security(parser)
+    add_settings(parser, On.OTHERS)
     add_against(parser)
     parser.add_argument(
         "--compare", nargs=2, type=Path, metavar=("A", "B"), help="compare two result.json"

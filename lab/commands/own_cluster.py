@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from jbodlab.cli.choice import DEFAULT_CLUSTER, machine_cluster
 from jbodlab.cli.output import Output
-from lab import nodes, up_and_down
-from lab.cluster import Cluster, programs
+from lab import up_and_down
+from lab.cluster import Cluster, programs, spec
 from lab.cluster.engine import ENGINE_VARIABLE, EngineError, chosen
 from lab.commands import clusters
 from lab.errors import WrongCallError
@@ -44,7 +44,7 @@ def chosen_name(options: Namespace, files: StateFiles, output: Output) -> str:
 
 
 def _may_start(options: Namespace, files: StateFiles) -> bool:
-    if nodes.first_given(options):
+    if spec.first_given(options):
         return True
     return not files.names() and bool(os.environ.get(ENGINE_VARIABLE, "").strip())
 
@@ -56,7 +56,7 @@ def chosen_cluster(
     """Take the cluster that is up, or start one of the engine that is named, which ends again.
 
     Args:
-        options: Those of `declaring.add_engine`, and the name of the cluster.
+        options: Those of `declaring.add_settings`, and the name of the cluster.
         files: Where clusters are written down; the lock of the name is held.
         interrupts: Held back while a cluster ends.
         tell: Gets the progress of a start.
@@ -67,7 +67,7 @@ def chosen_cluster(
             no such nodes.
     """
     name: str = options.cluster
-    given = nodes.first_given(options)
+    given = spec.first_given(options)
     if files.read(name) is not None:
         if given:
             raise WrongCallError(
@@ -80,12 +80,12 @@ def chosen_cluster(
         # It says that there is none.
         clusters.read(files, name)
     try:
-        shape = nodes.shape(options, chosen(options.engine, os.environ), mechanism="auto")
+        wanted = spec.of_options(options, chosen(options.engine, os.environ))
     except EngineError as error:
         raise WrongCallError(str(error)) from error
     up_and_down.make_room(name, files, tell)
     try:
-        up_and_down.up(name, programs.server_user(None), shape, files, interrupts, tell)
+        up_and_down.up(name, programs.server_user(None), wanted, files, interrupts, tell)
         yield Chosen(clusters.opened(files, name, interrupts), stays=False)
     finally:
         with interrupts.deferred():

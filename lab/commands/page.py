@@ -22,6 +22,7 @@ from jbodlab.vocabulary.durations import duration_s
 from jbodlab.vocabulary.errors import JbodlabError
 from jbodlab.vocabulary.ids import TopicPartition
 from lab.cluster import Cluster, NotInTimeError, programs
+from lab.cluster.spec import spec_of
 from lab.commands import breaking, clusters
 from lab.errors import LabError
 from lab.interrupts import Interrupts
@@ -48,7 +49,7 @@ def run(options: Namespace, output: Output, interrupts: Interrupts) -> int:
         watched = watching.own(clusters.read(files, options.cluster), files.directory)
         actions = PageActions(files, options.cluster) if options.allow_faults else None
     # Whoever needs a file to reach it has it from somebody who closed the cluster.
-    is_closed = bool(watched.state.security or options.command_config)
+    is_closed = bool(spec_of(watched.state).security or options.command_config)
     token = secrets.token_urlsafe(24)
     server = Server(
         watched,

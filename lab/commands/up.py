@@ -12,9 +12,10 @@ from jbodlab.cli import lab_state
 from jbodlab.cli.choice import DEFAULT_CLUSTER
 from jbodlab.cli.lab_state import ClusterState
 from jbodlab.cli.output import Output
-from lab import nodes, up_and_down
+from lab import up_and_down
 from lab.cluster import engine, programs
 from lab.cluster.security import client_files, folder
+from lab.cluster.spec import of_options
 from lab.errors import LabError
 from lab.interrupts import Interrupts
 from lab.state_files import StateFiles
@@ -24,24 +25,16 @@ def up(options: Namespace, output: Output, interrupts: Interrupts) -> int:
     """Start a cluster and leave it running; returns the exit code."""
     name: str = options.cluster
     user = programs.server_user(options.uid)
-    shape = nodes.shape(
-        options,
-        engine.chosen(options.engine, os.environ),
-        brokers=options.brokers,
-        log_dirs=options.disks,
-        disk_mb=options.disk_mb,
-        kind=options.kind,
-        port_base=options.port_base,
-        mechanism=options.mechanism,
-    )
+    spec = of_options(options, engine.chosen(options.engine, os.environ))
     files = StateFiles.open()
     with files.lock(name):
         up_and_down.make_room(name, files, output.line)
-        state = up_and_down.up(name, user, shape, files, interrupts, output.line)
+        state = up_and_down.up(name, user, spec, files, interrupts, output.line)
         with interrupts.deferred():
             state = replace(state, owner=None)
             files.write(state)
-    found = {**json.loads(lab_state.to_json(state)), "client_files": client_files(state)}
+    found = json.loads(lab_state.to_json(state))
+    found |= {**found.pop("spec"), "client_files": client_files(state)}
     output.result(found, _hints(state))
     return 0
 

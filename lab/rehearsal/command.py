@@ -7,6 +7,7 @@ or a wrong call, 130 interrupted, after everything was healed.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import sys
@@ -20,15 +21,15 @@ from msgspec.structs import replace
 
 from fault_injection.kinds import KINDS
 from jbodlab.cli.output import Output
-from lab import nodes
 from lab.applications import word_count
-from lab.cluster import disks, kafka_servers
+from lab.cluster import ClusterSpec, disks, kafka_servers
 from lab.cluster.engine import OWN, Engine, EngineError, compared
+from lab.cluster.spec import first_given, over
 from lab.errors import WRONG_USE, LabError, WrongCallError
 from lab.findings import Kind, Outcome
 from lab.interrupts import Interrupts
 from lab.rehearsal import plans, reader
-from lab.rehearsal.plan import Attach, ClusterNeed, Plan
+from lab.rehearsal.plan import Attach, Plan
 from lab.report import junit, page, side_by_side
 from lab.screen import Screen, Tone
 
@@ -134,7 +135,7 @@ def _list(output: Output) -> int:
 def _refusal(plan: Plan) -> str:
     """Return what a plan needs that is not there, empty if nothing is known to be missing."""
     need = plan.cluster
-    refused = disks.refusal(need.kind) if isinstance(need, ClusterNeed) else ""
+    refused = disks.refusal(need.disk_kind) if isinstance(need, ClusterSpec) else ""
     return refused or (word_count.refusal() if plan.streams else "")
 
 
@@ -205,27 +206,15 @@ def _on(plan: Plan, options: Namespace) -> tuple[Plan, list[Engine]]:
     """
     need = plan.cluster
     if isinstance(need, Attach):
-        if option := nodes.first_given(options, "against"):
+        if option := first_given(options, "against"):
             raise WrongCallError(f"{option} has no effect on a plan that attaches to a cluster")
         return plan, [OWN]
-    need = replace(
-        need,
-        config={**need.config, **dict(options.config)},
-        controllers=options.controllers or need.controllers,
-        combined=options.combined or need.combined,
-        jvm_options=options.jvm_options or need.jvm_options,
-        security=options.security or need.security,
-    )
-    named = options.engine or need.engine or None
+    need = over(need, options)
+    named = options.engine or (str(need.engine) if need.engine else None)
     try:
         engines = compared(named, options.against, os.environ)
         for one in engines:
-            one.check_nodes(
-                controllers=need.controllers,
-                is_combined=need.combined,
-                # Beside other engines, options are for those that have a JVM.
-                jvm_options="" if options.against else need.jvm_options,
-            )
+            (need.beside(one) if options.against else dataclasses.replace(need, engine=one)).check()
     except EngineError as error:
         raise WrongCallError(str(error)) from error
     return replace(plan, cluster=need), engines

@@ -6,16 +6,16 @@ Instants are seconds from the end of the steady state, lengths are seconds.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+import msgspec
 from msgspec import Meta, Struct, field, structs
 
 from fault_injection.kinds import KINDS, FaultSpec
 from jbodlab.vocabulary.expressions import Unit
-from lab.cluster import disks
-from lab.cluster.engine import CONTROLLERS_MAX, Engine, EngineError
+from lab.cluster.engine import Engine, EngineError
 from lab.cluster.kafka_jars import RELEASE
-from lab.cluster.security import Security
+from lab.cluster.spec import DEFAULTS, FOLDER, FUSE, SETTINGS, SIZED, ClusterSpec, Form, Setting
 from lab.rehearsal.targets import Target
 from lab.rehearsal.values import parse_rate
 from lab.rehearsal.vocabulary import OF_COMMAND, OF_READERS, OF_STREAMS, OF_WRITERS
@@ -38,7 +38,8 @@ from lab.rehearsal.written import (
     written,
 )
 
-BROKERS_MAX, DISKS_MAX, PARTITIONS_MAX = 20, 64, 1000
+BROKERS_MAX, DISKS_MAX = SETTINGS["brokers"].most, SETTINGS["disks"].most
+PARTITIONS_MAX = 1000
 
 MOMENTS = ("injected", "proved", "detected", "reported", "elected", "first_ack", "healed")
 """What of an entry another one may come after."""
@@ -50,55 +51,80 @@ class Keys(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A mapping of a plan: its fields are the keys, and there are no others."""
 
 
-class Disks(Keys, frozen=True, kw_only=True):
-    """The log directories of each broker; an empty kind follows from the mechanism."""
+def _form(name: str, one: Setting) -> Any:
+    """Return the type of a setting of a cluster as plans write it."""
+    match one.form:
+        case Form.NUMBER:
+            return Annotated[int, Meta(ge=1, le=one.most)]
+        case Form.WORD:
+            return Annotated[str, one_of(*(one.words_of_plan or one.words))]
+        case Form.SIZE:
+            return DiskBytes | None
+        case Form.SETTINGS:
+            return NodeSettings
+        case Form.FLAG:
+            return bool
+        case Form.TEXT | Form.ENGINE:
+            return Text
+    raise AssertionError(f"plans have no setting such as {name}")
 
-    each: Annotated[int, Meta(ge=1, le=DISKS_MAX)] = 3
-    kind: Annotated[str, one_of(*disks.KINDS)] = ""
-    size_bytes: DiskBytes | None = field(default=None, name="size")
+
+def _keys_of_clusters() -> Any:
+    """Return the keys below `cluster`: those of the settings, by their groups."""
+    groups: dict[str, list[tuple[str, Any, Any]]] = {"": []}
+    for name, one in SETTINGS.items():
+        if one.key:
+            group, _, key = one.key.rpartition(".")
+            # Where a plan says nothing, the engine and the size follow from something else.
+            default = {Form.SIZE: None, Form.ENGINE: ""}.get(one.form, DEFAULTS[name])
+            keys = groups.setdefault(group, [])
+            keys.append((name, _form(name, one), field(name=key, default=default)))
+    for group in [name for name in groups if name]:
+        inner = msgspec.defstruct(group.title(), groups[group], bases=(Keys,), frozen=True)
+        groups[""].append((group, inner, field(name=group, default=inner())))
+    # What is wrong with several keys together is told where the mapping begins.
+    checks = {"__post_init__": lambda keys: cluster_of(keys) and None}
+    return msgspec.defstruct(
+        "ClusterKeys", groups[""], bases=(Keys,), namespace=checks, frozen=True
+    )
 
 
-class ClusterNeed(Keys, frozen=True, kw_only=True):
-    """A cluster that is started for the rehearsal and gone afterwards.
+DISK_MB = 256
+"""The size of a disk of a plan that does not say one."""
 
-    Attributes:
-        security: How clients reach it; empty where it is open.
+
+def cluster_of(keys: Keys) -> ClusterSpec:
+    """Return the cluster that is started for a rehearsal, and gone afterwards.
+
+    Raises:
+        ValueError: its keys do not fit each other.
     """
+    found: dict[str, Any] = {}
+    for value in [keys, *(each for each in _values(keys) if isinstance(each, Keys))]:
+        found |= {each.name: getattr(value, each.name) for each in structs.fields(value)}
+    size, mechanism = found["disk_mb"], found["mechanism"]
+    kind = found["disk_kind"] or (FUSE if mechanism == FUSE else FOLDER)
+    try:
+        engine = Engine.parse(found["engine"]) if found["engine"] else None
+    except EngineError as error:
+        raise ValueError(str(error)) from None
+    if size is not None and kind not in SIZED:
+        kinds = " or ".join(SIZED)
+        raise ValueError(f"'size' is for disks of the kind {kinds}, a {kind} has none")
+    if mechanism == FUSE != kind:
+        raise ValueError(f"the mechanism fuse needs disks of the kind fuse, and these are {kind}")
+    made = {"disk_kind": kind, "engine": engine, "disk_mb": DISK_MB if size is None else size >> 20}
+    return ClusterSpec(**{name: found[name] for name in SETTINGS if name in found} | made)
 
-    brokers: Annotated[int, Meta(ge=1, le=BROKERS_MAX)] = 3
-    mechanism: Annotated[str, one_of("auto", "preload", "loop", "fuse")] = "auto"
-    config: NodeSettings = {}
-    disks: Disks = Disks()
-    engine: Text = ""
-    controllers: Annotated[int, Meta(ge=1, le=CONTROLLERS_MAX)] = 1
-    combined: bool = False
-    jvm_options: Text = ""
-    security: Annotated[str, one_of(*(each.value for each in Security))] = ""
 
-    def __post_init__(self) -> None:
-        if self.engine:
-            try:
-                Engine.parse(self.engine)
-            except EngineError as error:
-                raise ValueError(str(error)) from None
-        if self.disks.size_bytes is not None and self.kind not in disks.SIZED:
-            kinds = " or ".join(disks.SIZED)
-            raise ValueError(f"'size' is for disks of the kind {kinds}, a {self.kind} has none")
-        if self.mechanism == disks.FUSE != self.kind:
-            raise ValueError(
-                f"the mechanism fuse needs disks of the kind fuse, and these are {self.kind}"
-            )
+def _values(keys: Keys) -> list[Any]:
+    return [getattr(keys, each.name) for each in structs.fields(keys)]
 
-    @property
-    def size_bytes(self) -> int:
-        """The size of a disk of a kind that has one."""
-        return self.disks.size_bytes or 256 << 20
 
-    @property
-    def kind(self) -> str:
-        """The kind of the disks."""
-        default = disks.FUSE if self.mechanism == disks.FUSE else disks.FOLDER
-        return self.disks.kind or default
+if TYPE_CHECKING:
+    ClusterKeys = Keys
+else:
+    ClusterKeys = _keys_of_clusters()
 
 
 class AttachedBroker(Keys, frozen=True, kw_only=True):
@@ -418,7 +444,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     hypothesis: str = ""
     source: str = ""
     seed: int = 0
-    cluster: ClusterNeed | Attach = ClusterNeed()
+    cluster: ClusterSpec | Attach = cluster_of(ClusterKeys())
     topics: tuple[Topic, ...] = ()
     load: tuple[Load, ...] = ()
     steady: Steady = Steady()

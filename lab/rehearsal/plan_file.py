@@ -17,7 +17,7 @@ from lab.rehearsal.plan import (
     BROKERS_MAX,
     PARTITIONS_MAX,
     Attach,
-    ClusterNeed,
+    ClusterKeys,
     Command,
     EntryKeys,
     Keys,
@@ -160,7 +160,7 @@ class PlanKeys(Keys, frozen=True, kw_only=True):
     hypothesis: Text = ""
     source: Text = ""
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
-    cluster: ClusterNeed | None = None
+    cluster: ClusterKeys | None = None
     attach: Attach | None = None
     topics: dict[str, TopicKeys]
     load: Annotated[tuple[Client, ...], Meta(min_length=1)]

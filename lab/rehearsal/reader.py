@@ -12,7 +12,7 @@ from lab.rehearsal import document
 from lab.rehearsal.document import Item, Mistakes
 from lab.rehearsal.plan import (
     At,
-    ClusterNeed,
+    ClusterKeys,
     End,
     Entry,
     Load,
@@ -23,6 +23,7 @@ from lab.rehearsal.plan import (
     Streams,
     Topic,
     Writers,
+    cluster_of,
 )
 from lab.rehearsal.plan_file import (
     EndKeys,
@@ -66,7 +67,7 @@ def _plan(top: Item, source: str) -> Plan | None:
         top.child("attach").wrong(
             "expected 'cluster', which starts one, or 'attach', which takes one that runs; got both"
         )
-    names = Names(found.get("attach") or found.get("cluster") or ClusterNeed())
+    names = Names(found.get("attach") or cluster_of(found.get("cluster") or ClusterKeys()))
     for name, keys in found.get("topics", {}).items():
         if keys is not UNSET:
             topic = Topic(name=name, **structs.asdict(keys))

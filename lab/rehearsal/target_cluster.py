@@ -17,16 +17,25 @@ from jbodlab.storage.directory import meta_properties
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.vocabulary.errors import JbodlabError
 from jbodlab.vocabulary.ids import METADATA_TOPIC, DirectoryId
-from lab.cluster import Cluster, layout, limits, processes, programs, questions, revival
+from lab.cluster import (
+    Cluster,
+    ClusterSpec,
+    layout,
+    limits,
+    processes,
+    programs,
+    questions,
+    revival,
+)
 from lab.cluster.engine import Engine
 from lab.cluster.kafka_jars import NoKafkaError
 from lab.errors import LabError
 from lab.interrupts import Interrupts
 from lab.rehearsal import targets
-from lab.rehearsal.plan import Attach, AttachedBroker, ClusterNeed, Entry, Plan
+from lab.rehearsal.plan import Attach, AttachedBroker, Entry, Plan
 from lab.rehearsal.targets import CLUSTER, CONTROLLER, Node, Place
 from lab.state_files import StateFiles
-from lab.up_and_down import Shape, make_breakable, make_disks
+from lab.up_and_down import make_breakable, make_disks
 
 ASK_DEADLINE_S = 5.0
 FIELDS_OF_METADATA = ("reported", "elected")
@@ -136,8 +145,6 @@ def started(
     Raises:
         LabError: it cannot be made, or a fault of the plan cannot be made on it.
     """
-    need = plan.cluster
-    assert isinstance(need, ClusterNeed)
     with prepared(plan, root, interrupts, engine) as cluster:
         cluster.start()
         check_faults(plan.faults, cluster)
@@ -156,35 +163,16 @@ def started(
 @contextlib.contextmanager
 def prepared(plan: Plan, root: Path, interrupts: Interrupts, engine: Engine) -> Iterator[Cluster]:
     """Make a cluster for a plan that does not run yet; otherwise as `started`."""
-    need = plan.cluster
-    assert isinstance(need, ClusterNeed)
-    shape = Shape(
-        brokers=need.brokers,
-        log_dirs=need.disks.each,
-        disk_mb=max(1, need.size_bytes >> 20),
-        kind=need.kind,
-        mechanism=need.mechanism,
-    )
+    assert isinstance(plan.cluster, ClusterSpec)
+    need = plan.cluster.beside(engine)
     machine = limits.this_machine(root, programs.server_user(None).uid)
-    if reason := limits.refusal(
-        machine, brokers=need.brokers, disks=need.disks.each, size_mb=shape.disk_mb, kind=need.kind
-    ):
+    if reason := limits.refusal(machine, need):
         raise LabError(reason)
-    cluster = Cluster.plan(
-        root,
-        brokers=need.brokers,
-        log_dirs=need.disks.each,
-        engine=engine,
-        controllers=need.controllers,
-        is_combined=need.combined,
-        # Beside other engines, options of the JVM are for those that have one.
-        jvm_options=need.jvm_options if engine.is_kafka else "",
-        security=need.security,
-    )
+    cluster = Cluster.plan(root, need)
     try:
-        cluster.make_folders(need.config)
+        cluster.make_folders(need.properties)
         cluster.check_servers()
-        make_disks(cluster, shape, interrupts, _silent)
+        make_disks(cluster, need, interrupts, _silent)
         if any(_needs_calls(entry, need) for entry in plan.faults):
             make_breakable(cluster, "preload" if need.mechanism == "preload" else "auto", _silent)
         cluster.format()
@@ -270,7 +258,7 @@ def _any_target(entry: Entry, cluster: Cluster) -> Target | None:
     return broker.log_dirs[0].target()
 
 
-def _needs_calls(entry: Entry, need: ClusterNeed) -> bool:
+def _needs_calls(entry: Entry, need: ClusterSpec) -> bool:
     """Return whether a fault may be made below the system calls of a broker."""
     assert entry.spec is not None
     mechanisms = KINDS[entry.do].mechanisms

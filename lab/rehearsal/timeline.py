@@ -17,6 +17,7 @@ from jbodlab.vocabulary import expressions
 from jbodlab.vocabulary.durations import duration_text
 from jbodlab.vocabulary.errors import ConfigError
 from jbodlab.vocabulary.expressions import Unit
+from lab.cluster import ClusterSpec
 from lab.rehearsal import targets
 from lab.rehearsal.document import Item
 from lab.rehearsal.plan import (
@@ -26,7 +27,6 @@ from lab.rehearsal.plan import (
     After,
     At,
     Attach,
-    ClusterNeed,
     Entry,
     EntryKeys,
     Instant,
@@ -58,21 +58,21 @@ class Names:
         transactional: Names of who has transactions.
     """
 
-    cluster: ClusterNeed | Attach
+    cluster: ClusterSpec | Attach
     topics: dict[str, Topic] = field(default_factory=dict)
     owners: dict[str, Mapping[str, Unit]] = field(default_factory=dict)
     entries: list[str] = field(default_factory=list)
     transactional: list[str] = field(default_factory=list)
 
     @property
-    def need(self) -> ClusterNeed | None:
+    def need(self) -> ClusterSpec | None:
         """The cluster that is started; None for one that is there."""
-        return self.cluster if isinstance(self.cluster, ClusterNeed) else None
+        return self.cluster if isinstance(self.cluster, ClusterSpec) else None
 
     @property
     def disks(self) -> int:
         """How many directories a broker has at the most."""
-        return self.need.disks.each if self.need else DISKS_MAX
+        return self.need.disks if self.need else DISKS_MAX
 
     def add_owner(self, item: Item, name: str, metrics: Mapping[str, Unit]) -> None:
         """Add a name that has metrics."""
@@ -279,8 +279,8 @@ class Timeline:
         elif where == _CONTROLLER and do not in OF_CONTROLLER:
             known = ", ".join(OF_CONTROLLER)
             item.wrong(f"{do} is a fault of brokers; faults of the controller: {known}")
-        elif need is not None and kind.mechanisms == ("loop",) and need.kind != "loop":
-            item.wrong(f"{do} needs disks of the kind loop, and these are {need.kind}")
+        elif need is not None and kind.mechanisms == ("loop",) and need.disk_kind != "loop":
+            item.wrong(f"{do} needs disks of the kind loop, and these are {need.disk_kind}")
 
     def _check_cut_from(self, item: Item, where: Target) -> None:
         if where == _CONTROLLER:

@@ -7,10 +7,9 @@ that is killed leaves nothing either: servers end with it, and a keeper removes 
 from __future__ import annotations
 
 import itertools
-import os
 import subprocess
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from uuid import UUID
@@ -18,12 +17,11 @@ from uuid import UUID
 from fault_injection.mechanism import Advice, Clients
 from jbodlab.vocabulary.ids import DirectoryId, TopicPartition
 from lab import cluster as library
-from lab.cluster import NotInTimeError, folders, programs, wait_for
-from lab.cluster.engine import CONTROLLERS_MAX, OWN, Engine, EngineError, chosen
+from lab.cluster import ClusterSpec, NotInTimeError, folders, wait_for
 from lab.cluster.rights import ALICE
-from lab.cluster.security import Security, client_config
+from lab.cluster.security import client_config
 from lab.errors import LabError
-from lab.testing import keeper
+from lab.testing import keeper, needs
 
 if TYPE_CHECKING:
     from lab.cluster.controllers_log import ControllersLog
@@ -46,81 +44,6 @@ ADVICE = Advice(
     closed="mark the test with @pytest.mark.jbod(security='sasl_ssl')",
 )
 _numbers = itertools.count(1)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Need:
-    """What a test needs: brokers, log directories of each, Kafka's settings, faults of calls.
-
-    Attributes:
-        calls: Whether brokers are started so that single calls can be broken (`eio`, `slow`,
-            `hang`).
-        engine: What its nodes run.
-        controllers: How many.
-        combined: Whether every broker is a controller as well.
-        jvm_options: Options of the JVM, as in a shell.
-        security: How clients reach it, one of `Security`; empty where it is open.
-    """
-
-    brokers: int = 3
-    disks: int = 2
-    config: tuple[tuple[str, str], ...] = ()
-    calls: bool = False
-    engine: Engine = OWN
-    controllers: int = 1
-    combined: bool = False
-    jvm_options: str = ""
-    security: str = ""
-
-    @classmethod
-    def of(
-        cls,
-        brokers: int = 3,
-        disks: int = 2,
-        config: Mapping[str, object] | None = None,
-        calls: bool = False,
-        engine: str | None = None,
-        controllers: int = 1,
-        combined: bool = False,
-        jvm_options: str = "",
-        security: str | None = None,
-    ) -> Self:
-        """Return a need as a mark or a caller describes it.
-
-        Raises:
-            ValueError: a number is out of its range, or there is no such engine, or it has no such
-                nodes, or no such security.
-        """
-        known = [each.value for each in Security]
-        if security is not None and security not in known:
-            raise ValueError(f"expected security {', '.join(known)}, got {security!r}")
-        numbers = (
-            ("brokers", brokers, 20),
-            ("disks", disks, 64),
-            ("controllers", controllers, CONTROLLERS_MAX),
-        )
-        for name, value, most in numbers:
-            if not isinstance(value, int) or not 1 <= value <= most:
-                raise ValueError(f"expected {name} from 1 to {most}, got {value!r}")
-        try:
-            wanted = chosen(engine, os.environ)
-            wanted.check_nodes(
-                controllers=controllers, is_combined=combined, jvm_options=jvm_options
-            )
-        except EngineError as error:
-            raise ValueError(str(error)) from error
-        settings = tuple(sorted((key, str(value)) for key, value in (config or {}).items()))
-        return cls(
-            brokers=brokers,
-            disks=disks,
-            config=settings,
-            calls=bool(calls),
-            engine=wanted,
-            controllers=controllers,
-            combined=bool(combined),
-            jvm_options=jvm_options,
-            security=security or "",
-        )
 
 
 class Fault:
@@ -361,64 +284,37 @@ class Cluster:
             topic = cluster.new_topic(partitions=6, replicas=3)
     """
 
-    def __init__(
-        self,
-        *,
-        brokers: int = 3,
-        disks: int = 2,
-        config: Mapping[str, object] | None = None,
-        calls: bool = False,
-        engine: str | None = None,
-        controllers: int = 1,
-        combined: bool = False,
-        jvm_options: str = "",
-        security: str | None = None,
-        need: Need | None = None,
-    ) -> None:
+    def __init__(self, *, need: ClusterSpec | None = None, **wanted: Any) -> None:
         """Start it, and wait until every broker serves.
 
         Args:
-            brokers: How many.
-            disks: Log directories of each.
-            config: Kafka's settings for all nodes.
-            calls: Whether single calls shall be breakable: `eio`, `slow`, `hang`.
-            engine: What its nodes run, such as `kafka:4.3.1`; by default what `JBODLAB_ENGINE`
-                names, else our own servers.
-            controllers: How many; our own servers have one.
-            combined: Whether every broker is a controller as well, which ours cannot be.
-            jvm_options: Options of the JVM, such as `-Xmx1g`.
-            security: How clients reach it, as `jbodlab up --security`; None for an open one.
-            need: All of these at once.
+            need: What it shall be.
+            wanted: The same by the arguments of the mark `jbod`: `brokers`, `disks` (log
+                directories of each), `config` (Kafka's settings for all nodes), `calls` (whether
+                `eio`, `slow` and `hang` can be made), `engine` (by default what `JBODLAB_ENGINE`
+                names, else our own servers) and the others in docs/engines.md.
 
         Raises:
             LabError: it cannot be started.
-            ValueError: a number is out of its range, or there is no such engine, or it has no such
+            TypeError: there is no such argument.
+            ValueError: a value is out of its range, or there is no such engine, or it has no such
                 nodes.
         """
-        self.need = need or Need.of(
-            brokers, disks, config, calls, engine, controllers, combined, jvm_options, security
-        )
+        self.need = need or needs.need(wanted)
         self._folder = folders.make_folder()
         self._topics: list[str] = []
         self.inner = library.Cluster.plan(
             self._folder / "cluster",
-            brokers=self.need.brokers,
-            log_dirs=self.need.disks,
-            user=programs.server_user(None),
-            engine=self.need.engine,
-            controllers=self.need.controllers,
-            is_combined=self.need.combined,
-            jvm_options=self.need.jvm_options,
-            security=self.need.security,
+            self.need,
             advice=ADVICE,
         )
         self._metadata: ControllersLog | None = None
         self._keeper: subprocess.Popen[bytes] | None = keeper.start(self._folder)
         try:
-            self.inner.make_folders({**SETTINGS, **dict(self.need.config)})
+            self.inner.make_folders({**SETTINGS, **self.need.properties})
             self.inner.check_servers()
             self.inner.make_directories()
-            if self.need.calls:
+            if self.need.mechanism == "preload":
                 for broker in self.inner.brokers:
                     broker.preload()
             self.inner.start()
@@ -640,4 +536,4 @@ class Cluster:
         return all(state == "online" for state in states)
 
 
-__all__ = ["Broker", "Cluster", "Fault", "LogDir", "Need", "NotInTimeError"]
+__all__ = ["Broker", "Cluster", "Fault", "LogDir", "NotInTimeError"]

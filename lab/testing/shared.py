@@ -7,8 +7,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from jbodlab.vocabulary.errors import JbodlabError
-from lab.cluster import NotInTimeError
-from lab.testing.clusters import Cluster, Need
+from lab.cluster import ClusterSpec, NotInTimeError
+from lab.testing.clusters import Cluster
 
 KEPT_MAX = 2
 SETTLE_DEADLINE_S = 10.0
@@ -21,12 +21,14 @@ class SharedClusters:
         make: Starts a cluster for a need.
     """
 
-    def __init__(self, make: Callable[[Need], Cluster] = lambda need: Cluster(need=need)) -> None:
+    def __init__(
+        self, make: Callable[[ClusterSpec], Cluster] = lambda need: Cluster(need=need)
+    ) -> None:
         self._make = make
-        self._clusters: OrderedDict[Need, Cluster] = OrderedDict()
+        self._clusters: OrderedDict[ClusterSpec, Cluster] = OrderedDict()
         self._own: list[Cluster] = []
 
-    def get(self, need: Need) -> Cluster:
+    def get(self, need: ClusterSpec) -> Cluster:
         """Return the cluster for a need, started if there is none."""
         if need not in self._clusters:
             while len(self._clusters) >= KEPT_MAX:
@@ -36,7 +38,7 @@ class SharedClusters:
         self._clusters.move_to_end(need)
         return self._clusters[need]
 
-    def give_back(self, need: Need) -> None:
+    def give_back(self, need: ClusterSpec) -> None:
         """Heal a cluster for the next test.
 
         One that does not settle, or whose settings, users or rights were changed, is thrown away.
@@ -54,7 +56,7 @@ class SharedClusters:
             del self._clusters[need]
             cluster.close()
 
-    def own(self, need: Need) -> Cluster:
+    def own(self, need: ClusterSpec) -> Cluster:
         """Return a new cluster that nobody shares; `close` ends it as well."""
         cluster = self._make(need)
         self._own.append(cluster)

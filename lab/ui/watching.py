@@ -20,8 +20,8 @@ from jbodlab.cli.lab_state import ClusterState, NodeState
 from jbodlab.cli.on_kafka import COMMANDS
 from jbodlab.vocabulary.addresses import address_text
 from lab.cluster import layout, questions
-from lab.cluster.engine import Engine
 from lab.cluster.questions import NO_ANSWER
+from lab.cluster.spec import spec_of
 from lab.errors import LabError
 from lab.rehearsal.observer import Observer
 from lab.rehearsal.target_cluster import places_of
@@ -56,7 +56,7 @@ class WatchedCluster:
 
 def own(state: ClusterState, state_dir: Path) -> WatchedCluster:
     """Return a cluster that is written down on this machine."""
-    is_kafka = Engine.written_down(state.engine).is_kafka
+    is_kafka = spec_of(state).runs.is_kafka
     return WatchedCluster(
         state=state,
         journal=lab_state.journal_file(state_dir),
@@ -132,7 +132,7 @@ class Watching:
             brokers=(),
             view=None,
             may_break=may_break,
-            is_closed=bool(state.security),
+            is_closed=bool(spec_of(state).security),
         )
         self._watched = watched
         self._published = published

@@ -19,8 +19,9 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from jbodlab.storage.directory import meta_properties
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.vocabulary.ids import BrokerId, DirectoryId
-from lab.cluster import processes, programs, wait_for
+from lab.cluster import ClusterSpec, processes, programs, wait_for
 from lab.cluster.layout import CONTROLLER_ID
+from lab.cluster.spec import SETTINGS
 from tests.cluster.lab_cluster import Cluster, Disk
 
 __all__ = ["CONTROLLER_ID", "Cluster", "wait_for"]
@@ -51,7 +52,9 @@ def made(
     **options: Any,
 ) -> Cluster:
     """A formatted cluster that does not run; whoever asks closes it."""
-    cluster = Cluster.plan(root, brokers=brokers, log_dirs=dirs, **options)
+    said = {name: options.pop(name) for name in SETTINGS if name in options}
+    spec = ClusterSpec(brokers=brokers, disks=dirs, **said)
+    cluster = Cluster.plan(root, spec, **options)
     try:
         return cluster.make({**DEFAULTS, **(settings or {})}, disk=disk)
     except BaseException:

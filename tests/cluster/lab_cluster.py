@@ -11,7 +11,8 @@ from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.storage.directory.names import METADATA_DIR_NAME
 from jbodlab.vocabulary import properties
 from lab import cluster as library
-from lab.cluster import LogDir, Node
+from lab.cluster import ClusterSpec, LogDir, Node
+from lab.cluster.cluster import DEFAULT_SPEC
 from lab.cluster.controllers_log import ControllersLog
 from lab.cluster.node import STOP_DEADLINE_S
 from lab.cluster.ports import HeldPorts
@@ -41,12 +42,12 @@ class Cluster(library.Cluster):
     @classmethod
     @contextlib.contextmanager
     def running(
-        cls, root: Path, *, settings: Mapping[str, str] | None = None, **options: Any
+        cls, root: Path, spec: ClusterSpec = DEFAULT_SPEC, **options: Any
     ) -> Iterator[Self]:
         """A started cluster that is gone afterwards, whatever happened."""
-        cluster = cls.plan(root, **options)
+        cluster = cls.plan(root, spec, **options)
         try:
-            cluster.make(settings)
+            cluster.make(spec.properties)
             cluster.start()
             yield cluster
         finally:

@@ -9,7 +9,7 @@ import pytest
 
 from fault_injection.errors import FaultError
 from fault_injection.kinds import spec
-from lab.cluster import questions
+from lab.cluster import ClusterSpec, questions
 from lab.rehearsal.detecting import Detecting
 from tests.cluster.harness import Cluster, wait_for
 
@@ -19,7 +19,7 @@ SETTINGS = {"broker.session.timeout.ms": "2500", "broker.heartbeat.interval.ms":
 
 
 def test_a_broker_that_is_cut_off_is_fenced_and_comes_back(cluster_root: Path) -> None:
-    cluster = Cluster.plan(cluster_root, brokers=3, log_dirs=2)
+    cluster = Cluster.plan(cluster_root, ClusterSpec(brokers=3, disks=2))
     try:
         cluster.make(SETTINGS)
         for broker in cluster.brokers:
@@ -55,7 +55,7 @@ def test_brokers_that_follow_no_rules_are_not_cut_off(cluster_root: Path) -> Non
     message = "broker-1 runs without the library for faults in single calls"
 
     with (
-        Cluster.running(cluster_root, brokers=1, log_dirs=1) as cluster,
+        Cluster.running(cluster_root, ClusterSpec(brokers=1, disks=1)) as cluster,
         pytest.raises(FaultError, match=message),
     ):
         cluster.broker(1).fails("cut")

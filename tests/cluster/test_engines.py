@@ -14,7 +14,7 @@ from lab.cluster.engine import ENGINE_VARIABLE, Engine
 from lab.cluster.kafka_jars import NoKafkaError
 from lab.cluster.kafka_servers import KafkaServers
 from lab.errors import LabError
-from lab.testing.clusters import Cluster, Need
+from lab.testing.clusters import Cluster
 
 pytestmark = [
     pytest.mark.cluster,
@@ -83,7 +83,7 @@ def test_a_folder_with_jars_is_an_engine_and_the_variable_names_it(
         for jar in found:
             (folder / "libs" / jar.name).symlink_to(jar)
         monkeypatch.setenv(ENGINE_VARIABLE, f"kafka:{folder}")
-        with Cluster(brokers=1, disks=1, need=Need.of(brokers=1, disks=1)) as cluster:
+        with Cluster(brokers=1, disks=1) as cluster:
             assert cluster.inner.engine.release == OLD
             assert cluster.broker(1).log_dir(1).state == "online"
     finally:

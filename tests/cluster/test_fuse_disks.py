@@ -16,12 +16,12 @@ from confluent_kafka import Producer
 from fault_injection import mounts
 from fault_injection.fuse import disk as disks
 from fault_injection.fuse import machine
-from lab.cluster import processes
+from lab.cluster import ClusterSpec, processes
 from lab.cluster.folders import make_folder, remove_folder
 from lab.cluster.log_dir import LogDir
 from lab.cluster.node import Servers
 from lab.interrupts import Interrupts
-from lab.up_and_down import Shape, make_disks
+from lab.up_and_down import make_disks
 from tests.cluster.harness import DEFAULTS, TREE, partitions_in, wait_for
 from tests.cluster.lab_cluster import Cluster
 
@@ -67,10 +67,11 @@ def cluster(request: pytest.FixtureRequest, root: Path) -> Iterator[Cluster]:
 
 
 def started(root: Path, servers: Servers | None = None) -> Cluster:
-    cluster = Cluster.plan(root, brokers=1, log_dirs=2, servers=servers)
+    spec = ClusterSpec(brokers=1, disks=2, disk_kind="fuse")
+    cluster = Cluster.plan(root, spec, servers=servers)
     try:
         cluster.make_folders(DEFAULTS if servers is None else None)
-        make_disks(cluster, Shape(brokers=1, log_dirs=2, kind="fuse"), Interrupts(), print)
+        make_disks(cluster, spec, Interrupts(), print)
         cluster.format()
         cluster.start()
     except BaseException:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.cluster import Cluster, wait_for
+from lab.cluster import Cluster, ClusterSpec, wait_for
 from lab.cluster.engine import Engine
 from lab.cluster.kafka_jars import RELEASE, NoKafkaError
 from lab.cluster.server_log import LOG
@@ -32,7 +32,7 @@ RELEASES = os.environ.get("JBODLAB_TEST_RELEASES", RELEASE).split(",")
 def cluster(request: pytest.FixtureRequest, cluster_root: Path) -> Iterator[Cluster]:
     """One broker with two directories."""
     engine = Engine(request.param)
-    planned = Cluster.plan(cluster_root, brokers=1, log_dirs=2, engine=engine)
+    planned = Cluster.plan(cluster_root, ClusterSpec(brokers=1, disks=2, engine=engine))
     try:
         planned.make_folders()
         try:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from lab.cluster import wait_for
+from lab.cluster import ClusterSpec, wait_for
 from lab.cluster.log_dir_states import revive
 from tests.cluster.lab_cluster import Cluster, set_property
 from tests.config.test_observing import CONFIG, panel_expressions, rules
@@ -87,7 +87,7 @@ class Prometheus:
 
 @pytest.fixture
 def cluster(cluster_root: Path) -> Iterator[Cluster]:
-    made = Cluster.plan(cluster_root, brokers=2, log_dirs=2)
+    made = Cluster.plan(cluster_root, ClusterSpec(brokers=2, disks=2))
     try:
         yield made.make({"default.replication.factor": "2"})
     finally:

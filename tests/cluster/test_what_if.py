@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from lab.cluster import ClusterSpec
 from lab.cluster.engine import Engine
 from lab.cluster.folders import make_folder, remove_folder
 from lab.cluster.kafka_jars import NoKafkaError
@@ -23,7 +24,9 @@ LOSSES = 5
 def test_losses_do_what_was_foretold(tmp_path: Path) -> None:
     root = make_folder()
     settings = predictions.SETTINGS
-    with Cluster.running(root / "cluster", brokers=4, log_dirs=3, settings=settings) as cluster:
+    with Cluster.running(
+        root / "cluster", ClusterSpec(brokers=4, disks=3, config=settings)
+    ) as cluster:
         predictions.make_topics(cluster)
         whole = value(cluster, "what-if")
         assert len(whole["directories"]) == 12
@@ -53,7 +56,7 @@ def test_losses_on_kafkas_brokers_do_what_was_foretold(release: str) -> None:
     root = make_folder()
     settings = predictions.SETTINGS
     with Cluster.running(
-        root / "cluster", brokers=4, log_dirs=3, settings=settings, engine=engine
+        root / "cluster", ClusterSpec(brokers=4, disks=3, config=settings, engine=engine)
     ) as cluster:
         predictions.make_topics(cluster)
         played = predictions.play(cluster, 7, LOSSES, "permission")

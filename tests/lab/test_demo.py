@@ -14,13 +14,12 @@ import pytest
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser, UsageError
 from lab import demo
-from lab.cluster import kafka_servers
+from lab.cluster import ClusterSpec, kafka_servers
 from lab.cluster.engine import ENGINE_VARIABLE, EngineError
 from lab.commands.fault_nouns import DEMO
 from lab.demo import Story
 from lab.interrupts import Interrupts
 from lab.results import Results
-from lab.up_and_down import Shape
 from tests.lab.rehearsal.runs import facts, fault, steady
 from tests.lab.rehearsal.test_report import EVENTS, GOOD, kept
 
@@ -37,7 +36,7 @@ class Demo:
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.results = folder / "results"
         self.stories = {"jbodlab": PASSED, OLD: FAILED, NEW: PASSED}
-        self.shapes: list[Shape] = []
+        self.shapes: list[ClusterSpec] = []
         self.folders: list[str] = []
         self.fetched: list[str] = []
         monkeypatch.setenv("JBODLAB_STATE_DIR", str(folder / "state"))
@@ -53,7 +52,7 @@ class Demo:
         return demo.run(options, Output(is_json=is_json), Interrupts())
 
     def _story(
-        self, shape: Shape, _user: Any, _files: Any, results: Results, *_: Any, **__: Any
+        self, shape: ClusterSpec, _user: Any, _files: Any, results: Results, *_: Any, **__: Any
     ) -> Story:
         self.shapes.append(shape)
         self.folders.append(str(results.folder.relative_to(self.results)))
@@ -134,7 +133,7 @@ def test_combined_nodes_are_as_many_as_brokers(against: Demo) -> None:
     against("--engine", OLD, "--combined")
 
     (shape,) = against.shapes
-    assert shape.is_combined
+    assert shape.combined
     assert shape.nodes_text == "3 brokers (controllers as well)"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from fault_injection.kinds import KINDS
 from jbodlab.cli import on_kafka, program
 from jbodlab.cli.on_kafka import COMMANDS, FAULTS, How, OnKafka
-from lab.cluster import layout
+from lab.cluster import ClusterSpec, layout
 from lab.cluster.engine import Engine
 from lab.cluster.processes import own_user
 from lab.ui import watching
@@ -59,5 +59,7 @@ def test_what_differs_or_is_refused_has_a_reason() -> None:
 
 def test_the_live_page_of_a_cluster_of_kafka_says_what_it_cannot_know(tmp_path: Path) -> None:
     for engine, not_known in ((Engine("4.3.1"), (COMMANDS["ui"].text,)), (Engine(), ())):
-        state = layout.plan("x", tmp_path, "id", own_user(), (1, 2), engine=engine)
+        state = layout.plan(
+            "x", tmp_path, "id", own_user(), (1, 2), ClusterSpec(brokers=1, engine=engine)
+        )
         assert watching.own(state, tmp_path).not_known == not_known

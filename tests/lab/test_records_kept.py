@@ -12,11 +12,11 @@ from jbodlab.storage.directory.partition_metadata import write_topic_id
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.vocabulary.ids import TopicPartition
 from lab import up_and_down
-from lab.cluster import Cluster
+from lab.cluster import Cluster, ClusterSpec
 
 
 def test_partitions_count_once_and_bytes_of_all_replicas(tmp_path: Path) -> None:
-    cluster = Cluster.plan(tmp_path / "cluster", brokers=2, log_dirs=1)
+    cluster = Cluster.plan(tmp_path / "cluster", ClusterSpec(brokers=2, disks=1))
     cluster.make_folders()
     for broker in cluster.brokers:
         for name, size in {
@@ -38,7 +38,7 @@ def test_partitions_count_once_and_bytes_of_all_replicas(tmp_path: Path) -> None
 
 
 def test_cut_names_of_folders_count_for_the_topics_of_their_ids(tmp_path: Path) -> None:
-    cluster = Cluster.plan(tmp_path / "cluster", brokers=1, log_dirs=2)
+    cluster = Cluster.plan(tmp_path / "cluster", ClusterSpec(brokers=1, disks=2))
     cluster.make_folders()
     first, second = (cluster.brokers[0].log_dir(number).path for number in (1, 2))
     long, other = TopicPartition("t" * 212, 0), TopicPartition("t" * 211 + "u", 0)

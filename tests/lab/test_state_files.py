@@ -19,7 +19,7 @@ from jbodlab.config import node_config
 from jbodlab.vocabulary import properties
 from jbodlab.vocabulary.errors import DecodeError
 from lab import up_and_down
-from lab.cluster import layout, processes
+from lab.cluster import ClusterSpec, layout, processes
 from lab.cluster.ports import HeldPorts
 from lab.cluster.processes import ServerUser
 from lab.errors import LabError
@@ -30,7 +30,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def planned(root: Path, name: str = "default") -> ClusterState:
-    return layout.plan(name, root, "cluster-id", USER, [7000, 7001, 7002, 7003])
+    return layout.plan(name, root, "cluster-id", USER, [7000, 7001, 7002, 7003], ClusterSpec())
 
 
 @pytest.fixture

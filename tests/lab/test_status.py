@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from jbodlab.vocabulary.ids import TopicPartition
-from lab.cluster import layout
+from lab.cluster import ClusterSpec, layout
 from lab.cluster.processes import own_user
 from lab.cluster.questions import ClusterView, LogDirView, PartitionView
 from lab.cluster.server_log import Failure
@@ -19,7 +19,7 @@ from lab.status import Status
 @pytest.fixture
 def status(tmp_path: Path) -> Status:
     """A whole cluster of two brokers with a directory each."""
-    state = layout.plan("x", tmp_path, "id", own_user(), (1, 2, 3), log_dirs=1)
+    state = layout.plan("x", tmp_path, "id", own_user(), (1, 2, 3), ClusterSpec(brokers=2, disks=1))
     partition = PartitionView(leader=1, replicas=(1, 2), isr=(1, 2), offline=())
     return Status(
         state=state,
@@ -83,7 +83,7 @@ def test_what_is_offline_tells_when_its_broker_noticed_and_which_source_says_so(
     failure = Failure(path=path, cause="Error while writing", wall_ms=1)
     theirs = replace(
         status,
-        state=msgspec.structs.replace(status.state, engine="kafka:4.3.1"),
+        state=msgspec.structs.replace(status.state, spec={"engine": "kafka:4.3.1"}),
         log_dirs={**status.log_dirs, 1: dead},
         noticed={path: failure},
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lab import up_and_down
-from lab.cluster import Cluster, disks, layout, processes
+from lab.cluster import Cluster, ClusterSpec, disks, layout, processes
 from lab.cluster.ports import HeldPorts
 from lab.errors import LabError
 from lab.state_files import StateFiles
@@ -37,7 +37,9 @@ def files(tmp_path: Path) -> StateFiles:
 def test_a_cluster_whose_clean_up_fails_in_one_step_goes_through_the_others(
     files: StateFiles, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    state = layout.plan("x", files.root("x"), "id", processes.own_user(), range(1, 3))
+    state = layout.plan(
+        "x", files.root("x"), "id", processes.own_user(), range(1, 3), ClusterSpec(brokers=1)
+    )
     files.write(state)
     files.root("x").mkdir()
     broken, done = Broken(), []
@@ -60,7 +62,9 @@ def test_a_cluster_of_a_test_is_removed_whatever_its_clean_up_meets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ports = HeldPorts.hold(1)
-    state = layout.plan("x", tmp_path / "x", "id", processes.own_user(), range(1, 3))
+    state = layout.plan(
+        "x", tmp_path / "x", "id", processes.own_user(), range(1, 3), ClusterSpec(brokers=1)
+    )
     cluster = Cluster(state, ports=ports)
     cluster.root.mkdir()
     heal, kill = Broken(), Broken()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.cluster import Cluster, layout
+from lab.cluster import Cluster, ClusterSpec, layout
 from lab.cluster.processes import own_user
 from lab.commands import clusters, running
 from lab.errors import LabError
@@ -14,7 +14,7 @@ from lab.errors import LabError
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Cluster:
-    state = layout.plan("x", tmp_path, "id", own_user(), (1, 2, 3), log_dirs=2)
+    state = layout.plan("x", tmp_path, "id", own_user(), (1, 2, 3), ClusterSpec(brokers=2, disks=2))
     return Cluster(state)
 
 

@@ -38,7 +38,7 @@ def test_a_file_that_cannot_be_read_may_be_that_of_a_cluster_that_runs(tmp_path:
     data = json.loads(file.read_text())
     file.write_text(json.dumps({**data, "version": lab_state.VERSION + 1}))
 
-    with pytest.raises(DecodeError, match=f"cannot read {file}: state file of version 2"):
+    with pytest.raises(DecodeError, match=f"cannot read {file}: state file of version 3"):
         running(tmp_path)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from lab.cluster import ClusterSpec
 from lab.cluster.engine import ENGINE_VARIABLE, OWN, Engine, EngineError, chosen
 
 pytestmark = pytest.mark.unit
@@ -163,9 +164,12 @@ def test_what_an_engine_cannot_have_is_refused_by_name(
 ) -> None:
     may_be = pytest.raises(EngineError, match=reason) if reason else contextlib.nullcontext()
     with may_be:
-        Engine.parse(engine).check_nodes(
-            controllers=controllers, is_combined=is_combined, jvm_options=jvm_options
-        )
+        ClusterSpec(
+            engine=Engine.parse(engine),
+            controllers=controllers,
+            combined=is_combined,
+            jvm_options=jvm_options,
+        ).check()
 
 
 def test_a_cluster_can_be_ended_whose_distribution_is_gone(tmp_path: Path) -> None:

@@ -9,11 +9,12 @@ import pytest
 
 from jbodlab.cli.lab_state import ClusterState
 from jbodlab.vocabulary import properties
-from lab.cluster import class_archive, kafka_jars, kafka_servers, layout
+from lab.cluster import ClusterSpec, class_archive, kafka_jars, kafka_servers, layout
 from lab.cluster.engine import Engine
 from lab.cluster.kafka_jars import reason_in
 from lab.cluster.kafka_servers import KafkaServers, directory_of_voter
 from lab.cluster.processes import ServerUser
+from lab.cluster.spec import spec_of
 from lab.errors import LabError
 
 pytestmark = pytest.mark.unit
@@ -32,10 +33,13 @@ def planned(
         CLUSTER_ID,
         ServerUser(uid=1500, gid=1500),
         range(9001, 9001 + count + brokers),
-        log_dirs=2,
-        controllers=count,
-        is_combined=is_combined,
-        engine=Engine.parse(engine),
+        ClusterSpec(
+            brokers=brokers,
+            disks=2,
+            controllers=controllers,
+            combined=is_combined,
+            engine=Engine.parse(engine),
+        ),
     )
 
 
@@ -51,7 +55,7 @@ def servers(
     monkeypatch.setattr(class_archive, "options", lambda _jars: [MAPPING])
     monkeypatch.setattr(class_archive, "write", lambda _jars, run: run([WRITING]))
     return KafkaServers(
-        Engine.parse(state.engine),
+        spec_of(state).runs,
         brokers=len(state.brokers),
         controllers=state.controllers,
         jvm_options=jvm_options,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import pytest
 
+from lab.cluster import ClusterSpec
 from lab.cluster.limits import Machine, refusal, this_machine
 from lab.cluster.ports import HeldPorts
 from lab.errors import LabError
@@ -30,22 +32,22 @@ MACHINE = Machine(memory_mb=8_000, threads=30_000, disk_mb=10_000)
             "30,000",
         ),
         (
-            {"brokers": 1, "disks": 1, "size_mb": 4},
+            {"brokers": 1, "disks": 1, "disk_mb": 4},
             "a disk of 4 MiB is too small, 8 MiB are the least",
         ),
-        ({"brokers": 1, "disks": 1, "size_mb": 4, "kind": "folder"}, ""),
-        ({"brokers": 1, "disks": 1, "size_mb": 4, "kind": "fuse"}, ""),
+        ({"brokers": 1, "disks": 1, "disk_mb": 4, "disk_kind": "folder"}, ""),
+        ({"brokers": 1, "disks": 1, "disk_mb": 4, "disk_kind": "fuse"}, ""),
         (
-            {"brokers": 10, "disks": 20, "kind": "fuse"},
+            {"brokers": 10, "disks": 20, "disk_kind": "fuse"},
             "10 brokers with 20 directories each need about 8,758 MiB of memory, 8,000 MiB are "
             "free",
         ),
         (
-            {"brokers": 2, "disks": 200, "kind": "loop", "size_mb": 8},
+            {"brokers": 2, "disks": 200, "disk_kind": "loop", "disk_mb": 8},
             "2 brokers with 200 directories each need 400 loop devices, at most 256 are used",
         ),
         (
-            {"brokers": 2, "disks": 20, "kind": "loop", "size_mb": 512},
+            {"brokers": 2, "disks": 20, "disk_kind": "loop", "disk_mb": 512},
             "40 disks of 512 MiB do not fit in the 10,000 MiB that are free",
         ),
         (
@@ -55,15 +57,15 @@ MACHINE = Machine(memory_mb=8_000, threads=30_000, disk_mb=10_000)
     ],
 )
 def test_a_size_that_cannot_work_is_refused_with_the_reason(
-    size: dict[str, object], expected: str
+    size: dict[str, Any], expected: str
 ) -> None:
-    assert refusal(MACHINE, **{"size_mb": 512, "kind": "tmpfs", **size}) == expected  # type: ignore[arg-type]
+    assert refusal(MACHINE, ClusterSpec(**size)) == expected
 
 
 def test_this_machine_has_room_for_a_small_cluster(tmp_path: object) -> None:
     found = this_machine(StateFiles.open().directory, os.geteuid())
 
-    assert refusal(found, brokers=1, disks=1, size_mb=64, kind="folder") == ""
+    assert refusal(found, ClusterSpec(brokers=1, disks=1, disk_mb=64, disk_kind="folder")) == ""
 
 
 def test_ports_in_a_row_are_held_and_one_that_is_taken_is_named() -> None:

@@ -12,13 +12,20 @@ from fault_injection.errors import FaultError
 from fault_injection.preload import build
 from fault_injection.preload.control import RULES_VARIABLE, Control
 from fault_injection.targets import PRELOADED
-from lab.cluster import Broker, Cluster, layout, processes
+from lab.cluster import Broker, Cluster, ClusterSpec, layout, processes
 from lab.cluster.processes import ServerUser
 
 
 def broker(folder: Path, user: ServerUser | None = None) -> Broker:
     """A broker of a cluster that nobody has started."""
-    state = layout.plan("x", folder, "id", user or processes.own_user(), range(1, 3), log_dirs=1)
+    state = layout.plan(
+        "x",
+        folder,
+        "id",
+        user or processes.own_user(),
+        range(1, 3),
+        ClusterSpec(brokers=1, disks=1),
+    )
     return Cluster(state).broker(1)
 
 

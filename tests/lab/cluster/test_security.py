@@ -9,7 +9,7 @@ import pytest
 
 from jbodlab.cli.lab_state import ClusterState
 from jbodlab.vocabulary import properties
-from lab.cluster import layout, processes, security
+from lab.cluster import ClusterSpec, layout, processes, security
 from lab.cluster.engine import Engine
 
 KAFKA = Engine("4.3.1")
@@ -21,7 +21,12 @@ def closed(
     """The state of a closed cluster of two brokers, with its keys and users."""
     user, ports = processes.own_user(), range(1, 3 + controllers)
     state = layout.plan(
-        "x", folder, "id", user, ports, controllers=controllers, engine=engine, security=kind
+        "x",
+        folder,
+        "id",
+        user,
+        ports,
+        ClusterSpec(brokers=2, controllers=controllers, engine=engine, security=kind),
     )
     security.make(state, user)
     return state

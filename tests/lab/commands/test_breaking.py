@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jbodlab.cli import program
-from lab.cluster import Cluster, layout, processes
+from lab.cluster import Cluster, ClusterSpec, layout, processes
 from lab.commands import breaking, clusters
 from lab.errors import LabError
 from lab.interrupts import Interrupts
@@ -21,7 +21,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     monkeypatch.setenv("JBODLAB_STATE_DIR", str(tmp_path / "state"))
     files = StateFiles.open()
     user = processes.own_user()
-    files.write(layout.plan("x", tmp_path / "x", "id", user, range(1, 5), log_dirs=3))
+    files.write(layout.plan("x", tmp_path / "x", "id", user, range(1, 5), ClusterSpec()))
     found = clusters.opened(files, "x", Interrupts())
     for path in found.broker(1).paths:
         path.mkdir(parents=True)

@@ -15,14 +15,13 @@ from jbodlab.cli.lab_state import ClusterState
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser
 from lab import up_and_down
-from lab.cluster import layout, processes
+from lab.cluster import ClusterSpec, layout, processes
 from lab.cluster.engine import ENGINE_VARIABLE
 from lab.commands.fault_nouns import RUN
 from lab.commands.own_cluster import chosen_cluster, chosen_name
 from lab.errors import LabError, WrongCallError
 from lab.interrupts import Interrupts
 from lab.state_files import StateFiles
-from lab.up_and_down import Shape
 
 KAFKA = "kafka:4.3.1"
 
@@ -33,12 +32,17 @@ class Run:
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("JBODLAB_STATE_DIR", str(folder / "state"))
         self.files = StateFiles.open()
-        self.shapes: list[Shape] = []
+        self.shapes: list[ClusterSpec] = []
         self.breakable: list[Path | None] = []
         monkeypatch.delenv(ENGINE_VARIABLE, raising=False)
         monkeypatch.setattr(up_and_down, "up", self._up)
         self.state = layout.plan(
-            "x", folder / "x", "id", processes.own_user(), range(1, 4), log_dirs=1
+            "x",
+            folder / "x",
+            "id",
+            processes.own_user(),
+            range(1, 4),
+            ClusterSpec(brokers=2, disks=1),
         )
 
     def __call__(self, *words: str) -> bool:
@@ -57,7 +61,7 @@ class Run:
         parser.add_argument("--cluster")
         return parser.parse_args(["--fail", "broker-1/1", *words])
 
-    def _up(self, _name: str, _user: object, shape: Shape, *_: object) -> ClusterState:
+    def _up(self, _name: str, _user: object, shape: ClusterSpec, *_: object) -> ClusterState:
         self.shapes.append(shape)
         self.files.write(self.state)
         for node in self.state.brokers:
@@ -78,8 +82,8 @@ def test_nodes_of_a_cluster_of_its_own_are_as_the_command_line_says(run: Run) ->
     assert not run("--engine", KAFKA, "--combined", "--config", "a=b")
 
     first, second = run.shapes
-    assert (first.controllers, first.is_combined, first.jvm_options) == (3, False, "-Xmx1g")
-    assert (second.controllers, second.is_combined, second.config) == (1, True, {"a": "b"})
+    assert (first.controllers, first.combined, first.jvm_options) == (3, False, "-Xmx1g")
+    assert (second.controllers, second.combined, second.config) == (1, True, {"a": "b"})
 
 
 def test_single_calls_of_a_cluster_of_its_own_can_be_broken(run: Run) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from fault_injection import kinds
 from jbodlab.vocabulary.ids import TopicPartition
-from lab.cluster import Cluster, layout, processes
+from lab.cluster import Cluster, ClusterSpec, layout, processes
 from lab.cluster.questions import ClusterView, LogDirView, PartitionView
 from lab.commands import clusters
 from lab.interrupts import Interrupts
@@ -59,7 +59,14 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     monkeypatch.setenv("JBODLAB_STATE_DIR", str(tmp_path / "state"))
     files = StateFiles.open()
     files.write(
-        layout.plan("x", tmp_path / "x", "id", processes.own_user(), range(1, 3), log_dirs=2)
+        layout.plan(
+            "x",
+            tmp_path / "x",
+            "id",
+            processes.own_user(),
+            range(1, 3),
+            ClusterSpec(brokers=1, disks=2),
+        )
     )
     return clusters.opened(files, "x", Interrupts())
 

@@ -10,7 +10,7 @@ import pytest
 from jbodlab.group_records.partitions import coordinator_partition
 from jbodlab.kafka_admin.errors import NoAnswerError
 from jbodlab.vocabulary.ids import TRANSACTION_STATE_TOPIC, TopicPartition
-from lab.cluster import layout, questions, wait_for
+from lab.cluster import ClusterSpec, layout, questions, wait_for
 from lab.cluster.processes import own_user
 from lab.cluster.questions import ClusterView, LogDirView, PartitionView
 from lab.rehearsal import observer as watching
@@ -59,7 +59,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
 
 
 def observer(folder: Path, **options: Any) -> Observer:
-    state = layout.plan("x", folder, "id", own_user(), (1, 2), log_dirs=1)
+    state = layout.plan("x", folder, "id", own_user(), (1, 2), ClusterSpec(brokers=1, disks=1))
     log_file = Path(state.brokers[0].log_file)
     log_file.parent.mkdir()
     log_file.touch()

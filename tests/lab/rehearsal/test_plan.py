@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lab.rehearsal.plan import ClusterNeed, Plan
+from lab.cluster import ClusterSpec
+from lab.rehearsal.plan import Plan
 from lab.rehearsal.reader import read
 
 PLAN = """\
@@ -36,8 +37,8 @@ def mechanisms(found: Plan) -> dict[str, object]:
 def test_who_wants_faults_by_fuse_gets_such_disks() -> None:
     found = plan("mechanism: fuse, disks: {each: 2}")
 
-    assert isinstance(found.cluster, ClusterNeed)
-    assert (found.cluster.kind, found.cluster.mechanism) == ("fuse", "fuse")
+    assert isinstance(found.cluster, ClusterSpec)
+    assert (found.cluster.disk_kind, found.cluster.mechanism) == ("fuse", "fuse")
 
 
 @pytest.mark.parametrize("kind", ["fuse", "loop"])

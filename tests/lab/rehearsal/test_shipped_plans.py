@@ -10,10 +10,11 @@ import pytest
 
 from fault_injection.kinds import KINDS
 from jbodlab.vocabulary.expressions import parse
+from lab.cluster import ClusterSpec
 from lab.cluster.engine import OWN
 from lab.cluster.folders import make_folder, remove_folder
 from lab.interrupts import Interrupts
-from lab.rehearsal.plan import After, At, ClusterNeed
+from lab.rehearsal.plan import After, At
 from lab.rehearsal.plans import shipped
 from lab.rehearsal.reader import read
 from lab.rehearsal.target_cluster import prepared
@@ -72,8 +73,8 @@ def test_the_plans_of_the_kips_and_of_dying_disks_are_there() -> None:
 @pytest.mark.parametrize("name", PLANS)
 def test_what_a_shipped_plan_needs_is_there_before_anything_starts(name: str, folder: Path) -> None:
     plan = read(PLANS[name], name)
-    assert isinstance(plan.cluster, ClusterNeed)
-    if plan.cluster.kind == "loop" and os.geteuid() != 0:
+    assert isinstance(plan.cluster, ClusterSpec)
+    if plan.cluster.disk_kind == "loop" and os.geteuid() != 0:
         pytest.skip("only root may mount")
 
     with prepared(plan, folder / "cluster", Interrupts(), OWN) as cluster:

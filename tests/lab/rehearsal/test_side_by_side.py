@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser
-from lab.cluster import kafka_servers
+from lab.cluster import ClusterSpec, kafka_servers
 from lab.cluster.engine import ENGINE_VARIABLE, Engine
 from lab.cluster.kafka_jars import NoKafkaError
 from lab.commands.fault_nouns import REHEARSE
@@ -22,7 +23,7 @@ from lab.errors import WRONG_USE
 from lab.interrupts import Interrupts
 from lab.rehearsal import command, run
 from lab.rehearsal.facts import Verdict
-from lab.rehearsal.plan import Attach, ClusterNeed, Plan
+from lab.rehearsal.plan import Attach, ClusterKeys, Plan, cluster_of
 from tests.lab.rehearsal.runs import facts, fault, sent, steady, writer
 from tests.lab.rehearsal.test_judgement import PLAN
 from tests.lab.rehearsal.test_report import EVENTS, kept
@@ -47,7 +48,7 @@ class Made:
     def __init__(self, results: dict[str, list[dict[str, Any]]]) -> None:
         self.order: list[str] = []
         self.folders: list[Path] = []
-        self.needs: list[ClusterNeed | Attach] = []
+        self.needs: list[ClusterSpec | Attach] = []
         self._left = {name: list(each) for name, each in results.items()}
 
     def __call__(
@@ -210,9 +211,10 @@ def test_the_command_line_comes_before_what_the_plan_says_of_nodes(rehearse: Reh
     rehearse(*words, made=made)
     rehearse("--engine", NEW, "--combined", made=made)
 
+    of_plan = cluster_of(ClusterKeys())
     assert made.needs == [
-        ClusterNeed(controllers=3, jvm_options="-Xmx1g", config={"a": "b"}),
-        ClusterNeed(combined=True),
+        replace(of_plan, controllers=3, jvm_options="-Xmx1g", config={"a": "b"}),
+        replace(of_plan, combined=True),
     ]
 
 
