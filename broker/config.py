@@ -28,7 +28,6 @@ from jbodlab.config.listener_security import (
 )
 from jbodlab.config.node_config import (
     NodeConfig,
-    Voter,
     controller_tls,
     encrypts,
     logs_in,
@@ -54,7 +53,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         values: All settings, for what topics may override one by one.
-        controller: The controller that this broker talks to.
+        controllers: Host and port wherever the controller of this broker may be.
         listeners, advertised_listeners: Where clients are served, and the addresses they are told.
         security: How clients log in, by the listeners where they have to.
         tls: How connections are encrypted, by the listeners where they are.
@@ -69,7 +68,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     values: Values
     node_id: BrokerId
     broker_rack: str | None
-    controller: Voter
+    controllers: tuple[tuple[str, int], ...]
     listeners: tuple[Listener, ...]
     advertised_listeners: tuple[Listener, ...]
     inter_broker_listener_name: str
@@ -104,9 +103,9 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     transactions: TransactionSettings
 
     @property
-    def controller_address(self) -> str:
-        """`host:port` of the controller, as gRPC wants it."""
-        return address_text(self.controller.host, self.controller.port)
+    def controller_addresses(self) -> tuple[str, ...]:
+        """`host:port` wherever a controller may be, as gRPC wants it."""
+        return tuple(address_text(host, port) for host, port in self.controllers)
 
     def listener_tls(self, values: Values, name: str) -> TlsSettings:
         """Return how one listener encrypts by other values; raises ConfigError."""
@@ -165,7 +164,7 @@ def _config(values: Values, node: NodeConfig) -> BrokerConfig:
         BrokerConfig,
         values=values,
         node_id=node.node_id,
-        controller=node.voters[0],
+        controllers=node.controllers,
         listeners=node.listeners,
         advertised_listeners=node.advertised_listeners,
         inter_broker_listener_name=node.inter_broker_listener_name,

@@ -34,6 +34,12 @@ TOPIC_SETTINGS_REMEMBERED_MAX = 1_000
 """Different topic configs whose parsed settings are kept."""
 
 
+# The controller.
+CONTROLLER_ASK_S, CONTROLLER_PAUSE_S = 0.3, 0.05
+"""Longest wait for the answers of all controllers to who is active, and the pause, with as much
+again by chance, before they are asked once more."""
+
+
 # Transactions.
 MARKER_REQUESTS_MAX = 4
 """Requests with markers under way to the leaders in one directory; the next one waits for the

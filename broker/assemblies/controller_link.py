@@ -10,6 +10,7 @@ from broker.controller_link.broker_life import BrokerIdentity, BrokerLife
 from broker.controller_link.broker_life_events import DirectoriesDegraded
 from broker.controller_link.broker_life_rules import BrokerLifeSettings
 from broker.controller_link.channel import ControllerChannel
+from broker.controller_link.controllers import way_to_controllers
 from broker.controller_link.metadata_feed import MetadataFeed, MetadataListener
 from broker.controller_link.registration_check import RegistrationCheck
 from broker.disk.directory.condition import DegradedLogDirs
@@ -49,7 +50,13 @@ class ControllerLink:
         self._config = config
         log_dirs = opened.log_dirs
         self.cache = MetadataCache(config.node_id, config.inter_broker_listener_name)
-        self.channel = ControllerChannel(environment.connect_rpc(config.controller_address, keys))
+        self.channel = ControllerChannel(
+            way_to_controllers(
+                config.controller_addresses,
+                lambda address: environment.connect_rpc(address, keys),
+                environment.random.random,
+            )
+        )
         self.life = BrokerLife(
             identity=BrokerIdentity(
                 broker_id=config.node_id,

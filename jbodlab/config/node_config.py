@@ -24,7 +24,9 @@ PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
 _ENDPOINT = re.compile(r"^([A-Za-z0-9_.-]+)://(\[[0-9A-Fa-f:.%]+\]|[^:/\[\]]*):([0-9]+)$")
 _VOTER = re.compile(r"^([0-9]+)@(\[[0-9A-Fa-f:.%]+\]|[^:/@\[\]]+):([0-9]+)$")
+_ADDRESS = re.compile(r"^(\[[0-9A-Fa-f:.%]+\]|[^:/@\[\]]+):([0-9]+)$")
 
+CONTROLLERS = "jbodlab.controller.bootstrap.servers"
 
 TWO_FILES = (
     "a node has one role; write two property files, both with "
@@ -48,6 +50,7 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Roles, id, listeners and directories of one node.
 
     Attributes:
+        controllers: Host and port wherever a controller may be: of voters, then of `CONTROLLERS`.
         listeners: Addresses to bind, the host may be empty for all interfaces.
         advertised_listeners: Addresses for clients and other brokers; never an empty host.
         controller_protocol: Whether brokers and controllers encrypt between them; of `PROTOCOLS`.
@@ -58,6 +61,7 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
     roles: frozenset[str]
     node_id: BrokerId
     voters: tuple[Voter, ...]
+    controllers: tuple[tuple[str, int], ...]
     controller_listener_names: tuple[str, ...]
     listeners: tuple[Listener, ...]
     advertised_listeners: tuple[Listener, ...]
@@ -106,6 +110,7 @@ def node_config(values: Values) -> NodeConfig:
         roles=roles,
         node_id=node_id,
         voters=voters,
+        controllers=_controllers(values, voters),
         controller_listener_names=controller_names,
         listeners=listeners,
         advertised_listeners=_advertised(values, protocols, listeners, controller_names),
@@ -158,6 +163,16 @@ def _voter(word: str) -> Voter:
     if port == 0:
         raise ConfigError("controller.quorum.voters", word, "the port must be at least 1")
     return Voter(node_id=BrokerId(int(match[1])), host=match[2].strip("[]"), port=port)
+
+
+def _controllers(values: Values, voters: tuple[Voter, ...]) -> tuple[tuple[str, int], ...]:
+    found = [(voter.host, voter.port) for voter in voters]
+    for word in values.words(CONTROLLERS):
+        match = _ADDRESS.match(word)
+        if match is None:
+            raise ConfigError(CONTROLLERS, word, "expected host:port")
+        found.append((match[1].strip("[]"), _port(CONTROLLERS, word, match[2])))
+    return tuple(dict.fromkeys(found))
 
 
 def _protocols(values: Values) -> dict[str, str]:

@@ -33,12 +33,22 @@ def test_kafkas_keys_and_defaults() -> None:
     assert found.node_id == 1
     assert found.log_dirs == (Path("/data/d1"), Path("/data/d2"), Path("/data/d3"))
     assert found.metadata_log_dir == Path("/data/metadata")
-    assert found.controller_address == "localhost:9100"
+    assert found.controller_addresses == ("localhost:9100",)
     assert found.jbodlab_log_dir_probe_interval_ms == 500
     assert found.jbodlab_log_dir_probe_deadline_ms == 2_000
     assert found.replica_high_watermark_checkpoint_interval_ms == 5_000
     assert found.log_segment_delete_delay_ms == 60_000
     assert found.controlled_shutdown_enable
+
+
+def test_a_controller_may_be_at_several_addresses() -> None:
+    more = {"jbodlab.controller.bootstrap.servers": "localhost:9100, other:9200, [::1]:9300"}
+    found, unknown = config.from_properties(MINIMAL | more)
+
+    assert unknown == []
+    assert found.controller_addresses == ("localhost:9100", "other:9200", "[::1]:9300")
+    with pytest.raises(ConfigError, match="expected host:port"):
+        config.from_properties(MINIMAL | {"jbodlab.controller.bootstrap.servers": "1@other:9200"})
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,194 @@
+"""Which controller a broker calls where several may be active."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Any
+
+import pytest
+
+from broker.controller_link.channel import ControllerChannel
+from broker.controller_link.controllers import way_to_controllers
+from jbodlab.controller_api.grpc_transport import GrpcTransport
+from jbodlab.controller_api.requests import (
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    MetadataStreamRequest,
+    MetadataStreamResponse,
+)
+from jbodlab.controller_api.translate import from_proto, to_proto
+from jbodlab.controller_api.transport import RpcTransport
+from jbodlab.vocabulary.errors import ControllerUnavailableError
+from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset
+from tests.broker.controller_link.scripted_controller import ScriptedController, serving
+from tests.waiting import DEADLINE_S
+
+HEARTBEAT = BrokerHeartbeatRequest(
+    broker_id=BrokerId(1), broker_epoch=BrokerEpoch(5), current_metadata_offset=Offset(7)
+)
+STREAM = MetadataStreamRequest(
+    broker_id=BrokerId(1),
+    cluster_id="c",
+    fetch_offset=Offset(0),
+    last_fetched_epoch=LeaderEpoch(-1),
+)
+
+
+class Controller:
+    """A controller, which leads in an epoch or, without one, refuses."""
+
+    def __init__(self, epoch: int | None = None) -> None:
+        self.epoch = epoch
+        self.asked = self.heartbeats = 0
+        self.silent = asyncio.Event()
+        self.silent.set()
+
+    def responses(self, method: str) -> list[Any]:
+        self.asked += method == DescribeQuorumRequest.method()
+        if self.epoch is None:
+            raise ControllerUnavailableError("FAILED_PRECONDITION")
+        if method == DescribeQuorumRequest.method():
+            return [DescribeQuorumResponse(leader_epoch=LeaderEpoch(self.epoch))]
+        if method == "MetadataStream":
+            return [MetadataStreamResponse(high_watermark=Offset(self.epoch))]
+        self.heartbeats += 1
+        return [BrokerHeartbeatResponse(is_caught_up=True)]
+
+
+class Way:
+    """The way to one of them; `RpcTransport`."""
+
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
+        self._closed = asyncio.Event()
+
+    async def unary(self, method: str, message: Any, timeout_s: float) -> Any:
+        await asyncio.sleep(0)
+        (response,) = self._controller.responses(method)
+        if method == BrokerHeartbeatRequest.method():
+            await self._unless_closed(self._controller.silent.wait())
+        return to_proto(response)
+
+    async def stream(self, method: str, message: Any) -> AsyncGenerator[Any, None]:
+        for response in self._controller.responses(method):
+            yield to_proto(response)
+        await self._unless_closed(asyncio.Event().wait())
+
+    async def close(self) -> None:
+        self._closed.set()
+
+    async def _unless_closed(self, waiting: Any) -> None:
+        work = asyncio.ensure_future(waiting)
+        end = asyncio.ensure_future(self._closed.wait())
+        await asyncio.wait([work, end], return_when=asyncio.FIRST_COMPLETED)
+        work.cancel()
+        end.cancel()
+        if self._closed.is_set():
+            raise ControllerUnavailableError("closed")
+
+
+@contextlib.asynccontextmanager
+async def channel_to(**controllers: Controller) -> AsyncIterator[ControllerChannel]:
+    def connect(address: str) -> RpcTransport:
+        return Way(controllers[address])
+
+    channel = ControllerChannel(way_to_controllers(list(controllers), connect, lambda: 0.0))
+    yield channel
+    await channel.close()
+
+
+async def test_a_single_controller_is_not_asked_whether_it_is_active() -> None:
+    only = Controller(epoch=1)
+    async with channel_to(only=only) as channel:
+        await channel.call(HEARTBEAT, DEADLINE_S)
+    assert (only.asked, only.heartbeats) == (0, 1)
+
+
+async def test_calls_go_to_the_active_controller_which_is_looked_for_once() -> None:
+    first, second, third = Controller(), Controller(epoch=3), Controller()
+    async with channel_to(first=first, second=second, third=third) as channel:
+        await asyncio.gather(*(channel.call(HEARTBEAT, DEADLINE_S) for _ in range(3)))
+        await channel.call(HEARTBEAT, DEADLINE_S)
+    assert second.heartbeats == 4
+    assert [each.asked for each in (first, second, third)] == [1, 1, 1]
+
+
+async def test_of_two_that_say_to_be_active_the_one_with_the_higher_epoch_is() -> None:
+    former, active = Controller(epoch=3), Controller(epoch=4)
+    async with channel_to(former=former, active=active) as channel:
+        await channel.call(HEARTBEAT, DEADLINE_S)
+    assert (former.heartbeats, active.heartbeats) == (0, 1)
+
+
+async def test_a_controller_with_a_lower_epoch_than_one_seen_before_is_not_called() -> None:
+    active, cut_off = Controller(epoch=4), Controller(epoch=3)
+    async with channel_to(active=active, cut_off=cut_off) as channel:
+        await channel.call(HEARTBEAT, DEADLINE_S)
+        active.epoch = None
+        with pytest.raises(ControllerUnavailableError):
+            await channel.call(HEARTBEAT, DEADLINE_S)
+        with pytest.raises(ControllerUnavailableError, match="no active controller at active, cut"):
+            await channel.call(HEARTBEAT, 0.2)
+    assert cut_off.heartbeats == 0
+    # One search after another, with pauses between them.
+    assert 2 <= cut_off.asked <= 6
+
+
+async def test_a_call_waits_until_a_controller_becomes_active() -> None:
+    one, other = Controller(), Controller()
+    async with channel_to(one=one, other=other) as channel:
+        call = asyncio.create_task(channel.call(HEARTBEAT, DEADLINE_S))
+        async with asyncio.timeout(DEADLINE_S):
+            while one.asked < 2:  # noqa: ASYNC110 - a count
+                await asyncio.sleep(0.001)
+        other.epoch = 7
+        assert (await call).is_caught_up
+
+
+async def test_calls_that_a_former_controller_has_not_answered_fail_at_a_change() -> None:
+    former, active = Controller(epoch=1), Controller()
+    former.silent.clear()
+    async with channel_to(former=former, active=active) as channel:
+        stream = channel.metadata_stream(STREAM)
+        assert (await anext(stream)).high_watermark == 1
+        waiting = asyncio.create_task(channel.call(HEARTBEAT, DEADLINE_S))
+        async with asyncio.timeout(DEADLINE_S):
+            while not former.heartbeats:  # noqa: ASYNC110 - a count
+                await asyncio.sleep(0.001)
+        former.epoch, active.epoch = None, 2
+        with pytest.raises(ControllerUnavailableError):
+            await channel.call(HEARTBEAT, DEADLINE_S)
+        assert (await channel.call(HEARTBEAT, DEADLINE_S)).is_caught_up
+        with pytest.raises(ControllerUnavailableError):
+            await waiting
+        with pytest.raises(ControllerUnavailableError):
+            await anext(stream)
+        again = channel.metadata_stream(STREAM)
+        assert (await anext(again)).high_watermark == 2
+        await again.aclose()
+
+
+async def test_a_controller_that_comes_back_to_another_address_is_found_there() -> None:
+    controller = ScriptedController()
+    controller.answers[DescribeQuorumRequest] = lambda _: DescribeQuorumResponse(
+        leader_epoch=LeaderEpoch(1)
+    )
+    controller.answers[BrokerHeartbeatRequest] = lambda _: BrokerHeartbeatResponse()
+    async with serving(controller) as one, serving(controller) as other:
+        ports = one, other
+    async with serving(controller, ports[0]):
+        channel = ControllerChannel(
+            way_to_controllers([f"127.0.0.1:{port}" for port in ports], GrpcTransport, lambda: 0.5)
+        )
+        await channel.call(HEARTBEAT, DEADLINE_S)
+    with pytest.raises(ControllerUnavailableError):
+        await channel.call(HEARTBEAT, DEADLINE_S)
+    call = asyncio.create_task(channel.call(HEARTBEAT, DEADLINE_S))
+    async with serving(controller, ports[1]):
+        assert await call == BrokerHeartbeatResponse()
+    await channel.close()
+    assert from_proto(to_proto(HEARTBEAT)) in controller.requests
