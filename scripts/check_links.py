@@ -1,14 +1,13 @@
-"""Check the relative links of every Markdown page: the file is there, and so is the heading.
+"""Check every Markdown page: what its links lead to is there, and so is what it says in code.
 
-    python scripts/check_links.py [FILE ...]
+    .venv/bin/python scripts/check_links.py [FILE ...]
 
 Without files: all pages of the clone. Headings are named as public forges name them. Links to other
-hosts are not followed.
+hosts are not followed. Paths and commands in code are those of `check_code`.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from collections.abc import Iterator
@@ -17,9 +16,10 @@ from pathlib import Path
 from urllib.parse import unquote
 
 ROOT = Path(__file__).resolve().parent.parent
-GENERATED = {"build", "dist", "demo-output", "replay-output", "rehearsals", "node_modules"}
+sys.path.insert(0, str(ROOT))
 
-_FENCE = re.compile(r"^ {0,3}(```|~~~)")
+from scripts import check_code  # noqa: E402 - it is found by the path above
+
 _CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)")
 _LINK = re.compile(r"\[[^\]]*\]\(<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\)")
 _DEFINITION = re.compile(r"^ {0,3}\[[^\]]+\]:\s+<?(\S+?)>?(?:\s|$)")
@@ -29,7 +29,7 @@ _ELSEWHERE = re.compile(r"^(?:[a-z][a-z0-9+.-]*:|//)", re.IGNORECASE)
 
 
 def main(arguments: list[str]) -> int:
-    """Print what is wrong, one line for each link; returns the exit code."""
+    """Print what is wrong, one line each; returns the exit code."""
     pages = [Path(name).resolve() for name in arguments] or _pages()
     wrong = [line for page in pages for line in problems(page)]
     print(*wrong, sep="\n", end="\n" if wrong else "")
@@ -37,13 +37,15 @@ def main(arguments: list[str]) -> int:
 
 
 def problems(page: Path) -> Iterator[str]:
-    """Yield one line for each link of a page that leads nowhere."""
+    """Yield one line for each link of a page that leads nowhere, and each wrong piece of code."""
+    shown = page.relative_to(ROOT) if page.is_relative_to(ROOT) else page
+    for number, text, reason in check_code.problems(page):
+        yield f"{shown}:{number}: `{text}`: {reason}"
     for number, text in _prose(page):
         line = _CODE.sub("", text)
         targets = _LINK.findall(line) + _DEFINITION.findall(line)
         for target in targets:
             if not _ELSEWHERE.match(target) and (reason := _missing(page, target)):
-                shown = page.relative_to(ROOT) if page.is_relative_to(ROOT) else page
                 yield f"{shown}:{number}: {target}: {reason}"
 
 
@@ -81,20 +83,11 @@ def slug(heading: str) -> str:
 
 def _prose(page: Path) -> Iterator[tuple[int, str]]:
     """Yield the lines of a page outside fenced code, with their numbers from 1."""
-    fence = None
-    for number, line in enumerate(page.read_text("utf-8").splitlines(), 1):
-        if found := _FENCE.match(line):
-            fence = found[1] if fence is None else None if found[1] == fence else fence
-        elif fence is None:
-            yield number, line
+    return ((number, line) for number, line, is_fenced in check_code.lines(page) if not is_fenced)
 
 
 def _pages() -> list[Path]:
-    found = []
-    for folder, subfolders, names in os.walk(ROOT):
-        subfolders[:] = [one for one in subfolders if one[0] != "." and one not in GENERATED]
-        found += [Path(folder, name) for name in names if name.endswith(".md")]
-    return sorted(found)
+    return sorted(ROOT / name for name in check_code.files() if name.endswith(".md"))
 
 
 if __name__ == "__main__":

@@ -51,5 +51,40 @@ def test_a_link_that_leads_nowhere_is_named(tmp_path: Path, text: str, reason: s
     assert list(check_links.problems(path)) == [f"{path}:{reason}"]
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "`lab/cluster/spec.py`, `cluster/spec.py`, `spec.py`, `cluster/spec`",
+        "`lab/cluster/`, `tests/lab/*.py`, `analytics/tables/NAME.sql`",
+        "`report.html`, `500/s`, `dist/jbod_replay.py`, `orders-0`, `/etc/x.py`, `ssl.ca`",
+        "`jbodlab up --brokers 5`, `jbodlab dirs move ...`, `jbodlab why ... --output json`",
+        "`jbodlab run --fail broker-1/1 -- ./app --nothing`, `jbodlab start|stop all`",
+        "`--output json`, `--execute`",
+        "```\njbodlab down --yes   # --nothing\n./app --nothing\n```",
+    ],
+)
+def test_code_that_names_what_there_is_is_no_problem(tmp_path: Path, code: str) -> None:
+    assert list(check_links.problems(page(tmp_path, code))) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("`lab/nowhere.py`", "`lab/nowhere.py`: no such file"),
+        ("`nowhere.py`", "`nowhere.py`: no such file"),
+        ("`cluster/sp.py`", "`cluster/sp.py`: no such file"),
+        ("`jbodlab upp`", "`jbodlab upp`: there is no command `upp`"),
+        ("`jbodlab dirs mend`", "`jbodlab dirs mend`: `dirs` has no verb `mend`"),
+        ("`jbodlab up --disk 3`", "`jbodlab up --disk 3`: `up` has no option --disk"),
+        ("`--nothing`", "`--nothing`: no command has this option"),
+        ("```\n$ jbodlab up --disk 3\n```", "`$ jbodlab up --disk 3`: `up` has no option --disk"),
+    ],
+)
+def test_code_that_names_what_is_not_there_is_named(tmp_path: Path, code: str, reason: str) -> None:
+    path = page(tmp_path, code)
+    number = 2 if code.startswith("```") else 1
+    assert list(check_links.problems(path)) == [f"{path}:{number}: {reason}"]
+
+
 def test_all_pages_of_the_clone_have_links_that_lead_somewhere() -> None:
     assert check_links.main([]) == 0
