@@ -1,5 +1,7 @@
 """CPU time of each test file, servers included, kept in `durations.tsv`: a run says what grew.
 
+    .venv/bin/python -m tests.durations      # exit code 1 where a test file has no line in it
+
 CPU time, since wall time is that of all who share the machine.
 """
 
@@ -7,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections import defaultdict
 from collections.abc import Generator, Mapping
 from pathlib import Path
@@ -15,6 +18,8 @@ from typing import Any
 import pytest
 
 FILE = Path(__file__).with_name("durations.tsv")
+COST_MOST = 10
+"""So many files are named that cost most."""
 GREW, GREW_S = 1.5, 10.0
 """A file is named where it takes so many times as long, and so many seconds more.
 
@@ -89,12 +94,32 @@ def rendered(spent_s: Mapping[str, float], root: Path) -> str:
     return "".join(f"{name}\t{seconds:.1f}\n" for name, seconds in sorted(kept.items()))
 
 
+def missing(known: Mapping[str, float], root: Path) -> list[str]:
+    """Return the test files that have no line."""
+    files = (str(file.relative_to(root)) for file in (root / "tests").rglob("test_*.py"))
+    return sorted(name for name in files if name not in known)
+
+
 def said(before: Mapping[str, float], now: Mapping[str, float]) -> str:
-    """Return one line: the CPU time of all files that ran, and which take longer than before."""
+    """Return one line: the CPU time of all files that ran, which cost most, and which grew."""
     grew = [
         f"{name} {before[name]:.0f} -> {seconds:.0f} s"
         for name, seconds in sorted(now.items())
         if seconds > GREW * before.get(name, seconds) and seconds > before[name] + GREW_S
     ]
+    dearest = sorted(now.items(), key=lambda one: -one[1])[:COST_MOST]
+    most = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in dearest)
     total = f"CPU time of tests: {sum(now.values()):.0f} s"
-    return f"{total}; grew: {', '.join(grew) or 'nothing'}"
+    return f"{total}; grew: {', '.join(grew) or 'nothing'}; most: {most or 'none'}"
+
+
+def main() -> int:
+    """Name the test files without a line."""
+    found = missing(read(FILE.read_text()), FILE.parent.parent)
+    for name in found:
+        print(f"{name} has no line in tests/{FILE.name}: keep that of a run of .ci/run")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
