@@ -81,7 +81,8 @@ class Transaction(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         last_producer_epoch: The epoch before, if the producer itself asked for the present one;
             -1 otherwise.
         partitions: Sorted.
-        started_ms: -1 if there was no transaction.
+        updated_ms: Never falls, so it may be ahead of the clock.
+        started_ms: By the clock of the coordinator of then; -1 if there was no transaction.
         transaction_version: What the client speaks.
     """
 
@@ -155,7 +156,7 @@ def with_partitions(
         now_ms,
         state=TransactionState.ONGOING,
         partitions=tuple(sorted({*before.partitions, *partitions})),
-        started_ms=before.started_ms if is_open else max(now_ms, before.updated_ms),
+        started_ms=before.started_ms if is_open else now_ms,
         transaction_version=version,
     )
 
@@ -179,7 +180,7 @@ def prepared(
         now_ms,
         state=state,
         next_producer_id=next_producer_id,
-        started_ms=before.started_ms if is_open else max(now_ms, before.updated_ms),
+        started_ms=before.started_ms if is_open else now_ms,
         transaction_version=version,
     )
     if version < EPOCH_BUMP_FROM:

@@ -66,7 +66,7 @@ from broker.transactions.transaction import (
     to_record,
     with_partitions,
 )
-from broker.transactions.upkeep import is_late, is_unused, markers_due, unused
+from broker.transactions.upkeep import OpenTimes, is_unused, markers_due, unused
 from jbodlab.transaction_records.records import TransactionRecord
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
@@ -97,6 +97,7 @@ class TransactionCore:
         self._settings = settings
         self._level = level
         self._tables = TransactionTables()
+        self._open = OpenTimes()
         self._unmarked: dict[str, tuple[TopicPartition, ...]] = {}
         """The partitions that lack their marker, of those whose markers are being written."""
         self._waiting: dict[str, Addition] = {}
@@ -372,11 +373,8 @@ class TransactionCore:
     def _time_out(self, now_ms: int) -> Decision:
         """Abort the open transactions that take too long."""
         tables, level = self._tables, self._level()
-        late = [
-            name
-            for name in tables.ongoing
-            if is_late(tables.written[name], now_ms) and not tables.is_pending(name)
-        ]
+        ongoing = {name: tables.written[name] for name in tables.ongoing}
+        late = [name for name in self._open.late(ongoing, now_ms) if not tables.is_pending(name)]
         interval_ms = self._settings.transaction_abort_timed_out_transaction_cleanup_interval_ms
         again_ms = now_ms if len(late) > AT_ONCE_MAX else now_ms + interval_ms
         return self._writing(

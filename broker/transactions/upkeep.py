@@ -30,9 +30,33 @@ def markers_due(
     )
 
 
-def is_late(transaction: Transaction, now_ms: int) -> bool:
-    """Return whether an open transaction takes too long."""
-    return transaction.started_ms + transaction.timeout_ms < now_ms
+class OpenTimes:
+    """How long open transactions have been open.
+
+    The start that is written comes from the clock of the coordinator of then. Where that clock was
+    ahead of this one, a transaction counts from the first look at it.
+    """
+
+    def __init__(self) -> None:
+        self._first_look_ms: dict[tuple[str, int], int] = {}
+
+    def late(self, transactions: Mapping[str, Transaction], now_ms: int) -> list[str]:
+        """Return the open transactions that take too long.
+
+        Args:
+            transactions: All open ones.
+            now_ms: Wall clock.
+        """
+        former, found = self._first_look_ms, []
+        self._first_look_ms = {}
+        for name, each in transactions.items():
+            started_ms = each.started_ms
+            if started_ms > now_ms:
+                key = name, started_ms
+                started_ms = self._first_look_ms[key] = min(now_ms, former.get(key, now_ms))
+            if started_ms + each.timeout_ms < now_ms:
+                found.append(name)
+        return found
 
 
 def is_unused(transaction: Transaction, before_ms: int) -> bool:

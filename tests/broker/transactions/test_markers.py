@@ -160,6 +160,26 @@ def test_a_timeout_whose_record_was_refused_is_tried_again():
     assert len(coordinator.due) == 1
 
 
+@pytest.mark.parametrize("ahead_ms", [0, 3_000_000])
+@pytest.mark.parametrize("is_open", [False, True])
+def test_a_transaction_times_out_where_the_former_coordinators_clock_was_ahead(
+    is_open: bool, ahead_ms: int
+) -> None:
+    coordinator = Coordinator()
+    coordinator.now_ms += ahead_ms
+    producer = coordinator.init()
+    if is_open:
+        coordinator.add(producer)
+    coordinator.now_ms -= ahead_ms
+    coordinator.load()
+    if not is_open:
+        coordinator.add(producer)
+    coordinator.wait(50_000)
+    assert coordinator.state is TransactionState.ONGOING
+    coordinator.wait(20_001)
+    assert coordinator.state is PA
+
+
 def test_the_clock_of_the_timeout_is_the_stored_start():
     coordinator, _ = open_one()
     coordinator.now_ms += 70_000
