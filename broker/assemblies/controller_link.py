@@ -78,7 +78,7 @@ class ControllerLink:
         self.assignments = AssignmentSender(
             channel=self.channel,
             broker_id=config.node_id,
-            broker_epoch=self.broker_epoch,
+            broker_epoch=lambda: self.life.assigning_epoch,
             is_replica=self.cache.is_replica,
             random=environment.random.random,
         )

@@ -33,7 +33,7 @@ class AssignmentSender:
     Args:
         channel: To the controller.
         broker_id: Ours.
-        broker_epoch: Epoch of the current registration, -1 without one.
+        broker_epoch: Epoch of the current registration; -1 without one, and while one is due.
         is_replica: Whether this broker is a replica of a partition, by the current metadata.
         random: A number of [0, 1), which spreads what is tried again.
     """
@@ -145,7 +145,7 @@ class AssignmentSender:
     async def _request(self, taken: tuple[Assignment, ...]) -> tuple[Assignment, ...]:
         broker_epoch = self._broker_epoch()
         if broker_epoch == UNKNOWN_BROKER_EPOCH:
-            raise ControllerUnavailableError("this broker is not registered yet")
+            raise ControllerUnavailableError("this broker is yet to register")
         # In the order of directories, as Kafka sends them.
         taken = tuple(sorted(taken, key=lambda each: (each.directory_id, each.partition)))
         request = AssignReplicasToDirsRequest(

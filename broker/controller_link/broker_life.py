@@ -116,6 +116,15 @@ class BrokerLife:
         return self._core.broker_epoch
 
     @property
+    def assigning_epoch(self) -> BrokerEpoch:
+        """The epoch for reports of replicas' directories; -1 while a registration is due.
+
+        The controller would take a replica that a directory has moved to another one, after it
+        failed and came back, for one that begins empty as long as it takes the first for failed.
+        """
+        return UNKNOWN_BROKER_EPOCH if self._core.is_registration_due else self.broker_epoch
+
+    @property
     def state(self) -> BrokerState:
         """Where this broker is in its life."""
         return self._core.state

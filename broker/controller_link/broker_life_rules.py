@@ -162,6 +162,11 @@ class BrokerLifeRules:
         return self._cordoned
 
     @property
+    def is_registration_due(self) -> bool:
+        """Whether the controller has not accepted yet which directories are online."""
+        return self._is_outdated or self._registering is not None
+
+    @property
     def next_wakeup_ms(self) -> int | None:
         """When `Tick` is due; None if only an answer can change anything."""
         if self.state in (BrokerState.NOT_RUNNING, BrokerState.SHUTTING_DOWN):

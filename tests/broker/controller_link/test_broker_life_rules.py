@@ -354,6 +354,24 @@ def test_a_heartbeat_on_its_way_is_answered_before_a_revived_directory_is_regist
     assert life.handle(Registered(EPOCH)) == [heartbeat()]
 
 
+def test_a_registration_is_due_until_the_controller_knows_that_a_directory_is_back(
+    life: Life,
+) -> None:
+    told_of(life, D1)
+    assert not life.core.is_registration_due
+    life.after(2_000)
+
+    life.handle(DirectoryRevived(D1))
+    assert life.core.is_registration_due
+    life.handle(AGREED)
+    assert life.core.is_registration_due
+    life.handle(NoAnswer())
+    assert life.core.is_registration_due
+    life.after(100)
+    life.handle(Registered(EPOCH))
+    assert not life.core.is_registration_due
+
+
 def test_a_revived_directory_that_fails_again_is_told_again(life: Life) -> None:
     life.led = {D1}
     told_of(life, D1)
