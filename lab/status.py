@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -15,34 +14,33 @@ from fault_injection.journal import Fault, read_faults
 from jbodlab.cli import lab_state
 from jbodlab.cli.lab_state import ClusterState, NodeState
 from jbodlab.cli.output import counted
-from jbodlab.kafka_admin.log_dirs import describe_log_dir_states
-from jbodlab.kafka_wire.describe_log_dir_states import LogDirStateEntry
 from jbodlab.record_batch.record_batch import iterate_headers
 from jbodlab.vocabulary.addresses import address_text
 from jbodlab.vocabulary.ids import METADATA_TOPIC
-from lab.cluster import processes, questions
-from lab.cluster.log_dir_states import of_kafka
-from lab.cluster.questions import NO_ANSWER, ClusterView, LogDirView
+from lab.cluster import picture, processes
+from lab.cluster.picture import (
+    OFFLINE,
+    ONLINE,
+    SERVES,
+    BrokerPicture,
+    ClusterPicture,
+    DirectoryPicture,
+)
+from lab.cluster.questions import LogDirView
 from lab.cluster.server_log import LOG, Failure, last_failures
 from lab.cluster.spec import spec_of
 
 TIMEOUT_S = 3.0
-LOG_DIR_KEYS = ("path", "state", "conditions", "cause")
 FAULT_KEYS = ("kind", "mechanism", "since", "length_s")
-"""What programs are given of directories and of faults."""
-
-States = Mapping[int, Sequence[LogDirStateEntry]]
+"""What programs are given of faults."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
-    """What was found.
+@dataclass(frozen=True, kw_only=True)
+class Status(ClusterPicture):
+    """A cluster as `status` shows it: its picture, and what is known of it on this machine.
 
     Attributes:
         alive: Ids of the nodes that run.
-        log_dirs: What each broker tells clients of its directories; None without an answer.
-        states: What each broker says of them in its own words.
-        view: The cluster as a broker tells clients; None if none answers.
         noticed: When and why a broker noticed that a directory is offline, as its log says it, by
             the directory.
         faults: What is broken on purpose.
@@ -51,9 +49,6 @@ class Status:
 
     state: ClusterState
     alive: frozenset[int]
-    log_dirs: Mapping[int, list[LogDirView] | None]
-    states: States
-    view: ClusterView | None
     noticed: Mapping[str, Failure]
     faults: Sequence[Fault]
     metadata: tuple[Path, int, int]
@@ -65,21 +60,17 @@ class Status:
         Every node runs, no broker is fenced, every directory is online, every partition has a
         leader.
         """
-        if len(self.alive) < len(self.state.nodes) or self.view is None:
-            return False
         return (
-            self.view.broker_ids >= {node.node_id for node in self.state.brokers}
-            and all(map(self._has_its_directories, self.state.brokers))
-            and all(found.leader >= 0 for found in self.view.partitions.values())
+            len(self.alive) == len(self.state.nodes)
+            and self.view is not None
+            and not self.leaderless
+            and all(self.state_of(one) == SERVES for one in self.brokers)
+            and all(each.state == ONLINE for one in self.brokers for each in one.directories)
         )
 
-    def _has_its_directories(self, node: NodeState) -> bool:
-        online = {view.path for view in self.log_dirs.get(node.node_id) or () if not view.error}
-        return online >= set(node.log_dirs)
-
-    def _states(self, node: NodeState) -> Sequence[LogDirStateEntry]:
-        """Return what a broker says of its directories; Kafka's say less."""
-        return self.states.get(node.node_id) or of_kafka(self.log_dirs.get(node.node_id) or ())
+    def broker(self, node: NodeState) -> BrokerPicture | None:
+        """Return what is known of a node as a broker; None where it is none."""
+        return next((one for one in self.brokers if one.broker_id == node.node_id), None)
 
     def text(self) -> str:
         """Return it for people."""
@@ -93,7 +84,7 @@ class Status:
             f"open fault {fault.fault_id}: {fault.kind} on {fault.path} since {fault.since}"
             for fault in self.faults
         ]
-        return "\n".join([*lines, "", *_partitions(self.view)])
+        return "\n".join([*lines, "", *_partitions(self)])
 
     def to_json(self) -> dict[str, Any]:
         """Return it for programs."""
@@ -112,9 +103,11 @@ class Status:
                     "pid": node.process.pid if node.process else None,
                     "running": node.node_id in self.alive,
                     "log_dirs": [
-                        {key: getattr(entry, key) for key in LOG_DIR_KEYS}
-                        | {"noticed": _noticed_json(self.noticed.get(entry.path))}
-                        for entry in self._states(node)
+                        {
+                            **_directory_json(told),
+                            "noticed": _noticed_json(self.noticed.get(told.path)),
+                        }
+                        for told in _told(self.broker(node))
                     ],
                 }
                 for node in state.nodes
@@ -127,65 +120,28 @@ class Status:
             ],
             "partitions": [
                 {"topic": partition.topic, "partition": partition.partition, **asdict(found)}
-                for partition, found in sorted((self.view.partitions if self.view else {}).items())
+                for partition, found in self.partitions.items()
             ],
         }
 
 
 def look(state: ClusterState, journal: Path) -> Status:
     """Ask everybody."""
-    log_dirs, states, view = asyncio.run(_ask(state))
+    found = asyncio.run(picture.read(state, TIMEOUT_S))
     root = Path(state.root)
     return Status(
+        brokers=found.brokers,
+        view=found.view,
         state=state,
         alive=frozenset(node.node_id for node in lab_state.running_nodes(state)),
-        log_dirs=log_dirs,
-        states=states,
-        view=view,
         noticed={
             path: failure
-            for node in state.brokers
-            for path, failure in _noticed(node, log_dirs.get(node.node_id)).items()
+            for node, one in zip(state.brokers, found.brokers, strict=True)
+            for path, failure in _noticed(node, one).items()
         },
         faults=[fault for fault in read_faults(journal) if root in fault.path.parents],
         metadata=_metadata_log(state),
     )
-
-
-async def _ask(
-    state: ClusterState,
-) -> tuple[dict[int, list[LogDirView] | None], States, ClusterView | None]:
-    # Apache Kafka's brokers do not know the request for states, and log a stack trace.
-    are_ours = not spec_of(state).runs.is_kafka
-    answers = await asyncio.gather(*(_ask_broker(node, is_ours=are_ours) for node in state.brokers))
-    log_dirs, states = {}, {}
-    for node, (found, told) in zip(state.brokers, answers, strict=True):
-        log_dirs[node.node_id] = found
-        if found is not None:
-            states[node.node_id] = told
-    for node in state.brokers:
-        if log_dirs[node.node_id] is not None:
-            view = await questions.ask_cluster_view(node, TIMEOUT_S)
-            if view is not None:
-                return log_dirs, states, view
-    return log_dirs, states, None
-
-
-async def _ask_broker(
-    node: NodeState, *, is_ours: bool
-) -> tuple[list[LogDirView] | None, Sequence[LogDirStateEntry]]:
-    """Ask for the directories of a broker, None without an answer, and for what only ours tell."""
-    found: list[LogDirView] | None = None
-    states: Sequence[LogDirStateEntry] = ()
-    with contextlib.suppress(*NO_ANSWER):
-        asked = await questions.connect(node, TIMEOUT_S)
-        try:
-            found = await questions.log_dirs(asked, TIMEOUT_S)
-            if is_ours:
-                states = await describe_log_dir_states(asked, None, TIMEOUT_S)
-        finally:
-            asked.close()
-    return found, states
 
 
 def _metadata_log(state: ClusterState) -> tuple[Path, int, int]:
@@ -209,13 +165,28 @@ def _last_offset(segments: Sequence[Path]) -> int:
     return headers[0][1].last_offset if headers else int(segments[-1].stem) - 1
 
 
-def _noticed(node: NodeState, found: list[LogDirView] | None) -> Mapping[str, Failure]:
+def _noticed(node: NodeState, one: BrokerPicture) -> Mapping[str, Failure]:
     """Return what the log of a broker tells of those of its directories that are offline."""
-    offline = set(node.log_dirs) - {view.path for view in found or () if not view.error}
-    if found is None or not offline or not node.log_file:
+    offline = {each.path for each in one.directories if each.state == OFFLINE}
+    if not offline or not node.log_file:
         return {}
     failures = last_failures(Path(node.log_file), node.log_dirs)
     return {path: failures[path] for path in offline & failures.keys()}
+
+
+def _told(one: BrokerPicture | None) -> Sequence[LogDirView]:
+    return () if one is None else one.log_dirs or ()
+
+
+def _directory_json(told: LogDirView) -> dict[str, Any]:
+    """Return a directory in the words of our brokers; those of Kafka say less."""
+    of_kafka = f"{told.error} (DescribeLogDirs)" if told.error and not told.state else None
+    return {
+        "path": told.path,
+        "state": told.state or ("OFFLINE" if told.error else "ONLINE"),
+        "conditions": told.conditions,
+        "cause": told.cause or of_kafka,
+    }
 
 
 def _noticed_json(failure: Failure | None) -> dict[str, Any] | None:
@@ -231,18 +202,18 @@ def _iso(failure: Failure) -> str | None:
 
 
 def _nodes(status: Status) -> Iterator[str]:
-    state, alive, log_dirs, states = status.state, status.alive, status.log_dirs, status.states
-    for node in state.nodes:
-        yield (
-            f"{node.role} {node.node_id}  {node.host}:{node.port}  {_process(node, alive)}"
-            f"{_answers(node, log_dirs)}"
+    for node in status.state.nodes:
+        one = status.broker(node)
+        answers = (
+            "" if one is None else ", does not answer" if one.log_dirs is None else ", answers"
         )
-        for number, path in enumerate(node.log_dirs if node.role == "broker" else (), start=1):
-            yield f"    {number}  {_directory(path, log_dirs.get(node.node_id)):<30}  {path}"
-            for entry in states.get(node.node_id, ()):
-                if entry.path == path and (entry.cause or entry.conditions):
-                    yield f"       {' '.join((*entry.conditions, entry.cause or ''))}".rstrip()
-            if failure := status.noticed.get(path):
+        process = _process(node, status.alive)
+        yield f"{node.role} {node.node_id}  {node.host}:{node.port}  {process}{answers}"
+        for each in one.directories if one else ():
+            yield f"    {each.number}  {_directory(each):<30}  {each.path}"
+            if words := " ".join(filter(None, (*each.told.conditions, each.told.cause))):
+                yield f"       {words}"
+            if failure := status.noticed.get(each.path):
                 told = f"noticed {_iso(failure) or ''} ({LOG}): {failure.cause}"
                 yield f"       {told.removesuffix(': ')}"
 
@@ -255,33 +226,24 @@ def _process(node: NodeState, alive: frozenset[int]) -> str:
     return f"pid {node.process.pid}, {processes.resident_mb(node.process) or 0} MiB"
 
 
-def _answers(node: NodeState, log_dirs: Mapping[int, list[LogDirView] | None]) -> str:
-    if node.role != "broker":
-        return ""
-    return ", does not answer" if log_dirs[node.node_id] is None else ", answers"
+def _directory(one: DirectoryPicture) -> str:
+    if one.state == OFFLINE:
+        return f"OFFLINE ({one.told.error or 'not named by the broker'})"
+    if one.state != ONLINE:
+        return one.state
+    size_kb = sum(one.told.sizes.values()) / 1024
+    return f"online, {counted(len(one.told.sizes), 'replica')}, {size_kb:,.0f} KiB"
 
 
-def _directory(path: str, found: list[LogDirView] | None) -> str:
-    if found is None:
-        return "unknown"
-    for view in found:
-        if view.path == path:
-            if view.error:
-                return f"OFFLINE ({view.error})"
-            size_kb = sum(view.sizes.values()) / 1024
-            return f"online, {counted(len(view.sizes), 'replica')}, {size_kb:,.0f} KiB"
-    return "OFFLINE (not named by the broker)"
-
-
-def _partitions(view: ClusterView | None) -> Iterator[str]:
-    if view is None:
+def _partitions(status: Status) -> Iterator[str]:
+    if status.view is None:
         yield "no broker answers, so nobody knows the leaders"
         return
-    if not view.partitions:
+    if not status.partitions:
         yield "no topics"
         return
     yield f"{'partition':<24} {'leader':>6}  {'replicas':<12} {'isr':<12} offline"
-    for partition, found in sorted(view.partitions.items()):
+    for partition, found in status.partitions.items():
         leader = "none" if found.leader < 0 else str(found.leader)
         yield (
             f"{partition!s:<24} {leader:>6}  {_ids(found.replicas):<12} {_ids(found.isr):<12} "

@@ -91,6 +91,7 @@ class LogDirView:
         futures: Bytes of each replica that is on its way into it.
         total_bytes: Size of its file system; -1 where that is not told.
         usable_bytes: What of it may still be written; -1 where that is not told.
+        state: `ONLINE`, `OFFLINE`, `INITIAL` or `RECOVERING`; only our brokers tell.
         conditions: `FULL`, `SLOW`; only our brokers tell.
         cause: Why it is offline; only our brokers tell.
     """
@@ -101,6 +102,7 @@ class LogDirView:
     futures: Mapping[TopicPartition, int] = field(default_factory=dict)
     total_bytes: int = -1
     usable_bytes: int = -1
+    state: str = ""
     conditions: tuple[str, ...] = ()
     cause: str = ""
 
@@ -166,9 +168,24 @@ async def cluster_view(asked: AdminClient, timeout_s: float) -> ClusterView:
     )
 
 
-async def log_dirs(asked: AdminClient, timeout_s: float) -> list[LogDirView]:
-    """Ask a broker for its directories and all that lies in them; raises AdminError."""
-    return [
+async def log_dirs(
+    asked: AdminClient, timeout_s: float, *, are_ours: bool = False
+) -> list[LogDirView]:
+    """Ask a broker for its directories and all that lies in them.
+
+    Args:
+        asked: The broker.
+        timeout_s: For each answer.
+        are_ours: Whether it is asked for states, conditions and causes as well. Apache Kafka's
+            brokers do not know that request, and log a stack trace.
+
+    Raises:
+        AdminError: there is no answer.
+    """
+    found = await describe_log_dirs(asked, None, timeout_s)
+    states = await describe_log_dir_states(asked, None, timeout_s) if are_ours else ()
+    by_path = {one.path: one for one in states}
+    views = [
         LogDirView(
             path=one.path,
             error=name_of(one.error_code) if one.error_code else "",
@@ -177,23 +194,13 @@ async def log_dirs(asked: AdminClient, timeout_s: float) -> list[LogDirView]:
             total_bytes=one.total_bytes,
             usable_bytes=one.usable_bytes,
         )
-        for one in await describe_log_dirs(asked, None, timeout_s)
+        for one in found
     ]
-
-
-async def log_dirs_with_states(asked: AdminClient, timeout_s: float) -> list[LogDirView]:
-    """Ask one of our brokers for its directories, with their conditions and causes.
-
-    Raises:
-        AdminError: also where the broker is none of ours.
-    """
-    found = await log_dirs(asked, timeout_s)
-    states = {one.path: one for one in await describe_log_dir_states(asked, None, timeout_s)}
     return [
-        replace(view, conditions=states[view.path].conditions, cause=states[view.path].cause or "")
-        if view.path in states
+        replace(view, state=one.state, conditions=one.conditions, cause=one.cause or "")
+        if (one := by_path.get(view.path))
         else view
-        for view in found
+        for view in views
     ]
 
 

@@ -192,7 +192,7 @@ class PageActions:
             return []
         broker, directory = clusters.target(cluster, where)
         number = None if directory is None else broker.log_dirs.index(directory) + 1
-        return model.last_in_sync(self.seen(), broker.id, number)
+        return self.seen().last_in_sync(broker.id, number)
 
     def _checked(self, request: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
         if unknown := set(request) - set(KEYS):

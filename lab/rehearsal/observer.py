@@ -22,10 +22,11 @@ from jbodlab.vocabulary.ids import (
 from lab.cluster import kafka_metrics, processes, questions
 from lab.cluster.growing import GrowingLog, GrowingOutput
 from lab.cluster.kafka_metrics import GaugeChange, GaugeLines
+from lab.cluster.picture import Eligible
 from lab.cluster.questions import ClusterView, LogDirView, Offsets, OpenTransaction
 from lab.cluster.server_log import FailureLines
 from lab.rehearsal.facts import Clock, Event, Sample
-from lab.rehearsal.sightings import Eligible, MetadataNews, PolledNews, TransactionNews
+from lab.rehearsal.sightings import MetadataNews, PolledNews, TransactionNews
 from lab.rehearsal.targets import Picture, Place
 
 POLL_PERIOD_S = 0.05
@@ -106,7 +107,7 @@ class Observer(threading.Thread):
         }
         self._topics = None if topics is None else frozenset(topics)
         self._period_s = self._pause_max_s = period_s
-        self._ask_log_dirs = questions.log_dirs_with_states if are_ours else questions.log_dirs
+        self._are_ours = are_ours
         self._transactional_ids = dict(transactional_ids or {})
         self._applications = dict(applications or {})
         """Those of which no transactional id is known yet."""
@@ -324,7 +325,9 @@ class Observer(threading.Thread):
             try:
                 if connection is None:
                     connection = await questions.connect(node, ANSWER_DEADLINE_S)
-                found = await self._ask_log_dirs(connection, ANSWER_DEADLINE_S)
+                found = await questions.log_dirs(
+                    connection, ANSWER_DEADLINE_S, are_ours=self._are_ours
+                )
             except questions.NO_ANSWER:
                 if connection is not None:
                     connection.close()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import NamedTuple
 
 from jbodlab.metadata.log.batches import MetadataBatch
 from jbodlab.metadata.records.cluster_records import (
@@ -24,6 +23,7 @@ from jbodlab.metadata.records.topic_records import (
 )
 from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.ids import BrokerId, DirectoryId, TopicId, TopicPartition
+from lab.cluster.picture import Eligible
 from lab.cluster.questions import LogDirView, Offsets, OpenTransaction, PartitionView
 from lab.rehearsal.facts import Event
 from lab.rehearsal.targets import Place
@@ -33,19 +33,6 @@ _ANSWERS = {
     "silent": "does not answer",
     "untold": "serves, and does not tell of its directories",
 }
-
-
-class Eligible(NamedTuple):
-    """Who may lead a partition beside its ISR, or led it last; KIP-966."""
-
-    elr: tuple[BrokerId, ...] = ()
-    last_known_elr: tuple[BrokerId, ...] = ()
-
-    def __str__(self) -> str:
-        words = [f"eligible leader replicas {_numbers(self.elr) or 'none'}"]
-        if self.last_known_elr:
-            words.append(f"last known {_numbers(self.last_known_elr)}")
-        return ", ".join(words)
 
 
 class MetadataNews:
@@ -379,10 +366,6 @@ def elr_event(source: str, partition: TopicPartition, eligible: Eligible) -> Eve
         partition=partition,
         data={"elr": list(eligible.elr), "last_known_elr": list(eligible.last_known_elr)},
     )
-
-
-def _numbers(brokers: tuple[BrokerId, ...]) -> str:
-    return ", ".join(map(str, brokers))
 
 
 def _at(event: Event, t_ns: int, err_ns: int) -> Event:

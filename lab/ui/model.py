@@ -8,59 +8,39 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from fault_injection.closed_cluster import SECURITY
 from fault_injection.journal import Fault
 from fault_injection.kinds import KINDS
 from jbodlab.vocabulary.ids import TopicPartition
-from lab.cluster.questions import (
-    ClusterView,
-    LogDirView,
-    Offsets,
-    OpenTransaction,
-    PartitionView,
+from lab.cluster.picture import (
+    FENCED,
+    OFFLINE,
+    ONLINE,
+    SILENT,
+    UNKNOWN,
+    BrokerPicture,
+    ClusterPicture,
+    DirectoryPicture,
+    Eligible,
 )
-from lab.rehearsal.sightings import Eligible
+from lab.cluster.questions import LogDirView, Offsets, OpenTransaction, PartitionView
 
 PARTITIONS_SHOWN = 200
 NAMED_MAX = 5
 """Partitions that one line names; the others are counted."""
 
-ONLINE, OFFLINE, UNKNOWN = "online", "OFFLINE", "unknown"
-SERVES, FENCED, SILENT = "serves", "FENCED", "SILENT"
 BAD, WARN, FAULT = "bad", "warn", "fault"
 
 Section = Any
 Sections = Mapping[str, Section]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerSeen:
-    """One broker.
+@dataclass(frozen=True, kw_only=True)
+class Seen(ClusterPicture):
+    """A cluster as the page shows it: its picture, and what is known of it on this machine.
 
     Attributes:
-        paths: Numbers of its directories, from 1, by their paths.
-        log_dirs: What it said of them last; None if it owes an answer.
-        serves: Whether it gives other answers than that one.
-    """
-
-    broker_id: int
-    address: str
-    folder: Path
-    paths: Mapping[str, int]
-    log_dirs: Sequence[LogDirView] | None
-    serves: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """A cluster in a moment.
-
-    Attributes:
-        view: The last answer of a broker about the cluster; None before the first one.
-        eligible: Eligible leader replicas, as the metadata log has them.
         faults: What is broken on purpose.
         not_known: What cannot be known of this cluster, one sentence each.
         may_break: Whether the page may break something.
@@ -71,20 +51,12 @@ class Seen:
 
     name: str
     bootstrap: str
-    brokers: Sequence[BrokerSeen]
-    view: ClusterView | None
-    eligible: Mapping[TopicPartition, Eligible] = field(default_factory=dict)
     faults: Sequence[Fault] = ()
     not_known: Sequence[str] = ()
     may_break: bool = False
     is_closed: bool = False
     open_transactions: Sequence[OpenTransaction] = ()
     stuck: Mapping[TopicPartition, Offsets] = field(default_factory=dict)
-
-    @property
-    def partitions(self) -> Mapping[TopicPartition, PartitionView]:
-        """All partitions by name; empty before the first answer."""
-        return {} if self.view is None else self.view.partitions
 
 
 class _Problem(NamedTuple):
@@ -143,12 +115,7 @@ def partition(seen: Seen, wanted: TopicPartition) -> Section | None:
     found = seen.partitions.get(wanted)
     if found is None:
         return None
-    places = {
-        one.broker_id: (number, view.sizes[wanted])
-        for one in seen.brokers
-        for view in one.log_dirs or ()
-        if (number := one.paths.get(view.path)) is not None and wanted in view.sizes
-    }
+    places = seen.holders(wanted)
     return {
         **_row(seen, wanted, found),
         "replicas": [
@@ -166,26 +133,6 @@ def partition(seen: Seen, wanted: TopicPartition) -> Section | None:
     }
 
 
-def last_in_sync(seen: Seen, broker: int, directory: int | None) -> list[TopicPartition]:
-    """Return the partitions that would have no replica in sync without a place.
-
-    Args:
-        seen: The cluster.
-        broker: The broker.
-        directory: Its directory, by number; None for the whole broker.
-    """
-    inside: set[TopicPartition] = set()
-    for one in seen.brokers:
-        for view in one.log_dirs or ():
-            if one.broker_id == broker and directory in (None, one.paths.get(view.path)):
-                inside |= view.sizes.keys()
-    return sorted(
-        key
-        for key, found in seen.partitions.items()
-        if set(found.isr) == {broker} and (directory is None or key in inside)
-    )
-
-
 def named(partitions: Sequence[TopicPartition]) -> str:
     """Return some partitions by name, and how many more there are."""
     shown = ", ".join(map(str, partitions[:NAMED_MAX]))
@@ -193,48 +140,34 @@ def named(partitions: Sequence[TopicPartition]) -> str:
     return f"{shown} and {rest} more" if rest > 0 else shown
 
 
-def _broker(seen: Seen, one: BrokerSeen) -> Section:
+def _broker(seen: Seen, one: BrokerPicture) -> Section:
     led = {key for key, found in seen.partitions.items() if found.leader == one.broker_id}
-    if one.log_dirs is None and not one.serves:
-        state = SILENT
-    elif seen.view is not None and one.broker_id not in seen.view.broker_ids:
-        state = FENCED
-    else:
-        state = SERVES
     return {
         "id": one.broker_id,
         "address": one.address,
-        "state": state,
+        "state": seen.state_of(one),
         "leaders": len(led),
         "faults": [fault.kind for fault in seen.faults if fault.path == one.folder],
-        "log_dirs": [
-            _log_dir(seen, one, path, number, led)
-            for path, number in sorted(one.paths.items(), key=lambda item: item[1])
-        ],
+        "log_dirs": [_log_dir(seen, each, led) for each in one.directories],
     }
 
 
-def _log_dir(
-    seen: Seen, one: BrokerSeen, path: str, number: int, led: set[TopicPartition]
-) -> Section:
-    view = next((view for view in one.log_dirs or () if view.path == path), None)
-    is_offline = view is None or bool(view.error)
-    state = UNKNOWN if one.log_dirs is None else OFFLINE if is_offline else ONLINE
+def _log_dir(seen: Seen, one: DirectoryPicture, led: set[TopicPartition]) -> Section:
     nothing = LogDirView(path="", error="", sizes={})
-    shown = nothing if view is None or state != ONLINE else view
+    shown = one.told if one.state == ONLINE else nothing
     return {
-        "number": number,
-        "path": path,
-        "state": state,
+        "number": one.number,
+        "path": one.path,
+        "state": one.state,
         "conditions": list(shown.conditions),
-        "cause": "" if view is None or state != OFFLINE else view.cause or view.error,
+        "cause": (one.told.cause or one.told.error) if one.state == OFFLINE else "",
         "replicas": len(shown.sizes),
         "leaders": len(led & shown.sizes.keys()),
         "bytes": sum(shown.sizes.values()) + sum(shown.futures.values()),
         "total": shown.total_bytes,
         "usable": shown.usable_bytes,
         "arriving": len(shown.futures),
-        "faults": [fault.kind for fault in seen.faults if str(fault.path) == path],
+        "faults": [fault.kind for fault in seen.faults if str(fault.path) == one.path],
     }
 
 
@@ -242,7 +175,7 @@ def _problems(seen: Seen, brokers: Sequence[Section]) -> Iterator[_Problem]:
     if seen.view is None:
         yield _Problem(BAD, "no broker answers")
     for fault in seen.faults:
-        text = f"{fault.fault_id}: {fault.kind} on {place_of(seen.brokers, fault.path)}"
+        text = f"{fault.fault_id}: {fault.kind} on {seen.place_of(fault.path)}"
         yield _Problem(FAULT, f"open fault {text}")
     for broker in brokers:
         who = f"broker-{broker['id']}"
@@ -260,16 +193,10 @@ def _problems(seen: Seen, brokers: Sequence[Section]) -> Iterator[_Problem]:
                 yield _Problem(BAD, f"{where} is offline{cause}")
             for condition in one["conditions"]:
                 yield _Problem(WARN, f"{where} is {condition}")
-    leaderless = [key for key, found in sorted(seen.partitions.items()) if found.leader < 0]
-    if leaderless:
-        yield _Problem(BAD, f"partitions without a leader: {len(leaderless)} ({named(leaderless)})")
-    short = [
-        key
-        for key, found in sorted(seen.partitions.items())
-        if found.leader >= 0 and len(found.isr) < len(found.replicas)
-    ]
-    if short:
-        yield _Problem(WARN, f"under-replicated partitions: {len(short)} ({named(short)})")
+    if found := seen.leaderless:
+        yield _Problem(BAD, f"partitions without a leader: {len(found)} ({named(found)})")
+    if found := seen.under_replicated:
+        yield _Problem(WARN, f"under-replicated partitions: {len(found)} ({named(found)})")
     if stuck := sorted(seen.stuck):
         text = f"last stable offsets that stand still: {len(stuck)} ({named(stuck)})"
         yield _Problem(WARN, text)
@@ -277,27 +204,19 @@ def _problems(seen: Seen, brokers: Sequence[Section]) -> Iterator[_Problem]:
 
 def _moves(seen: Seen) -> Iterator[Section]:
     """Yield replicas on their way from one directory of a broker to another."""
-    for one in seen.brokers:
-        current = {
-            key: (one.paths.get(view.path), size)
-            for view in one.log_dirs or ()
-            for key, size in view.sizes.items()
+    for one in seen.moving():
+        yield {
+            "partition": str(one.partition),
+            "broker": one.broker,
+            "from": one.source,
+            "to": one.target,
+            "bytes": one.copied,
+            "of": one.total,
         }
-        for view in one.log_dirs or ():
-            for key, size in sorted(view.futures.items()):
-                source, total = current.get(key, (None, -1))
-                yield {
-                    "partition": str(key),
-                    "broker": one.broker_id,
-                    "from": source,
-                    "to": one.paths.get(view.path),
-                    "bytes": size,
-                    "of": total,
-                }
 
 
 def _partitions(seen: Seen) -> Section:
-    rows = [_row(seen, key, found) for key, found in sorted(seen.partitions.items())]
+    rows = [_row(seen, key, found) for key, found in seen.partitions.items()]
     # Partitions with a problem come first, as the rest may not be shown.
     rows.sort(key=lambda row: row["state"] == "in sync")
     return {"count": len(rows), "shown": rows[:PARTITIONS_SHOWN]}
@@ -329,25 +248,10 @@ def _fault(seen: Seen, fault: Fault) -> Section:
         "id": fault.fault_id,
         "kind": fault.kind,
         "mechanism": fault.mechanism,
-        "where": place_of(seen.brokers, fault.path),
+        "where": seen.place_of(fault.path),
         "since": fault.since,
         "until_ms": until,
     }
-
-
-def place_of(brokers: Sequence[BrokerSeen], path: Path) -> str:
-    """Return the name of a path: a directory of a broker, a broker, or the path itself.
-
-    What belongs to users is the folder beside those of the brokers, and is the whole cluster's.
-    """
-    for one in brokers:
-        if path == one.folder.parent / SECURITY:
-            return "cluster"
-        if one.folder == path:
-            return f"broker-{one.broker_id}"
-        if (number := one.paths.get(str(path))) is not None:
-            return f"broker-{one.broker_id}/{number}"
-    return str(path)
 
 
 Sizes = Mapping[tuple[int, str], Mapping[Any, tuple[str, int]]]

@@ -18,15 +18,14 @@ from fault_injection.journal import Fault
 from jbodlab.cli import lab_state
 from jbodlab.cli.lab_state import ClusterState, NodeState
 from jbodlab.cli.on_kafka import COMMANDS
-from jbodlab.vocabulary.addresses import address_text
-from lab.cluster import layout, questions
+from lab.cluster import layout, picture, questions
 from lab.cluster.questions import NO_ANSWER
 from lab.cluster.spec import spec_of
 from lab.errors import LabError
 from lab.rehearsal.observer import Observer
 from lab.rehearsal.target_cluster import places_of
 from lab.ui import model
-from lab.ui.model import BrokerSeen, Rates, Seen
+from lab.ui.model import Rates, Seen
 from lab.ui.news import News
 from lab.ui.published import Published
 
@@ -167,7 +166,15 @@ class Watching:
         seen = Seen(
             name=self.seen.name,
             bootstrap=self.seen.bootstrap,
-            brokers=[self._broker(node) for node in self._watched.state.brokers],
+            brokers=[
+                picture.of_node(
+                    node,
+                    self._observer.log_dirs.get(node.node_id),
+                    self._observer.paths(node.node_id),
+                    serves=node.node_id in self._observer.untold,
+                )
+                for node in self._watched.state.brokers
+            ],
             view=self._observer.view,
             eligible=self._observer.eligible,
             faults=open_faults,
@@ -182,10 +189,7 @@ class Watching:
         # From here on nothing waits, so that browsers read what was published or what was before.
         self.seen = seen
         self._rates.look(sizes, time.monotonic())
-        named = {
-            number: (fault, model.place_of(seen.brokers, fault.path))
-            for number, fault in faults.items()
-        }
+        named = {number: (fault, seen.place_of(fault.path)) for number, fault in faults.items()}
         now_ns = time.time_ns()
         items = [
             *self._news.of_cluster(self._observer.take(), time.monotonic_ns(), now_ns),
@@ -193,16 +197,6 @@ class Watching:
         ]
         sections["rates"] = self._rates.to_json(PERIOD_S)
         return self._published.publish(sections, msgspec.to_builtins(items))
-
-    def _broker(self, node: NodeState) -> BrokerSeen:
-        return BrokerSeen(
-            broker_id=node.node_id,
-            address=address_text(node.host, node.port),
-            folder=Path(node.metadata_log_dir).parent.parent,
-            paths=self._observer.paths(node.node_id),
-            log_dirs=self._observer.log_dirs.get(node.node_id),
-            serves=node.node_id in self._observer.untold,
-        )
 
     async def _faults(self) -> Mapping[int, Fault]:
         if self._watched.journal is None:

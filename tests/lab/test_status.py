@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from jbodlab.vocabulary.ids import TopicPartition
-from lab.cluster import ClusterSpec, layout
+from lab.cluster import ClusterSpec, layout, picture
 from lab.cluster.processes import own_user
 from lab.cluster.questions import ClusterView, LogDirView, PartitionView
 from lab.cluster.server_log import Failure
@@ -24,11 +24,10 @@ def status(tmp_path: Path) -> Status:
     return Status(
         state=state,
         alive=frozenset(node.node_id for node in state.nodes),
-        log_dirs={
-            node.node_id: [LogDirView(path=node.log_dirs[0], error="", sizes={})]
+        brokers=[
+            picture.of_node(node, [LogDirView(path=node.log_dirs[0], error="", sizes={})])
             for node in state.brokers
-        },
-        states={},
+        ],
         view=ClusterView(
             broker_ids=frozenset({1, 2}), partitions={TopicPartition("t", 0): partition}
         ),
@@ -36,6 +35,12 @@ def status(tmp_path: Path) -> Status:
         faults=(),
         metadata=(tmp_path, 0, -1),
     )
+
+
+def with_dirs(status: Status, told: list[LogDirView] | None) -> Status:
+    """The first broker tells something else of its directories."""
+    first, second = status.brokers
+    return replace(status, brokers=[replace(first, log_dirs=told), second])
 
 
 def test_a_whole_cluster_is_healthy(status: Status) -> None:
@@ -47,15 +52,15 @@ def test_one_with_an_offline_directory_is_not(status: Status) -> None:
     path = status.state.brokers[0].log_dirs[0]
     dead = [LogDirView(path=path, error="KAFKA_STORAGE_ERROR", sizes={})]
 
-    assert not replace(status, log_dirs={**status.log_dirs, 1: dead}).is_healthy
+    assert not with_dirs(status, dead).is_healthy
 
 
 def test_one_whose_broker_names_a_directory_no_more_is_not(status: Status) -> None:
-    assert not replace(status, log_dirs={**status.log_dirs, 1: []}).is_healthy
+    assert not with_dirs(status, []).is_healthy
 
 
 def test_one_with_a_broker_that_does_not_answer_is_not(status: Status) -> None:
-    assert not replace(status, log_dirs={**status.log_dirs, 1: None}).is_healthy
+    assert not with_dirs(status, None).is_healthy
 
 
 def test_one_whose_node_has_ended_is_not(status: Status) -> None:
@@ -82,9 +87,8 @@ def test_what_is_offline_tells_when_its_broker_noticed_and_which_source_says_so(
     dead = [LogDirView(path=path, error="KAFKA_STORAGE_ERROR", sizes={})]
     failure = Failure(path=path, cause="Error while writing", wall_ms=1)
     theirs = replace(
-        status,
+        with_dirs(status, dead),
         state=msgspec.structs.replace(status.state, spec={"engine": "kafka:4.3.1"}),
-        log_dirs={**status.log_dirs, 1: dead},
         noticed={path: failure},
     )
 
@@ -97,3 +101,18 @@ def test_what_is_offline_tells_when_its_broker_noticed_and_which_source_says_so(
     }
     assert "(log of the broker): Error while writing" in theirs.text()
     assert theirs.to_json()["nodes"][2]["log_dirs"][0]["noticed"] is None
+
+
+def test_what_our_brokers_say_of_a_directory_is_told_to_people_and_programs(
+    status: Status,
+) -> None:
+    path = status.state.brokers[0].log_dirs[0]
+    told = LogDirView(
+        path=path, error="KAFKA_STORAGE_ERROR", sizes={}, state="RECOVERING", cause="I/O error"
+    )
+    found = with_dirs(status, [told])
+
+    (of_first,) = found.to_json()["nodes"][1]["log_dirs"]
+    assert (of_first["state"], of_first["cause"]) == ("RECOVERING", "I/O error")
+    assert "OFFLINE (KAFKA_STORAGE_ERROR)" in found.text()
+    assert "       I/O error" in found.text().splitlines()

@@ -41,7 +41,7 @@ class Asked:
     async def ask_view(self, *_: object) -> ClusterView | None:
         return self.view
 
-    async def ask_log_dirs(self, *_: object) -> list[LogDirView]:
+    async def ask_log_dirs(self, *_: object, **__: object) -> list[LogDirView]:
         self.times += 1
         if self.log_dirs is None:
             raise NoAnswerError("no answer from broker 1 within 2 s")

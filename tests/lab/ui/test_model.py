@@ -10,6 +10,7 @@ import pytest
 
 from fault_injection.journal import Fault
 from jbodlab.vocabulary.ids import BrokerId, TopicPartition
+from lab.cluster.picture import BrokerPicture, Eligible
 from lab.cluster.questions import (
     ClusterView,
     LogDirView,
@@ -17,9 +18,8 @@ from lab.cluster.questions import (
     OpenTransaction,
     PartitionView,
 )
-from lab.rehearsal.sightings import Eligible
 from lab.ui import model
-from lab.ui.model import BrokerSeen, Rates, Seen
+from lab.ui.model import Rates, Seen
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -28,8 +28,8 @@ def dir_view(path: str, sizes: dict[TopicPartition, int], **more: Any) -> LogDir
     return LogDirView(path=path, error="", sizes=sizes, **more)
 
 
-def broker(number: int, *views: LogDirView) -> BrokerSeen:
-    return BrokerSeen(
+def broker(number: int, *views: LogDirView) -> BrokerPicture:
+    return BrokerPicture(
         broker_id=number,
         address=f"h:{number}",
         folder=Path(f"/b{number}"),
@@ -113,7 +113,7 @@ def test_faults_of_users_are_told_only_of_a_closed_cluster() -> None:
     assert names(is_closed=True) - names(is_closed=False) == {
         *("certificate-expires", "certificate-replaced", "user-removed", "acl-removed")
     }
-    assert model.place_of(WHOLE.brokers, Path("/security")) == "cluster"
+    assert WHOLE.place_of(Path("/security")) == "cluster"
 
 
 def test_a_directory_is_offline_by_its_error_or_when_its_broker_does_not_name_it() -> None:
@@ -230,7 +230,7 @@ def test_the_last_replica_in_sync_is_found(
 ) -> None:
     seen = with_view(p0=partition(1, 1), p1=partition(2, 1, 2))
 
-    assert model.last_in_sync(seen, *place) == expected
+    assert seen.last_in_sync(*place) == expected
 
 
 def test_rates_count_growth_by_its_cause_and_never_what_is_deleted() -> None:
