@@ -2,29 +2,29 @@
 -- the end of each stretch that it covers, and in each that it touches.
 WITH held AS (
   SELECT cluster, 'partitions' AS what, CAST(NULL AS INT) AS broker, CAST(NULL AS STRING) AS directory,
-    topic_id, partition, valid_from_time AS from_time, valid_to_offset IS NULL AS is_open,
-    valid_to_time AS to_time
-  FROM partition_states
+    topic_id, partition, min(valid_from_time) AS from_time, max(valid_from_time) AS changed_time,
+    bool_or(valid_to_offset IS NULL) AS is_open, max(valid_to_time) AS to_time
+  FROM partition_states GROUP BY cluster, topic_id, partition, life
   UNION ALL
-  SELECT cluster, 'under_replicated', NULL, NULL, topic_id, partition, valid_from_time,
+  SELECT cluster, 'under_replicated', NULL, NULL, topic_id, partition, valid_from_time, valid_from_time,
     valid_to_offset IS NULL, valid_to_time
-  FROM partition_states WHERE size(isr) < size(replicas)
+  FROM partition_states WHERE is_under_replicated
   UNION ALL
-  SELECT cluster, 'not_preferred', NULL, NULL, topic_id, partition, valid_from_time,
+  SELECT cluster, 'not_preferred', NULL, NULL, topic_id, partition, valid_from_time, valid_from_time,
     valid_to_offset IS NULL, valid_to_time
-  FROM partition_states
-  WHERE leader NOT IN (-1, CASE WHEN size(replicas) > 0 THEN element_at(replicas, 1) ELSE -1 END)
+  FROM partition_states WHERE is_not_preferred
   UNION ALL
-  SELECT cluster, kind, NULL, NULL, topic_id, partition, from_time, to_offset IS NULL, to_time FROM outages
+  SELECT cluster, kind, NULL, NULL, topic_id, partition, from_time, from_time, to_offset IS NULL, to_time
+  FROM shortages
   UNION ALL
-  SELECT cluster, 'replicas', broker, directory, topic_id, partition, valid_from_time,
+  SELECT cluster, 'replicas', broker, directory, topic_id, partition, valid_from_time, valid_from_time,
     valid_to_offset IS NULL, valid_to_time
   FROM replica_placement
   UNION ALL
   -- Each leadership, where its replica was then.
   SELECT l.cluster, 'leaders', p.broker, p.directory, l.topic_id, l.partition,
     CASE WHEN l.valid_from_time IS NOT NULL AND p.valid_from_time IS NOT NULL
-      THEN greatest(l.valid_from_time, p.valid_from_time) END,
+      THEN greatest(l.valid_from_time, p.valid_from_time) END, l.valid_from_time,
     l.valid_to_offset IS NULL AND p.valid_to_offset IS NULL,
     CASE WHEN l.valid_to_offset IS NULL THEN p.valid_to_time
       WHEN p.valid_to_offset IS NULL THEN l.valid_to_time
@@ -36,19 +36,20 @@ WITH held AS (
     AND l.valid_from_offset < coalesce(p.valid_to_offset, 9223372036854775807)
   UNION ALL
   -- A partition may have several replicas offline at once; each counts.
-  SELECT cluster, what, broker, NULL, topic_id, partition, from_time, is_open, to_time
+  SELECT cluster, what, broker, NULL, topic_id, partition, from_time, from_time, is_open, to_time
   FROM joined_intervals WHERE what = 'offline_replicas'
 ), timed AS (
-  -- A clock that was set back makes an interval end before it began.
+  -- A clock that was set back makes an interval end before it began. Of a partition that goes in the
+  -- moment of its last change, that moment counts.
   SELECT h.*, e.stretch_ms * 1000 AS us, unix_micros(h.from_time) AS begin,
     CASE WHEN NOT h.is_open THEN greatest(unix_micros(h.from_time), unix_micros(h.to_time)) END AS until,
-    unix_micros(h.to_time) - 1 AS last_us
+    greatest(unix_micros(h.from_time), unix_micros(h.changed_time), unix_micros(h.to_time) - 1) AS last_us
   FROM held h JOIN log_ends e ON h.cluster = e.cluster
   WHERE h.from_time IS NOT NULL AND (h.is_open OR h.to_time IS NOT NULL)
 ), spans AS (
   SELECT cluster, what, broker, directory, topic_id, partition, us, begin - pmod(begin, us) AS first,
     until - pmod(until, us) AS behind, CASE WHEN is_open THEN 9223372036854775807
-      ELSE greatest(begin - pmod(begin, us), last_us - pmod(last_us, us)) END AS last
+      ELSE last_us - pmod(last_us, us) END AS last
   FROM timed
 ), followed AS (
   SELECT *, max(last) OVER (PARTITION BY cluster, what, broker, directory, topic_id, partition

@@ -5,8 +5,6 @@ WITH steps AS (
   SELECT cluster, topic_id, partition, life, seq, batch_last_offset, valid_from_time, is_first, leader,
     former_leader, isr, former_isr, replicas, former_replicas, directories, former_directories
   FROM partition_states
-  WHERE is_first AND (leader = -1 OR size(isr) < size(replicas)) OR leader <> former_leader
-    OR isr <> former_isr
 ), gone AS (
   SELECT *, 'leader' AS of, former_leader AS lost
   FROM steps WHERE former_leader <> leader AND former_leader <> -1
@@ -23,7 +21,8 @@ WITH steps AS (
       ELSE former_isr END,
     each -> NOT array_contains(isr, each) AND array_contains(replicas, each)
       OR leader = -1 AND (is_first OR former_leader <> -1 AND each = former_leader)))
-  FROM steps WHERE leader = -1 OR size(isr) < size(replicas)
+  FROM steps s LEFT SEMI JOIN shortages o ON s.cluster = o.cluster AND s.topic_id = o.topic_id
+    AND s.partition = o.partition AND s.life = o.life AND s.seq = o.seq
 ), placed AS (
   SELECT cluster, topic_id, partition, life, seq, of, lost, batch_last_offset, valid_from_time,
     CASE WHEN of = 'outage' THEN CASE WHEN array_contains(replicas, lost)

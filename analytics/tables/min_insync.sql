@@ -71,5 +71,6 @@ WITH settings AS (
   FROM rare_history WHERE kind = 'min_isr'
 )
 SELECT *,
-  lag(seq) OVER in_order IS NULL AS is_first, lead(valid_from_offset) OVER in_order AS next_offset
+  lag(seq) OVER in_order IS NULL AS is_first, row_number() OVER in_order AS number,
+  lead(valid_from_offset) OVER in_order AS next_offset, lead(valid_from_time) OVER in_order AS next_time
 FROM every WINDOW in_order AS (PARTITION BY cluster, topic_id ORDER BY seq)

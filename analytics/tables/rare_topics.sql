@@ -4,10 +4,8 @@
 WITH steps AS (
   SELECT * FROM partition_steps
 ), with_elr AS (
-  SELECT cluster, topic, topic_id, replay_position, end, eligible_leader_replicas, last_known_elr,
-    lead(replay_position) OVER (PARTITION BY cluster, topic_id, partition
-    ORDER BY replay_position, `offset`) AS next_position
-  FROM steps WHERE NOT is_compared
+  SELECT cluster, topic, topic_id, replay_position, end, next_position FROM steps
+  WHERE NOT is_compared AND (size(eligible_leader_replicas) > 0 OR size(last_known_elr) > 0)
 ), partitions AS (
   SELECT cluster, topic_id, partition, end, min(CASE WHEN NOT is_compared THEN replay_position END)
       AS begin, count(CASE WHEN is_compared THEN 1 END) AS listed,
@@ -50,4 +48,3 @@ SELECT s.cluster, s.topic_id
 FROM with_elr s JOIN clears c ON s.cluster = c.cluster AND c.topic IN ('', s.topic)
   AND c.replay_position > s.replay_position
   AND c.replay_position < coalesce(s.next_position, s.end)
-WHERE size(s.eligible_leader_replicas) > 0 OR size(s.last_known_elr) > 0
