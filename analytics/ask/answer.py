@@ -12,6 +12,7 @@ from typing import Any
 
 from analytics.ask.cluster import BrokerChange
 from analytics.ask.offline_log import At, LogRecord, clock
+from analytics.tables.table import SNAPSHOT_TYPE
 from jbodlab.metadata.image.broker_registration import BrokerRegistration
 from jbodlab.metadata.records.cluster_records import RegisterBrokerRecord, UnregisterBrokerRecord
 from jbodlab.vocabulary import directory_id as directory_ids
@@ -45,7 +46,7 @@ def link(source: LogRecord, text: str) -> Json:
 def chain(links: Iterable[Json]) -> list[Json]:
     """Return links by offset, without repeats; of several about one record each is kept."""
     distinct = {(one["offset"], one["type"], one["text"]): one for one in links}
-    return sorted(distinct.values(), key=lambda one: (one["offset"], one["type"] != "SNAPSHOT"))
+    return sorted(distinct.values(), key=lambda one: (one["offset"], one["type"] != SNAPSHOT_TYPE))
 
 
 def repair_text(
@@ -85,10 +86,10 @@ def brokers_text(brokers: Iterable[BrokerId]) -> str:
 def broker_change_text(change: BrokerChange) -> str:
     """Return what a record did to a broker."""
     before, after = change.before, change.after
-    if isinstance(change.source.record, UnregisterBrokerRecord) or after is None:
+    if change.source.type == UnregisterBrokerRecord.NAME or after is None:
         return f"broker={change.broker} unregistered"
     parts = []
-    if isinstance(change.source.record, RegisterBrokerRecord):
+    if change.source.type in (RegisterBrokerRecord.NAME, SNAPSHOT_TYPE):
         again = before is not None and before.incarnation_id == after.incarnation_id
         what = "registered again" if again else "registered"
         parts.append(

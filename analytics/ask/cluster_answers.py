@@ -18,7 +18,8 @@ from analytics.ask.answer import (
 )
 from analytics.ask.cluster import BrokerChange, Cluster
 from analytics.ask.offline_log import At
-from analytics.ask.partition_states import PartitionAt
+from analytics.ask.partition_states import PartitionAt, partition_states
+from analytics.engines.duck import DuckEngine
 from analytics.errors import ReplayInputError
 from jbodlab.vocabulary import directory_id as directory_ids
 from jbodlab.vocabulary import kafka_uuid
@@ -27,7 +28,7 @@ from jbodlab.vocabulary.ids import NO_LEADER, BrokerId, DirectoryId
 CHANGES_OF_A_SOUND_ONE = 5
 
 
-def broker_answer(cluster: Cluster, partitions: Sequence[PartitionAt], at: At, text: str) -> Json:
+def broker_answer(tables: DuckEngine, cluster: Cluster, at: At, text: str) -> Json:
     """Return the answer about a broker.
 
     Raises:
@@ -63,15 +64,13 @@ def broker_answer(cluster: Cluster, partitions: Sequence[PartitionAt], at: At, t
             {"directory": directory_text(one), **_directory_state(changes, one)}
             for one in directories
         ],
-        "replicas": _held([each for each in partitions if broker in each.state.replicas], broker),
+        "replicas": _held(partition_states(tables, f"list_contains(replicas, {broker})"), broker),
         "chain": chain(map(_link, changes[max(0, start) :])),
         "next": list(dict.fromkeys(filter(None, repairs))),
     }
 
 
-def directory_answer(
-    cluster: Cluster, partitions: Sequence[PartitionAt], at: At, text: str
-) -> Json:
+def directory_answer(tables: DuckEngine, cluster: Cluster, at: At, text: str) -> Json:
     """Return the answer about a log directory.
 
     Raises:
@@ -83,7 +82,8 @@ def directory_answer(
         for broker, changes in cluster.changes.items()
         if any(change.after and directory in change.after.directories for change in changes)
     )
-    own = [each for each in partitions if directory in each.state.directories]
+    id_text = kafka_uuid.to_text(directory)
+    own = partition_states(tables, f"list_contains(directories, '{id_text}')")
     if not owners and not own:
         raise ReplayInputError(f"directory {text} is known to no broker and to no partition")
     brokers = []

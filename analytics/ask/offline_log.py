@@ -1,7 +1,7 @@
 """A metadata log directory, read on this machine without Spark, up to a moment.
 
-The log is read by columns, as often as there are questions to its records; what is kept of it are
-the records of brokers, topics and settings, and those of the one partition that is asked about.
+Questions go to its tables, which the local engine makes in memory: of the records of brokers,
+topics and settings, and of those of the partitions that are asked about.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ import shutil
 import tempfile
 import weakref
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +22,21 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
+from analytics.engines.duck import DuckEngine
+from analytics.engines.log_views import log_views
 from analytics.errors import ReplayInputError
-from analytics.rare.transactions import MARKERS, Dropped, Marker, dropped_stretches
-from analytics.read.arrays import Longs, inside
-from analytics.read.arrow_reading import longs
+from analytics.rare.min_insync import AssumedMinIsr
+from analytics.rare.transactions import MARKERS
+from analytics.read.arrays import Longs
 from analytics.read.arrow_rows import ALL, Selection
 from analytics.read.layout import Layout, Split
 from analytics.read.log_copies import MEMBER, LogCopy
+from analytics.read.log_facts import LOG_COLUMNS, log_facts
 from analytics.read.named_logs import layout_of, look, unpack_archive
 from analytics.read.split_rows import COLUMNS, check_split, read_split
 from analytics.store.archives import is_archive
 from analytics.store.log_files import open_files
-from jbodlab.metadata.records import frame
+from analytics.tables.table import SNAPSHOT_TYPE, STRING
 from jbodlab.metadata.records.cluster_records import (
     BrokerRegistrationChangeRecord,
     FenceBrokerRecord,
@@ -41,7 +45,6 @@ from jbodlab.metadata.records.cluster_records import (
     UnregisterBrokerRecord,
 )
 from jbodlab.metadata.records.config_records import ConfigRecord, FeatureLevelRecord
-from jbodlab.metadata.records.schema import Record
 from jbodlab.metadata.records.topic_records import (
     ClearElrRecord,
     PartitionChangeRecord,
@@ -73,23 +76,8 @@ COMMON_TYPES = frozenset(
 )
 """Records of brokers, topics and settings: few, however long the log is."""
 
-SNAPSHOT_MOMENT = "SNAPSHOT"
-
-_COLUMNS = (
-    "snapshot",
-    "offset",
-    "replay_offset",
-    "replay_time",
-    "batch_base_offset",
-    "batch_last_offset",
-    "type",
-    "topic_id",
-    "partition",
-    "value",
-    "file",
-    "problem",
-    "message",
-)
+_THIS = "this"
+"""Label of the cluster."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_LONGS: Longs = np.zeros(0, dtype=np.int64)
 
@@ -102,9 +90,9 @@ class LogRecord:
     time: datetime | None
     type: str
     """Record type, SNAPSHOT for what is known from a snapshot."""
-    batch_base_offset: int
     batch_last_offset: int
-    record: Record
+    said: Mapping[str, Any] | None = None
+    """The fields of a change of a partition; null = not in the record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,58 +173,40 @@ class OfflineLog:
         offset = int(offsets[by_then[-1]])
         return At(offset=offset, time=wanted, is_end=offset == last)
 
-    def common_records(self, until: int) -> tuple[list[LogRecord], list[Dropped]]:
-        """Return the records of everything but partitions, and the stretches without effect.
+    def tables(self, at: At, assumed: AssumedMinIsr, topic: str | None = None) -> DuckEngine:
+        """Return an engine for the tables of a moment; to be left again.
 
         Args:
-            until: Last offset.
+            at: The moment: what was later is in no table.
+            assumed: What counts for topics for which the log sets nothing.
+            topic: Name of the topic whose partitions are wanted; None for all.
         """
-        rows: list[dict[str, Any]] = []
-        for batch in self._batches(Selection(replay_offset=(0, until + 1), types=COMMON_TYPES)):
-            rows += batch.to_pylist()
-        markers = sorted(
-            Marker(row["offset"], row["type"], row["file"])
-            for row in rows
-            if row["type"] in MARKERS and not row["snapshot"]
-        )
-        dropped, problems = dropped_stretches(markers, until + 1)
-        self._problems |= dict.fromkeys(problem.message for problem in problems)
-        records = [_record(row) for row in rows if row["type"] not in MARKERS]
-        is_dropped = inside(np.array([record.offset for record in records], np.int64), dropped)
-        return [
-            record
-            for record, is_gone in zip(records, is_dropped.tolist(), strict=True)
-            if not is_gone or record.type == SNAPSHOT_MOMENT
-        ], dropped
+        until = (0, at.offset + 1)
+        common = list(self._batches(Selection(replay_offset=until, types=COMMON_TYPES)))
+        of_partitions = self._batches(Selection(replay_offset=until, types=PARTITION_TYPES), False)
+        if topic is not None:
+            of_partitions = _of_topics(of_partitions, _topic_ids(common, topic))
+        rows = pa.RecordBatchReader.from_batches(COLUMNS, chain(common, of_partitions))
+        (facts,) = log_facts([(_THIS, self.layout)]).to_pylist()
+        facts |= {
+            "end_offset": at.offset + 1,
+            "sync_points": [sync for sync in facts["sync_points"] if sync["is_base"]],
+            "problems": [],
+        }
+        views = log_views(pa.Table.from_pylist([facts], LOG_COLUMNS), assumed)
+        tables = DuckEngine({**views, "log_rows": rows})
+        tables.make("misplaced_markers")
+        messages = tables.ask('SELECT message FROM misplaced_markers ORDER BY "offset"').fetchall()
+        self._problems |= dict.fromkeys(message for (message,) in messages)
+        return tables
 
-    def partition_records(
-        self, until: int, topic_ids: Sequence[str], partition: int, dropped: Sequence[Dropped]
-    ) -> Iterator[LogRecord]:
-        """Yield the records of a partition of topics that had one name."""
-        wanted = pa.array(list(topic_ids), type=pa.string())
-        selection = Selection(replay_offset=(0, until + 1), types=PARTITION_TYPES)
-        for batch in self._batches(selection):
-            own = pc.and_(
-                pc.is_in(_plain(batch.column("topic_id")), wanted),
-                pc.equal(batch.column("partition"), partition),
-            )
-            of_partition = batch.filter(own)
-            is_gone = pa.array(inside(longs(of_partition.column("offset")), dropped))
-            has_effect = pc.or_(of_partition.column("snapshot"), pc.invert(is_gone))
-            yield from map(_record, of_partition.filter(has_effect).to_pylist())
-
-    def partition_batches(self, until: int, since: int = 0) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of all partitions' records, of one file each."""
-        yield from self._batches(Selection(replay_offset=(since, until + 1), types=PARTITION_TYPES))
-
-    def _batches(self, selection: Selection) -> Iterator[pa.RecordBatch]:
-        schema = pa.schema([field for field in COLUMNS if field.name in _COLUMNS])
+    def _batches(self, selection: Selection, with_payload: bool = True) -> Iterator[pa.RecordBatch]:
         replay_from = self.layout.replay_from
         of_base = replace(selection, replay_offset=ALL.replay_offset)
-        for split in self.splits:
+        for split in (replace(split, cluster=_THIS) for split in self.splits):
             # The base belongs to every moment, also to the one of its end.
             wanted = selection if split.snapshot is None else of_base
-            for batch in read_split(split, schema, with_payload=False, selection=wanted):
+            for batch in read_split(split, COLUMNS, with_payload=with_payload, selection=wanted):
                 sound = pc.is_null(batch.column("problem"))
                 if batch.column("problem").null_count < len(batch):
                     texts = batch.filter(pc.invert(sound)).column("message").to_pylist()
@@ -347,21 +317,47 @@ def _replayed(layout: Layout) -> list[Split]:
     return [*of_base, *own]
 
 
-def _record(row: dict[str, Any]) -> LogRecord:
-    is_snapshot = row["snapshot"]
-    offset = row["replay_offset"] - 1 if is_snapshot else row["offset"]
+def _topic_ids(batches: Iterable[pa.RecordBatch], topic: str) -> pa.Array:
+    """Return the ids of the topics that have had a name."""
+    found = [
+        batch.filter(pc.equal(batch.column("topic"), topic)).column("topic_id") for batch in batches
+    ]
+    return pa.chunked_array(found, STRING).drop_null().combine_chunks()
+
+
+def _of_topics(batches: Iterable[pa.RecordBatch], ids: pa.Array) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield batch.filter(pc.is_in(batch.column("topic_id"), ids))
+
+
+def named_rows(tables: DuckEngine, sql: str) -> list[dict[str, Any]]:
+    """Return the rows that a question gives, each by the names of its columns."""
+    found: list[dict[str, Any]] = tables.ask(sql).to_arrow_table().to_pylist()
+    return found
+
+
+def begin_of(row: Mapping[str, Any]) -> LogRecord:
+    """Return the record that began the state of a row of a history."""
+    is_snapshot = row["record_type"] == SNAPSHOT_TYPE
+    offset = row["valid_from_offset"] - is_snapshot
+    last = offset if is_snapshot else row.get("batch_last_offset", offset)
     return LogRecord(
         offset=offset,
-        time=row["replay_time"],
-        type=SNAPSHOT_MOMENT if is_snapshot else row["type"],
-        batch_base_offset=offset if is_snapshot else row["batch_base_offset"],
-        batch_last_offset=offset if is_snapshot else row["batch_last_offset"],
-        record=frame.decode(row["value"]).record,
+        time=row["valid_from_time"],
+        type=row["record_type"],
+        batch_last_offset=last,
+        said=row.get("said"),
     )
 
 
-def _plain(column: pa.Array) -> pa.Array:
-    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+def end_of(row: Mapping[str, Any], record_type: str) -> LogRecord | None:
+    """Return the record that ended the state of a row of a history; None if it still holds."""
+    offset = row["valid_to_offset"]
+    if offset is None:
+        return None
+    return LogRecord(
+        offset=offset, time=row["valid_to_time"], type=record_type, batch_last_offset=offset
+    )
 
 
 def _from_ms(timestamp_ms: int) -> datetime | None:

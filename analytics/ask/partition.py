@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
-from heapq import merge
 from itertools import takewhile
-from operator import attrgetter
 
 from analytics.ask.answer import (
     Json,
@@ -23,23 +20,22 @@ from analytics.ask.answer import (
     state_text,
 )
 from analytics.ask.cluster import BrokerChange, Cluster, TopicLife, serves
-from analytics.ask.offline_log import At, LogRecord, OfflineLog
+from analytics.ask.offline_log import At, LogRecord, begin_of, end_of, named_rows
+from analytics.ask.partition_states import registration
+from analytics.engines.duck import DuckEngine
 from analytics.errors import ReplayInputError
 from analytics.rare.broker_facts import LOSS_WINDOW_MS
 from analytics.rare.min_insync import ASSUMED
 from analytics.rare.topic_records import lost_replicas
-from analytics.rare.transactions import Dropped
+from analytics.tables.table import SNAPSHOT_TYPE
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.metadata.records.topic_records import (
-    NO_LEADER_CHANGE,
-    NO_RECOVERY_STATE_CHANGE,
     ClearElrRecord,
     PartitionChangeRecord,
     PartitionRecord,
     RemoveTopicRecord,
 )
 from jbodlab.vocabulary import directory_id as directory_ids
-from jbodlab.vocabulary.errors import ReplayError
 from jbodlab.vocabulary.ids import NO_LEADER, BrokerId, DirectoryId
 
 STEPS_KEPT = 2000
@@ -66,26 +62,24 @@ class Step:
     after: PartitionRegistration | None
 
 
-def answer(log: OfflineLog, cluster: Cluster, dropped: list[Dropped], at: At, name: str) -> Json:
+def answer(tables: DuckEngine, cluster: Cluster, at: At, name: str) -> Json:
     """Return the answer about a partition.
 
     Args:
-        log: The log.
+        tables: Of the moment.
         cluster: The cluster at the moment.
-        dropped: Stretches that have no effect.
         at: The moment.
         name: Topic and index, separated by the last dash.
 
     Raises:
         ReplayInputError: there is and was no such partition.
     """
-    topic, index = _split(name)
+    topic, index = split(name)
     lives = cluster.lives.get(topic)
     if not lives:
         raise ReplayInputError(f"topic {topic!r} does not exist, and did not before")
     life = lives[-1]
-    steps = list(_steps(log, cluster, dropped, at, lives, index))
-    steps = [step for step in steps if step.source.offset >= life.created.offset]
+    steps = _steps(tables, life, index)
     if not steps:
         raise ReplayInputError(f"topic {topic!r} has no partition {index}")
     current = steps[-1].after
@@ -322,34 +316,34 @@ def _explained(steps: Iterable[Step], cluster: Cluster) -> list[Json]:
 
 def _step_text(step: Step) -> str:
     before, after = step.before, step.after
-    match step.source.record:
-        case PartitionChangeRecord() as record:
+    match step.source.type:
+        case PartitionChangeRecord.NAME:
+            said = step.source.said
+            assert said is not None
             parts = [
-                f"{name}={brokers_text(value)}"
-                for name in _LISTS
-                if (value := getattr(record, name)) is not None
+                f"{name}={brokers_text(said[name])}" for name in _LISTS if said[name] is not None
             ]
-            if record.leader != NO_LEADER_CHANGE:
+            if said["leader"] is not None:
                 former = "" if before is None else f" (was {before.leader})"
-                parts.insert(0, f"leader={record.leader}{former}")
-            if record.leader_recovery_state != NO_RECOVERY_STATE_CHANGE:
-                parts.append(f"leader_recovery_state={record.leader_recovery_state}")
-            if record.directories is not None:
+                parts.insert(0, f"leader={said['leader']}{former}")
+            if said["leader_recovery_state"] is not None:
+                parts.append(f"leader_recovery_state={said['leader_recovery_state']}")
+            if said["directories"] is not None:
                 parts.append(_directories_text(before, after))
             return " ".join(parts) or "no field"
-        case PartitionRecord() as record:
+        case PartitionRecord.NAME | "SNAPSHOT":
             assert after is not None
             dirs = ", ".join(map(directory_text, after.directories))
             return (
-                f"leader={record.leader} replicas={brokers_text(record.replicas)} "
-                f"isr={brokers_text(record.isr)} directories=[{dirs}]"
+                f"leader={after.leader} replicas={brokers_text(after.replicas)} "
+                f"isr={brokers_text(after.isr)} directories=[{dirs}]"
             )
-        case RemoveTopicRecord():
+        case RemoveTopicRecord.NAME:
             return "the topic is deleted"
-        case ClearElrRecord():
+        case ClearElrRecord.NAME:
             return "eligible_leader_replicas=[] last_known_elr=[]"
-        case record:
-            raise AssertionError(f"{type(record).__name__} is not about a partition")
+        case other:
+            raise AssertionError(f"{other} is not about a partition")
 
 
 def _directories_text(
@@ -366,51 +360,38 @@ def _directories_text(
     return f"directories={{{', '.join(parts)}}}"
 
 
-def _steps(
-    log: OfflineLog,
-    cluster: Cluster,
-    dropped: list[Dropped],
-    at: At,
-    lives: list[TopicLife],
-    index: int,
-) -> deque[Step]:
-    """Return the last steps of the partition, over all lives of its topic's name."""
-    ids = [life.topic_id for life in lives]
-    own = log.partition_records(at.offset, ids, index, dropped)
-    ends = (life.removed for life in lives if life.removed is not None)
-    clears = (
-        source
-        for source in cluster.clears
-        if isinstance(source.record, ClearElrRecord)
-        and source.record.topic_name in ("", lives[-1].name)
+def _steps(tables: DuckEngine, life: TopicLife, index: int) -> list[Step]:
+    """Return the last steps of a partition of a topic."""
+    tables.make("partition_history")
+    rows = named_rows(
+        tables,
+        f"""
+        SELECT h.*, r.batch_last_offset, r.partition_change AS said
+        FROM partition_history h
+        LEFT JOIN log_rows r ON h.record_type <> '{SNAPSHOT_TYPE}' AND NOT r.snapshot
+          AND r."offset" = h.valid_from_offset
+        WHERE h.topic_id = '{life.topic_id}' AND h.partition = {index}
+        ORDER BY valid_from_offset DESC, record_type = '{SNAPSHOT_TYPE}' LIMIT {STEPS_KEPT + 1}
+        """,
     )
-    found: deque[Step] = deque(maxlen=STEPS_KEPT)
-    state: PartitionRegistration | None = None
-    for source in merge(
-        own, sorted([*ends, *clears], key=attrgetter("offset")), key=attrgetter("offset")
-    ):
-        before = state
-        match source.record:
-            case PartitionRecord() as record:
-                state = PartitionRegistration.from_record(record)
-            case PartitionChangeRecord() as change if state is not None:
-                try:
-                    state = state.merge(change)
-                except ReplayError:
-                    continue
-            case RemoveTopicRecord() if state is not None:
-                state = None
-            case ClearElrRecord() if state is not None:
-                state = state.without_elr()
-                if state is before:
-                    continue
-            case _:
-                continue
-        found.append(Step(source=source, before=before, after=state))
-    return found
+    found: list[Step] = []
+    before = None
+    for row in reversed(rows):
+        after = registration(row)
+        found.append(Step(source=begin_of(row), before=before, after=after))
+        before = after
+    removed = end_of(rows[0], RemoveTopicRecord.NAME) if rows else None
+    if removed is not None:
+        found.append(Step(source=removed, before=before, after=None))
+    return found[-STEPS_KEPT:]
 
 
-def _split(name: str) -> tuple[str, int]:
+def split(name: str) -> tuple[str, int]:
+    """Return the topic and the index of a partition.
+
+    Raises:
+        ReplayInputError: the text names none.
+    """
     topic, dash, index = name.rpartition("-")
     if not dash or not topic or not (index.isascii() and index.isdecimal()):
         raise ReplayInputError(f"expected a partition such as topic-0, got {name!r}")

@@ -37,9 +37,10 @@ def read(options: Namespace, output: Output) -> model.Cluster:
     complete_input(options, output)
     log = OfflineLog(*options.input)
     at = log.at(options.at)
-    records, dropped = log.common_records(at.offset)
-    cluster = read_cluster(records, assumed_min_isr(options))
-    states = partition_states(log, cluster, records, dropped, at.offset)
+    assumed = assumed_min_isr(options)
+    with log.tables(at, assumed) as tables:
+        cluster = read_cluster(tables, assumed)
+        states = partition_states(tables)
     report_problems(output, log.problems)
     paths = directory_paths(options.config, options.meta)
     return as_model(

@@ -8,17 +8,23 @@ to it, and what to do next. `--output json` gives the values that the text is ma
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from analytics.ask import cluster_answers, partition
 from analytics.ask.answer import Json
 from analytics.ask.assumptions import assumed_min_isr
-from analytics.ask.cluster import read_cluster
-from analytics.ask.offline_log import OfflineLog
-from analytics.ask.partition_states import partition_states
+from analytics.ask.cluster import Cluster, read_cluster
+from analytics.ask.offline_log import At, OfflineLog
 from analytics.ask.texts import text_of
+from analytics.engines.duck import DuckEngine
 from analytics.machine import complete_input
 from jbodlab.cli.output import Output
+
+_ANSWERS: Mapping[str, Callable[[DuckEngine, Cluster, At, str], Json]] = {
+    "partition": partition.answer,
+    "directory": cluster_answers.directory_answer,
+    "broker": cluster_answers.broker_answer,
+}
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
@@ -45,14 +51,11 @@ def report_problems(output: Output, problems: Sequence[str]) -> None:
 
 def _answer(options: argparse.Namespace, log: OfflineLog) -> Json:
     at = log.at(options.at)
-    records, dropped = log.common_records(at.offset)
-    cluster = read_cluster(records, assumed_min_isr(options))
+    assumed = assumed_min_isr(options)
     name: str = options.name
-    if options.verb == "partition":
-        return partition.answer(log, cluster, dropped, at, name)
+    topic = partition.split(name)[0] if options.verb == "partition" else None
     if options.verb == "directory":
         cluster_answers.parse_directory(name)
-    states = partition_states(log, cluster, records, dropped, at.offset)
-    if options.verb == "directory":
-        return cluster_answers.directory_answer(cluster, states, at, name)
-    return cluster_answers.broker_answer(cluster, states, at, name)
+    with log.tables(at, assumed, topic) as tables:
+        cluster = read_cluster(tables, assumed)
+        return _ANSWERS[options.verb](tables, cluster, at, name)

@@ -54,18 +54,25 @@ class DuckEngine(ExitStack):
             self.view(name, source)
 
     def view(self, name: str, source: Any) -> None:
-        """Register a view: rows of Arrow, or a list of Parquet files."""
+        """Register a view: rows of Arrow, or a list of Parquet files.
+
+        What comes batch by batch becomes a table, of which a part may go to the disk.
+        """
         if isinstance(source, list):
             self._connection.read_parquet(source).create_view(name)
         else:
             self._connection.register(name, source)
+        if isinstance(source, pa.RecordBatchReader):
+            self._connection.execute(f"CREATE TEMP TABLE kept AS FROM {name}")
+            self._connection.unregister(name)
+            self._connection.execute(f"ALTER TABLE kept RENAME TO {name}")
         self._known.add(name)
 
     def rows(self, name: str) -> pa.Table:
         """Return the rows of a table in its order, `cluster` first."""
         table = sql_files()[name].table
         assert table is not None
-        self._make(name)
+        self.make(name)
         schema = pa.schema([pa.field(CLUSTER, STRING), *table.schema])
         found: pa.Table = self._connection.sql(_ordered(name, table)).to_arrow_table()
         return found.select(schema.names).cast(schema)
@@ -74,9 +81,9 @@ class DuckEngine(ExitStack):
         """Ask a question in DuckDB's dialect to tables that were made before."""
         return self._connection.sql(sql)
 
-    def _make(self, name: str) -> None:
-        """Make a table or step and all that it reads."""
-        for file in needed([name]):
+    def make(self, *names: str) -> None:
+        """Make tables or steps and all that they read."""
+        for file in needed(names):
             if file.name in self._known:
                 continue
             for each in FUNCTIONS.keys() & set(file.reads) - self._known:

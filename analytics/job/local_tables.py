@@ -21,6 +21,7 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from analytics.ask.broker_logs import LogLine
 from analytics.engines.duck import DuckEngine
+from analytics.engines.log_views import log_views
 from analytics.job.engine import RunOptions
 from analytics.job.output import ClusterOutput, OutputDir
 from analytics.read.layout import Layout
@@ -101,7 +102,9 @@ def write_tables(
         rows = _LogRows(folder)
         for name, layout in layouts.items():
             outputs[name].accept(_OF_RECORDS, list(_read(layout, name, outputs[name], rows)))
-        views = {**_log_views(layouts, options), "log_rows": rows.source()}
+        views = log_views(log_facts(layouts.items()), options.assumed)
+        views["log_rows"] = rows.source()
+        views["given_broker_log_lines"] = _lines(list(layouts), options.broker_logs)
         engine = opened.enter_context(DuckEngine(views))
         for table in t.TABLES:
             if table not in _OF_RECORDS:
@@ -214,29 +217,6 @@ def _record_rows(batch: pa.RecordBatch) -> pa.Table:
         nothing if not payload.null_count else pc.if_else(pc.is_null(payload), value, nothing)
     )
     return pa.table({column.name: columns[column.name] for column in t.RECORDS.columns})
-
-
-def _log_views(layouts: Mapping[str, Layout], options: RunOptions) -> dict[str, pa.Table]:
-    """Return the base views besides the rows of logs."""
-    facts = log_facts(layouts.items())
-    size = len(facts)
-    assumed = options.assumed
-    return {
-        "log_layouts": facts.drop_columns(["sync_points", "problems"])
-        .append_column("min_insync_replicas", pa.repeat(pa.scalar(assumed.value, INT), size))
-        .append_column("min_insync_replicas_from", pa.repeat(assumed.source, size)),
-        "sync_points": _of_each_log(facts, "sync_points"),
-        "log_problems": _of_each_log(facts, "problems"),
-        "given_broker_log_lines": _lines(list(layouts), options.broker_logs),
-    }
-
-
-def _of_each_log(facts: pa.Table, name: str) -> pa.Table:
-    """Return the elements of a list of structs as rows, with the cluster of each."""
-    lists = facts.column(name).combine_chunks()
-    clusters = facts.column(CLUSTER).combine_chunks().take(pc.list_parent_indices(lists))
-    elements = pa.Table.from_struct_array(lists.flatten())
-    return elements.add_column(0, CLUSTER, clusters)
 
 
 def _lines(clusters: Sequence[str], lines: Sequence[LogLine]) -> pa.Table:

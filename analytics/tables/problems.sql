@@ -17,9 +17,7 @@ WITH found AS (
   UNION ALL
   SELECT cluster, file, position, `offset`, kind, message FROM log_problems
   UNION ALL
-  SELECT cluster, file, NULL, `offset`, 'transaction', concat(type, CASE WHEN begun IS NULL
-    THEN ' outside of any transaction' ELSE concat(' inside the one of ', begun, ' transaction') END)
-  FROM transaction_markers WHERE (type = 'BEGIN_TRANSACTION_RECORD') = (begun IS NOT NULL)
+  SELECT cluster, file, NULL, `offset`, 'transaction', message FROM misplaced_markers
 ), compared AS (
   SELECT cluster, file, `offset`, problem AS kind, message FROM rare_history WHERE kind = 'problem'
   UNION ALL

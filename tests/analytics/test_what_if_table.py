@@ -17,8 +17,6 @@ from analytics.rare.min_insync import AssumedMinIsr
 from analytics.tables.derived import WHAT_IF
 from jbodlab.metadata.image.broker_registration import BrokerRegistration
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
-from jbodlab.metadata.image.settings_image import ConfigsImage, FeaturesImage
-from jbodlab.metadata.records.config_records import TOPIC_RESOURCE
 from jbodlab.metadata.records.features import ELR_VERSION
 from jbodlab.vocabulary import directory_id as directory_ids
 from jbodlab.vocabulary import kafka_uuid
@@ -146,12 +144,11 @@ def test_single_failures_lose_what_the_question_for_one_of_them_answers(
         if each != 5
     }
     has_elr = bool(seed % 2)
-    value = {UNCLEAN_ELECTION: str(unclean).lower()}
     cluster = Cluster(
         brokers=brokers,
         assumed_min_isr=AssumedMinIsr(MIN_ISR),
-        features=FeaturesImage(levels={ELR_VERSION: int(has_elr)}),
-        configs=ConfigsImage(resources={(TOPIC_RESOURCE, "orders"): value}),
+        has_elr=has_elr,
+        settings={("orders", UNCLEAN_ELECTION): str(unclean).lower()},
     )
     states = [
         PartitionAt(topic="orders", topic_id="", partition=n, state=random_partition(rng))

@@ -16,7 +16,6 @@ import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 import pytest
 
 from analytics.ask.broker_logs import FailureAt, LogLine, joined
-from analytics.ask.offline_log import OfflineLog
 from analytics.job.scan_stage import OTHERS
 from analytics.job.small_records import effective_rows, sync_points
 from analytics.rare.broker_facts import BrokerFacts, BrokerState
@@ -25,12 +24,6 @@ from analytics.read.arrays import Column, groups, inside
 from analytics.read.layout import Layout, SnapshotFile
 from analytics.read.merged_layout import Run, put_together
 from analytics.read.partition_events import PartitionEvents, without
-from jbodlab.metadata.records.config_records import (
-    AbortTransactionRecord,
-    BeginTransactionRecord,
-    ConfigRecord,
-)
-from tests.analytics.builders import LogBuilder
 from tests.analytics.work import elements_looked_at, lines_run
 
 FEW, MANY = 10, 1000
@@ -182,28 +175,6 @@ def test_what_lies_in_stretches_is_found_also_where_they_overlap(count: int) -> 
 def test_groups_are_the_rows_of_each_value_in_order() -> None:
     assert [own.tolist() for own in groups(np.array([3, 1, 3, 2, 1]))] == [[1, 4], [3], [0, 2]]
     assert not list(groups(np.zeros(0)))
-
-
-def aborted(root: Path, transactions: int) -> OfflineLog:
-    log = LogBuilder(root)
-    for number in range(transactions):
-        setting = ConfigRecord(resource_type=2, resource_name="t", name="a", value=str(number))
-        log.append(BeginTransactionRecord(name="x"), setting)
-        log.append(AbortTransactionRecord(reason="y"))
-        log.append(setting)
-    log.close()
-    return OfflineLog(log.directory)
-
-
-def test_records_outside_of_aborted_transactions_are_found_without_looking_at_each(
-    tmp_path: Path,
-) -> None:
-    logs = [aborted(tmp_path / str(count), count) for count in (FEW, 20, 200)]
-
-    few, some, many = (lines_run(partial(log.common_records, 1 << 40)) for log in logs)
-
-    assert [len(log.common_records(1 << 40)[0]) for log in logs] == [FEW, 20, 200]
-    assert many < few + 3 * (some - few) / (20 - FEW) * 200
 
 
 def test_rows_outside_of_aborted_transactions_are_those_that_are_replayed() -> None:
