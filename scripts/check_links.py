@@ -1,9 +1,10 @@
-"""Check every Markdown page: what its links lead to is there, and so is what it says in code.
+"""Check every Markdown page: its links, what it says in code, and the length of sentences.
 
     .venv/bin/python scripts/check_links.py [FILE ...]
 
 Without files: all pages of the clone. Headings are named as public forges name them. Links to other
-hosts are not followed. Paths and commands in code are those of `check_code`.
+hosts are not followed. Paths and commands in code are those of `check_code`, lengths those of
+`check_lengths`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from urllib.parse import unquote
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from scripts import check_code  # noqa: E402 - it is found by the path above
+from scripts import check_code, check_lengths  # noqa: E402 - it is found by the path above
 
 _CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)")
 _LINK = re.compile(r"\[[^\]]*\]\(<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\)")
@@ -41,6 +42,9 @@ def problems(page: Path) -> Iterator[str]:
     shown = page.relative_to(ROOT) if page.is_relative_to(ROOT) else page
     for number, text, reason in check_code.problems(page):
         yield f"{shown}:{number}: `{text}`: {reason}"
+    if str(shown) not in check_lengths.GENERATED:
+        for number, text, reason in check_lengths.problems(_prose(page)):
+            yield f"{shown}:{number}: {text} ...: {reason}"
     for number, text in _prose(page):
         line = _CODE.sub("", text)
         targets = _LINK.findall(line) + _DEFINITION.findall(line)

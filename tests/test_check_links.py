@@ -86,5 +86,39 @@ def test_code_that_names_what_is_not_there_is_named(tmp_path: Path, code: str, r
     assert list(check_links.problems(path)) == [f"{path}:{number}: {reason}"]
 
 
+WORDS = " ".join(["word"] * 40)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{WORDS}.\n{WORDS}.",
+        f"| {WORDS} | {WORDS} |",
+        f"* {WORDS}\n* {WORDS}",
+        f"{WORDS[5:]} `{WORDS} {WORDS}`",
+        f"text\n\n    {WORDS} {WORDS}\n\ntext",
+        f"# Heading\n{WORDS}",
+    ],
+)
+def test_sentences_and_cells_may_have_forty_words(tmp_path: Path, text: str) -> None:
+    assert list(check_links.problems(page(tmp_path, text))) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "number", "kind"),
+    [
+        (f"One. {WORDS}\nmore.", 1, "sentence"),
+        (f"text\n\n{WORDS}; more", 3, "sentence"),
+        (f"* one\n* {WORDS} more", 2, "sentence"),
+        (f"| one | {WORDS} more |", 1, "cell"),
+    ],
+)
+def test_a_longer_one_is_named(tmp_path: Path, text: str, number: int, kind: str) -> None:
+    (line,) = check_links.problems(page(tmp_path, text))
+
+    assert f":{number}: " in line
+    assert line.endswith(f"a {kind} of 41 words, at most 40")
+
+
 def test_all_pages_of_the_clone_have_links_that_lead_somewhere() -> None:
     assert check_links.main([]) == 0
