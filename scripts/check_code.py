@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from fault_injection.kinds import KINDS
 from jbodlab.cli.command import Command
 from jbodlab.cli.parser import Parser
 from jbodlab.cli.program import commands_of, nouns, parser_of
@@ -68,7 +69,12 @@ def problem_of_path(page: Path, text: str) -> str | None:
 
 
 def problem_of_call(text: str) -> str | None:
-    """Return what is wrong with a call of `jbodlab`."""
+    """Return what is wrong with a call of `jbodlab`, or with one behind it on the same line."""
+    calls = [each for each in text.split("; ") if COMMAND.match(each)]
+    return next(filter(None, map(_problem_of_one, calls)), None)
+
+
+def _problem_of_one(text: str) -> str | None:
     found = COMMAND.match(text)
     assert found is not None
     try:
@@ -94,6 +100,8 @@ def problem_of_call(text: str) -> str | None:
         rest = rest[1:]
     else:
         command = commands
+    if path == "inject" and rest and re.fullmatch("[a-z-]+", rest[0]) and rest[0] not in KINDS:
+        return f"there is no fault {rest[0]}"
     known = _parser(path, command).option_names()
     for word in rest:
         if word == "--":

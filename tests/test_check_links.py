@@ -76,6 +76,8 @@ def test_code_that_names_what_there_is_is_no_problem(tmp_path: Path, code: str) 
         ("`jbodlab upp`", "`jbodlab upp`: there is no command `upp`"),
         ("`jbodlab dirs mend`", "`jbodlab dirs mend`: `dirs` has no verb `mend`"),
         ("`jbodlab up --disk 3`", "`jbodlab up --disk 3`: `up` has no option --disk"),
+        ("`jbodlab list; jbodlab upp`", "`jbodlab list; jbodlab upp`: there is no command `upp`"),
+        ("`jbodlab inject eioo`", "`jbodlab inject eioo`: there is no fault eioo"),
         ("`--nothing`", "`--nothing`: no command has this option"),
         ("```\n$ jbodlab up --disk 3\n```", "`$ jbodlab up --disk 3`: `up` has no option --disk"),
     ],

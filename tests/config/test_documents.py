@@ -1,4 +1,4 @@
-"""What the documents name is there: files, commands of `jbodlab`, and their options."""
+"""What the documents name is there: targets of `make`, and extras; `check_code` has the rest."""
 
 from __future__ import annotations
 
@@ -8,21 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from fault_injection.kinds import KINDS
-from jbodlab.cli.command import Command
-from jbodlab.cli.program import commands_of, nouns, parser_of
-
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "examples/orders/README.md")),
     *sorted((ROOT / "docs").glob("*.md")),
 ]
 READERS = ("for-developers", "testing", "for-operators", "for-analysts", "for-students")
-_FILE = re.compile(
-    r"`((?:docs|config|docker|examples|tests|lab|jbodlab|broker|controller)/[\w./-]+)`"
-)
 _COMMAND = re.compile(r"^(?:\.venv/bin/)?jbodlab (.*?)(?: +#.*)?$", re.MULTILINE)
-_SPAN = re.compile(r"`jbodlab ([^`]+)`")
 _PIP = re.compile(r"pip install [^`#]*jbodlab[^`#\n]*")
 _BUILT = re.compile(
     r"""pip install (dist/jbodlab-\*\$\(uname -m\)\.whl"""
@@ -40,48 +32,6 @@ def shown(document: Path) -> list[str]:
     """The commands that a page shows in blocks of code, without `jbodlab`."""
     blocks = "".join(document.read_text().split("```")[1::2]).replace("\\\n", " ")
     return [line for text in _COMMAND.findall(blocks) for line in text.split("; jbodlab ")]
-
-
-def command(words: list[str]) -> tuple[str, Command, list[str]]:
-    """The command that words begin with: its name, itself, and the words behind its name."""
-    noun, *rest = words
-    assert noun in nouns(), words
-    found = commands_of(nouns()[noun])
-    if isinstance(found, Command):
-        return noun, found, rest
-    assert rest[0] in found, words
-    return f"{noun} {rest[0]}", found[rest[0]], rest[1:]
-
-
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_files_that_are_named_are_there(document: Path) -> None:
-    named = _FILE.findall(document.read_text())
-
-    places = (ROOT, document.parent)
-    assert [name for name in named if not any((each / name).exists() for each in places)] == []
-
-
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_commands_that_are_shown_exist_with_their_options(document: Path) -> None:
-    for line in shown(document):
-        name, found, words = command(line.split(" -- ")[0].split())
-        options = {word.partition("=")[0] for word in words if word.startswith("--")}
-        assert options <= set(parser_of(name, found).option_names()), line
-        if name == "inject" and words[0] != "KIND":
-            assert words[0] in KINDS, line
-
-
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_options_of_commands_in_sentences_exist(document: Path) -> None:
-    sentences = "".join(document.read_text().split("```")[::2])
-    for text in _SPAN.findall(sentences):
-        words = [word.strip("[]") for word in text.split(" -- ")[0].split()]
-        if words[0] in nouns() and len(words) > 1:
-            verb = commands_of(nouns()[words[0]])
-            if isinstance(verb, Command) or words[1] in verb:
-                name, found, rest = command(words)
-                options = {word.partition("=")[0] for word in rest if re.match("--[a-z]", word)}
-                assert options <= set(parser_of(name, found).option_names()), text
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
