@@ -8,11 +8,15 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 _SUFFIX = ".sql"
+_OPTIONS: Mapping[str, Any] = {"read": "spark", "write": "duckdb", "pretty": True}
+"""Of a translation; the text is also shown to readers."""
 
 
 def in_duckdb(text: str) -> str:
@@ -22,7 +26,7 @@ def in_duckdb(text: str) -> str:
 
 @cache
 def _translated(text: str) -> str:
-    path = _cache_folder() / f"{hashlib.sha256(text.encode()).hexdigest()}{_SUFFIX}"
+    path = _cache_folder() / f"{hashlib.sha256(f'{_OPTIONS} {text}'.encode()).hexdigest()}{_SUFFIX}"
     try:
         return path.read_text("utf-8")
     except OSError:
@@ -50,7 +54,5 @@ def translate(text: str) -> str:
     """
     import sqlglot
 
-    (found,) = sqlglot.transpile(
-        text, read="spark", write="duckdb", unsupported_level=sqlglot.ErrorLevel.RAISE
-    )
+    (found,) = sqlglot.transpile(text, **_OPTIONS, unsupported_level=sqlglot.ErrorLevel.RAISE)
     return found

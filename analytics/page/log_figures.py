@@ -57,8 +57,8 @@ SNAPSHOTS = Figure(
     name="snapshots",
     title="Snapshots",
     sql=(
-        "SELECT count(DISTINCT file) AS snapshots, count(*) AS snapshot_records\n"
-        "FROM snapshot_records"
+        "SELECT coalesce(max(snapshots), 0) AS snapshots, max(records) AS snapshot_records\n"
+        "FROM logs CROSS JOIN (SELECT count(*) AS records FROM snapshot_records)"
     ),
     columns=columns("snapshots snapshot_records"),
 )

@@ -18,17 +18,6 @@ MARK = f'<meta name="generator" content="{GENERATOR}">'
 """Stands near the begin of every page, by which a later run knows that it may replace it."""
 MARK_WITHIN_BYTES = 256
 
-_QUESTIONS = Section(
-    name="questions",
-    title="Ten questions in SQL",
-    note="The tables of the replay answer more than this report shows. Open them in DuckDB or in "
-    "Spark, and begin with these questions.",
-    texts=[
-        ("Open the tables", opening()),
-        *((question.text, f"-- {question.note}\n\n{question.listing}") for question in QUESTIONS),
-    ],
-)
-
 
 def report_page(
     figures: Figures, source: str, cluster: str | None = None, start: str | None = None
@@ -44,7 +33,7 @@ def report_page(
     return html_page(
         [
             *(_section(section, figures) for section in sections_of(figures.span)),
-            _QUESTIONS,
+            _questions(),
             _derived_tables(),
         ],
         title="Metadata log" if cluster is None else f"Metadata log of {cluster}",
@@ -80,6 +69,19 @@ def answer_block(answer: Answer, figures: Figures) -> Block:
         count_query=figure.count_query,
         bucket_ms=span.bucket_ms,
         end=moment(span.end_ms if span.end_ms is not None else span.last_ms),
+    )
+
+
+def _questions() -> Section:
+    return Section(
+        name="questions",
+        title="Ten questions in SQL",
+        note="The tables of the replay answer more than this report shows. Open them in DuckDB or "
+        "in Spark, and begin with these questions.",
+        texts=[
+            ("Open the tables", opening()),
+            *((one.text, f"-- {one.note}\n\n{one.listing}") for one in QUESTIONS),
+        ],
     )
 
 

@@ -1,4 +1,4 @@
-"""Ten questions of an operator, as SQL for DuckDB and for Spark.
+"""Ten questions of an operator, in Spark SQL, and translated for DuckDB.
 
 The report shows them, and `docs/ten-questions.md` with the answers for a log of Apache Kafka.
 """
@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+
+from analytics.engines.sql import in_duckdb
 
 TABLES = (
     "broker_failures",
@@ -41,44 +43,43 @@ Rows = Sequence[Mapping[str, object]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A question, and the SQL that answers it; empty for Spark where it is the same."""
+    """A question, and the text in Spark SQL that answers it."""
 
     text: str
     note: str
-    duckdb: str
-    spark: str = ""
+    spark: str
+
+    @property
+    def duckdb(self) -> str:
+        """The same for DuckDB."""
+        return in_duckdb(self.spark)
 
     @property
     def sql(self) -> Mapping[str, str]:
-        """The SQL by the name of the engines that understand it."""
-        if not self.spark:
-            return {"DuckDB and Spark": self.duckdb}
-        return {"DuckDB": self.duckdb, "Spark": self.spark}
+        """The SQL by the name of the engine that understands it."""
+        return {"Spark": self.spark, "DuckDB": self.duckdb}
 
     @property
     def listing(self) -> str:
-        """The SQL for all engines as one text."""
-        return "\n\n".join(f"-- {engines}\n{sql}" for engines, sql in self.sql.items())
+        """The SQL for both engines as one text."""
+        return "\n\n".join(f"-- {engine}\n{sql}" for engine, sql in self.sql.items())
 
-
-_FAILED = """\
-SELECT broker, directory, detected_time,
-  {millis}(closed_time) - {millis}(detected_time) AS offline_ms, state,
-  partitions_touched, leaders_moved, leaders_lost
-FROM directory_failures
-ORDER BY detected_time"""
 
 QUESTIONS = (
     Question(
         text="Which directories failed, and for how long were they offline?",
         note="`offline_ms` is null while the failure is open.",
-        duckdb=_FAILED.format(millis="epoch_ms"),
-        spark=_FAILED.format(millis="unix_millis"),
+        spark="""\
+SELECT broker, directory, detected_time,
+  unix_millis(closed_time) - unix_millis(detected_time) AS offline_ms, state,
+  partitions_touched, leaders_moved, leaders_lost
+FROM directory_failures
+ORDER BY detected_time""",
     ),
     Question(
         text="Which partitions had no leader for the longest time?",
         note="An outage that is still open has no duration.",
-        duckdb="""\
+        spark="""\
 SELECT topic, partition, count(*) AS outages,
   count(*) FILTER (WHERE to_offset IS NULL) AS still_open,
   sum(duration_ms) AS leaderless_ms, max(duration_ms) AS longest_ms
@@ -89,7 +90,7 @@ ORDER BY still_open DESC, leaderless_ms DESC, topic, partition""",
     Question(
         text="Which broker lost the most leaderships, and why?",
         note="A leadership is lost when another broker, or none, follows as leader.",
-        duckdb="""\
+        spark="""\
 SELECT previous_leader AS broker, cause, count(*) AS lost,
   count(*) FILTER (WHERE leader = -1) AS to_no_leader
 FROM leadership
@@ -101,7 +102,7 @@ ORDER BY lost DESC, broker, cause""",
         text="How long did it take after each failure until every ISR was full again?",
         note="`time_to_last_leader_ms` is null where no partition lost its leader, and both times "
         "are null where it has not happened yet.",
-        duckdb="""\
+        spark="""\
 SELECT 'directory' AS failed, broker, directory, detected_time, partitions_touched,
   time_to_last_leader_ms, time_to_full_isr_ms
 FROM directory_failures
@@ -114,21 +115,13 @@ ORDER BY detected_time, failed, broker""",
     Question(
         text="Which replicas are in no directory that is online?",
         note="Their directory is offline, or the controller knows none for them.",
-        duckdb="""\
-SELECT topic, partition, broker, directory
-FROM (
-  SELECT topic, partition, unnest(replicas) AS broker, unnest(directories) AS directory
-  FROM partitions
-) ANTI JOIN (
-  SELECT broker, directory FROM log_dirs
-  WHERE valid_to_offset IS NULL AND state = 'online'
-) USING (broker, directory)
-ORDER BY topic, partition, broker""",
         spark="""\
 SELECT topic, partition, broker, directory
 FROM (
-  SELECT topic, partition, inline(arrays_zip(replicas, directories)) AS (broker, directory)
-  FROM partitions
+  SELECT topic, partition, broker, element_at(directories, place + 1) AS directory
+  FROM (
+    SELECT topic, partition, directories, posexplode(replicas) AS (place, broker) FROM partitions
+  )
 ) LEFT ANTI JOIN (
   SELECT broker, directory FROM log_dirs
   WHERE valid_to_offset IS NULL AND state = 'online'
@@ -139,7 +132,7 @@ ORDER BY topic, partition, broker""",
         text="How evenly are replicas and leaders spread?",
         note="`deviation` is 0.1 for a tenth more replicas than the mean: of all brokers, or of "
         "the directories of the same broker.",
-        duckdb="""\
+        spark="""\
 SELECT scope, broker, directory, replicas, leaders, round(deviation, 3) AS deviation
 FROM skew
 ORDER BY scope, abs(deviation) DESC, broker, directory""",
@@ -147,11 +140,6 @@ ORDER BY scope, abs(deviation) DESC, broker, directory""",
     Question(
         text="Which partitions have one replica in sync, and where is it?",
         note="The failure of that directory would take the partition offline.",
-        duckdb="""\
-SELECT topic, partition, isr[1] AS broker,
-  directories[list_position(replicas, isr[1])] AS directory, len(replicas) AS replicas
-FROM partitions WHERE len(isr) = 1
-ORDER BY topic, partition""",
         spark="""\
 SELECT topic, partition, isr[0] AS broker,
   try_element_at(directories, CAST(array_position(replicas, isr[0]) AS INT)) AS directory,
@@ -162,7 +150,7 @@ ORDER BY topic, partition""",
     Question(
         text="Which replicas left the ISR most often?",
         note="`out_ms_total` is the time that the replica was outside the ISR.",
-        duckdb="""\
+        spark="""\
 SELECT topic, partition, broker, shrinks, expands, out_ms_total, out_ms_max
 FROM isr_flaps
 ORDER BY shrinks DESC, out_ms_total DESC, topic, partition, broker""",
@@ -170,7 +158,7 @@ ORDER BY shrinks DESC, out_ms_total DESC, topic, partition, broker""",
     Question(
         text="When did the active controller change?",
         note="`gap_ms` is the time without a record between the two controllers.",
-        duckdb="""\
+        spark="""\
 SELECT epoch, previous_controller, controller, from_time, gap_ms
 FROM controller_changes
 ORDER BY epoch""",
@@ -179,7 +167,7 @@ ORDER BY epoch""",
         text="Which reassignments and moves took the longest?",
         note="A move between directories has the same broker on both sides. "
         "`duration_ms` is null while a move is running, or if the log does not have its begin.",
-        duckdb="""\
+        spark="""\
 SELECT kind, topic, partition, from_broker, to_broker, outcome, duration_ms
 FROM moves
 ORDER BY duration_ms DESC NULLS LAST, topic, partition, kind""",
@@ -203,8 +191,8 @@ def document(answers: Sequence[Rows]) -> str:
     parts = [f"{_HEAD}\n```python\n{opening()}```\n"]
     for number, (question, rows) in enumerate(zip(QUESTIONS, answers, strict=True), start=1):
         parts.append(f"## {number}. {question.text}\n\n{question.note}\n")
-        for engines, sql in question.sql.items():
-            parts.append(f"{engines}:\n\n```sql\n{sql}\n```\n")
+        for engine, sql in question.sql.items():
+            parts.append(f"{engine}:\n\n```sql\n{sql}\n```\n")
         parts.append(_answer(rows))
     return "\n".join(parts)
 
@@ -214,9 +202,9 @@ _HEAD = """\
 
 `jbodlab replay --input __cluster_metadata-0 --results OUT` writes a folder of Parquet files for
 each table; [the data dictionary](data-dictionary.md) describes all of them. These ten questions
-are a start. Each has its SQL for DuckDB and for Spark, and the answer for a log of Apache Kafka
-4.3.1: three brokers with three log directories each, whose disks failed one after another. The
-last section of every report has the same questions.
+are a start. Each has its SQL for Spark, what SQLGlot makes of that for DuckDB, and the answer for a
+log of Apache Kafka 4.3.1: three brokers with three log directories each, whose disks failed one
+after another. The last section of every report has the same questions.
 
 Open the tables first. With several clusters, add `WHERE cluster = 'NAME'` to each table.
 """

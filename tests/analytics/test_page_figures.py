@@ -309,6 +309,12 @@ def test_the_page_asks_for_nothing_from_elsewhere(everything: Made) -> None:
     assert all(link and link.startswith(("#", "data:")) for link in links)
 
 
+def test_no_figure_reads_the_records(everything: Made) -> None:
+    figures = [answer.figure for answer in everything.figures.answers.values()]
+
+    assert [figure.name for figure in figures if "records" in figure.tables] == []
+
+
 def test_the_page_shows_the_query_of_every_derived_table(everything: Made) -> None:
     page = report_page(everything.figures, "here")
 
