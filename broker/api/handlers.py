@@ -68,7 +68,7 @@ class ClientApis:
                 rights=parts.rights,
                 counts=parts.traffic,
                 filters=filters,
-                throttle=RequestQuota(quotas, parts.cache, parts.traffic.now_s).throttle_ms,
+                throttle=RequestQuota(quotas, parts.cache, parts.traffic).throttle_ms,
             ),
             self._thread,
             parts.monotonic_s,

@@ -5,7 +5,6 @@ Requests of followers, and those that other brokers forward, do not count.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from broker.api.followers import asking_replica
@@ -13,6 +12,7 @@ from broker.client_quotas import ClientQuotas
 from broker.metadata_cache import MetadataCache
 from jbodlab.runtime.client_quota import REQUEST_PERCENTAGE
 from jbodlab.server.answer import Answer, Later, RequestContext
+from jbodlab.server.request_counts import RequestCounts
 
 
 class RequestQuota:
@@ -21,15 +21,13 @@ class RequestQuota:
     Args:
         quotas: The accounts.
         cache: Knows followers, and whether there are quotas.
-        now_s: Clock by which requests are timed.
+        counts: Has the clock by which requests are timed.
     """
 
-    def __init__(
-        self, quotas: ClientQuotas, cache: MetadataCache, now_s: Callable[[], float]
-    ) -> None:
+    def __init__(self, quotas: ClientQuotas, cache: MetadataCache, counts: RequestCounts) -> None:
         self._quotas = quotas
         self._cache = cache
-        self._now_s = now_s
+        self._counts = counts
 
     def throttle_ms(
         self, request: Any, context: RequestContext, answer: Answer, begun_s: float
@@ -44,5 +42,5 @@ class RequestQuota:
             REQUEST_PERCENTAGE,
             context.header.client_id,
             context.session,
-            self._now_s() - begun_s,
+            self._counts.now_s() - begun_s,
         )

@@ -327,7 +327,10 @@ class ActiveController:
             ) from error
         self.state = state
         new.add(values, atomic=result.atomic)
-        return result.response
+        response = result.response
+        if values and hasattr(response, "metadata_offset"):
+            response = replace(response, metadata_offset=state.next_offset - 1)
+        return response
 
     def _in_transaction(self, result: ControllerResult[T]) -> ControllerResult[T]:
         """Return a result that counts as a whole though it is cut into several batches.

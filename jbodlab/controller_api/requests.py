@@ -4,6 +4,9 @@ One struct per Kafka message, with Kafka's fields in snake_case; the comments na
 the version whose fields these are. What Kafka groups by topic or directory is flat. Broker and
 controller know each other only through this module and the wire, where the messages of `proto/`
 have the same names and fields (`jbodlab.controller_api.translate`).
+
+Beyond Kafka, responses to what changes the metadata have a `metadata_offset`: the broker that has
+applied the metadata so far knows the changes. It is -1 where nothing has changed.
 """
 
 from __future__ import annotations
@@ -157,6 +160,7 @@ class UnregisterBrokerResponse(msgspec.Struct, frozen=True, kw_only=True):
 
     error_code: ErrorCode = ErrorCode.NONE
     error_message: str = ""
+    metadata_offset: Offset = Offset(-1)
 
 
 # AssignReplicasToDirs, API 73
@@ -302,6 +306,7 @@ class CreateTopicsResponse(msgspec.Struct, frozen=True, kw_only=True):
 
     topics: tuple[CreatedTopic, ...] = ()
     throttle_time_ms: int = 0
+    metadata_offset: Offset = Offset(-1)
 
 
 # DeleteTopics, API 20, version 6
@@ -337,6 +342,7 @@ class DeleteTopicsResponse(msgspec.Struct, frozen=True, kw_only=True):
 
     responses: tuple[DeletedTopic, ...] = ()
     throttle_time_ms: int = 0
+    metadata_offset: Offset = Offset(-1)
 
 
 # CreatePartitions, API 37
@@ -373,6 +379,7 @@ class CreatePartitionsResponse(msgspec.Struct, frozen=True, kw_only=True):
 
     results: tuple[CreatePartitionsResult, ...] = ()
     throttle_time_ms: int = 0
+    metadata_offset: Offset = Offset(-1)
 
 
 # ElectLeaders, API 43, version 2
@@ -405,6 +412,7 @@ class ElectLeadersResponse(msgspec.Struct, frozen=True, kw_only=True):
     error_message: str = ""
     settled_topics: tuple[str, ...] = ()
     """Topics without any entry: all of their partitions are led already."""
+    metadata_offset: Offset = Offset(-1)
 
 
 # AlterPartitionReassignments, API 45, version 1
@@ -444,6 +452,7 @@ class AlterPartitionReassignmentsResponse(msgspec.Struct, frozen=True, kw_only=T
     error_code: ErrorCode = ErrorCode.NONE
     results: tuple[ReassignmentResult, ...] = ()
     error_message: str = ""
+    metadata_offset: Offset = Offset(-1)
 
 
 # ListPartitionReassignments, API 46
@@ -539,11 +548,7 @@ class AlteredResource(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AlterConfigsResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """One entry for each resource; also of IncrementalAlterConfigs.
-
-    Attributes:
-        metadata_offset: Beyond Kafka: who has applied the metadata so far knows the changes.
-    """
+    """One entry for each resource; also of IncrementalAlterConfigs."""
 
     responses: tuple[AlteredResource, ...] = ()
     metadata_offset: Offset = Offset(-1)
@@ -591,11 +596,7 @@ class AlteredQuota(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AlterClientQuotasResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """One entry for each of the request.
-
-    Attributes:
-        metadata_offset: Beyond Kafka: who has applied the metadata so far knows the changes.
-    """
+    """One entry for each of the request."""
 
     entries: tuple[AlteredQuota, ...] = ()
     metadata_offset: Offset = Offset(-1)
@@ -647,7 +648,6 @@ class AlterUserScramCredentialsResponse(msgspec.Struct, frozen=True, kw_only=Tru
 
     Attributes:
         error_code: Beyond Kafka: of a request of which nothing could be done.
-        metadata_offset: Beyond Kafka: who has applied the metadata so far knows the changes.
     """
 
     error_code: ErrorCode = ErrorCode.NONE
@@ -686,11 +686,7 @@ class AclCreationResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CreateAclsResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """One result for each entry, in their order.
-
-    Attributes:
-        metadata_offset: Beyond Kafka: who has applied the metadata so far knows the changes.
-    """
+    """One result for each entry, in their order."""
 
     results: tuple[AclCreationResult, ...] = ()
     metadata_offset: Offset = Offset(-1)
@@ -738,11 +734,7 @@ class DeleteAclsFilterResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeleteAclsResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """One result for each filter, in their order.
-
-    Attributes:
-        metadata_offset: Beyond Kafka: who has applied the metadata so far knows the changes.
-    """
+    """One result for each filter, in their order."""
 
     filter_results: tuple[DeleteAclsFilterResult, ...] = ()
     metadata_offset: Offset = Offset(-1)
@@ -773,6 +765,7 @@ class UpdateFeaturesResponse(msgspec.Struct, frozen=True, kw_only=True):
 
     error_code: ErrorCode = ErrorCode.NONE
     error_message: str = ""
+    metadata_offset: Offset = Offset(-1)
 
 
 # DescribeQuorum, API 55, version 2

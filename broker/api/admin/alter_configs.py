@@ -29,7 +29,6 @@ from jbodlab.controller_api.requests import (
     Request,
 )
 from jbodlab.kafka_wire.api_table import ApiKey
-from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.records.config_records import (
     BROKER_LOGGER_RESOURCE,
     BROKER_RESOURCE,
@@ -95,12 +94,11 @@ class AlterConfigsApi(ForwardedApi):
             metadata_offset=response.metadata_offset,
         )
 
-    def arrival(
-        self, request: AlterRequest, response: AlterConfigsResponse, before: MetadataImage
-    ) -> Callable[[], bool]:
-        """Return a function that says whether the changes are in force here."""
-        offset = response.metadata_offset
-        return lambda: offset < 0 or (self._cache.image.offset >= offset and self._is_settled())
+    def has_arrived(self, response: AlterConfigsResponse) -> bool:
+        """Return whether the changes are in force here."""
+        return super().has_arrived(response) and (
+            response.metadata_offset < 0 or self._is_settled()
+        )
 
     def _answer_here(
         self, resource: ConfigResource, request: AlterRequest

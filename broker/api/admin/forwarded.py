@@ -12,15 +12,12 @@ from broker.api.admin.forwarding import Forwarded, ForwardedApi, Given
 from broker.api.parts import ApiParts
 from jbodlab.controller_api import requests
 from jbodlab.controller_api.requests import (
-    AlterClientQuotasResponse,
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     CreatedTopic,
     CreatePartitionsRequest,
-    CreatePartitionsResponse,
     CreateTopicsRequest,
     CreateTopicsResponse,
-    DeleteTopicsResponse,
     DescribeQuorumResponse,
     ElectionResult,
     ElectLeadersRequest,
@@ -57,15 +54,6 @@ NO_QUORUM = DescribeQuorumResponse(
 """Of any partition but the one of the metadata log."""
 
 
-def _are_created(
-    _: CreateTopicsRequest,
-    response: CreateTopicsResponse,
-    before: MetadataImage,
-    now: MetadataImage,
-) -> bool:
-    return all(topic.topic_id in now.topics.by_id for topic in _accepted(response.topics))
-
-
 def _without_configs(response: CreateTopicsResponse, may: Callable[[Resource], bool]) -> Given:
     def shown(topic: CreatedTopic) -> object:
         configs = Resource(ResourceType.TOPIC, topic.name, AclOperation.DESCRIBE_CONFIGS)
@@ -89,54 +77,11 @@ def _to_delete(request: Any) -> Given:
     return {"topics": tuple(TopicToDelete(name=name) for name in request.topic_names)}
 
 
-def _are_deleted(
-    _: object, response: DeleteTopicsResponse, before: MetadataImage, now: MetadataImage
-) -> bool:
-    # A topic of the same name may exist again by the time that we look, with another id.
-    by_name = before.topics.by_name
-    return not any(
-        topic.topic_id in now.topics.by_id
-        or (topic.name in by_name and by_name[topic.name].topic_id in now.topics.by_id)
-        for topic in _accepted(response.responses)
-    )
-
-
-def _have_grown(
-    request: CreatePartitionsRequest,
-    response: CreatePartitionsResponse,
-    before: MetadataImage,
-    now: MetadataImage,
-) -> bool:
-    done = {result.name for result in _accepted(response.results)}
-    by_name = now.topics.by_name
-    return all(
-        len(by_name[topic.name].partitions) >= topic.count
-        for topic in request.topics
-        if topic.name in done and topic.name in by_name
-    )
-
-
 def _to_elect(request: Any) -> Given:
     return {
         "election_type": getattr(request, "election_type", PREFERRED),
         "topic_partitions": _named(request.topic_partitions, "topic", "partitions"),
     }
-
-
-def _are_elected(
-    _: object, response: ElectLeadersResponse, before: MetadataImage, now: MetadataImage
-) -> bool:
-    return all(_has_new_epoch(result, before, now) for result in _accepted(response.results))
-
-
-def _has_new_epoch(elected: ElectionResult, before: MetadataImage, now: MetadataImage) -> bool:
-    """Return whether the election, which raises the leader epoch, shows in an image."""
-    old = before.topics.by_name.get(elected.topic)
-    new = now.topics.by_name.get(elected.topic)
-    if old is None or new is None or old.topic_id != new.topic_id:
-        return True
-    was, now_is = old.partitions.get(elected.partition), new.partitions.get(elected.partition)
-    return was is None or now_is is None or now_is.leader_epoch > was.leader_epoch
 
 
 def _elected(_: object, response: ElectLeadersResponse, image: MetadataImage) -> Given:
@@ -202,31 +147,6 @@ def _to_reassign(request: Any) -> Given:
     }
 
 
-def _are_reassigned(
-    request: AlterPartitionReassignmentsRequest,
-    response: AlterPartitionReassignmentsResponse,
-    before: MetadataImage,
-    now: MetadataImage,
-) -> bool:
-    done = {(result.topic, result.partition) for result in _accepted(response.results)}
-    return all(
-        _is_reassigned(wish, now)
-        for wish in request.partitions
-        if (wish.topic, wish.partition) in done
-    )
-
-
-def _is_reassigned(wish: PartitionToReassign, now: MetadataImage) -> bool:
-    topic = now.topics.by_name.get(wish.topic)
-    state = None if topic is None else topic.partitions.get(wish.partition)
-    if state is None:
-        return True
-    if wish.replicas is None:
-        return not state.adding_replicas and not state.removing_replicas
-    target = [each for each in state.replicas if each not in state.removing_replicas]
-    return target == list(wish.replicas)
-
-
 def _reassigned(
     request: Any, response: AlterPartitionReassignmentsResponse, image: MetadataImage
 ) -> Given:
@@ -246,18 +166,6 @@ def _to_list(request: Any) -> Given:
 def _listed(_: object, response: ListPartitionReassignmentsResponse, image: MetadataImage) -> Given:
     found = response.reassignments
     return {"topics": _by_topic(found, "name", "partitions", "partition_index")}
-
-
-def _reaches_offset(
-    _: object,
-    response: AlterClientQuotasResponse
-    | requests.AlterUserScramCredentialsResponse
-    | requests.CreateAclsResponse
-    | requests.DeleteAclsResponse,
-    before: MetadataImage,
-    now: MetadataImage,
-) -> bool:
-    return now.offset >= response.metadata_offset
 
 
 def _credentials_failed(
@@ -290,16 +198,6 @@ def _level(update: Any) -> FeatureUpdate:
     )
 
 
-def _are_levels(
-    request: UpdateFeaturesRequest, _: object, before: MetadataImage, now: MetadataImage
-) -> bool:
-    levels = now.features.levels
-    return all(
-        levels.get(update.feature, 0) == update.max_version_level
-        for update in request.feature_updates
-    )
-
-
 def _updated(request: Any, response: UpdateFeaturesResponse, image: MetadataImage) -> Given:
     # Not sent since version 2.
     return {
@@ -308,15 +206,6 @@ def _updated(request: Any, response: UpdateFeaturesResponse, image: MetadataImag
             for update in request.feature_updates
         )
     }
-
-
-def _is_unregistered(
-    request: UnregisterBrokerRequest, _: object, before: MetadataImage, now: MetadataImage
-) -> bool:
-    was = before.cluster.brokers.get(request.broker_id)
-    now_is = now.cluster.brokers.get(request.broker_id)
-    # One that registers again at once has another epoch.
-    return was is None or now_is is None or now_is.epoch != was.epoch
 
 
 def _quorum(request: Any, response: DescribeQuorumResponse, image: MetadataImage) -> Given:
@@ -389,7 +278,6 @@ APIS = (
         # A topic and its first partition are a record each.
         Forwarded(
             request=CreateTopicsRequest,
-            arrived=_are_created,
             hidden=_without_configs,
             records_each=2,
         ),
@@ -400,7 +288,6 @@ APIS = (
         (1, 6),
         Forwarded(
             request=requests.DeleteTopicsRequest,
-            arrived=_are_deleted,
             asked=_to_delete,
             records_each=1,
         ),
@@ -409,7 +296,7 @@ APIS = (
     _api(
         ApiKey.CREATE_PARTITIONS,
         (0, 3),
-        Forwarded(request=CreatePartitionsRequest, arrived=_have_grown),
+        Forwarded(request=CreatePartitionsRequest),
         MAX_CHANGED_ITEMS,
     ),
     _api(
@@ -417,7 +304,6 @@ APIS = (
         (0, 2),
         Forwarded(
             request=ElectLeadersRequest,
-            arrived=_are_elected,
             asked=_to_elect,
             told=_elected,
             failed=_election_failed,
@@ -428,7 +314,6 @@ APIS = (
         (0, 1),
         Forwarded(
             request=AlterPartitionReassignmentsRequest,
-            arrived=_are_reassigned,
             asked=_to_reassign,
             told=_reassigned,
             failed=_reassignment_failed,
@@ -447,14 +332,13 @@ APIS = (
     _api(
         ApiKey.ALTER_CLIENT_QUOTAS,
         (0, 1),
-        Forwarded(request=requests.AlterClientQuotasRequest, arrived=_reaches_offset),
+        Forwarded(request=requests.AlterClientQuotasRequest),
     ),
     _api(
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
         (0, 0),
         Forwarded(
             request=requests.AlterUserScramCredentialsRequest,
-            arrived=_reaches_offset,
             failed=_credentials_failed,
         ),
     ),
@@ -463,7 +347,6 @@ APIS = (
         (1, 3),
         Forwarded(
             request=requests.CreateAclsRequest,
-            arrived=_reaches_offset,
             records_each=1,
             needs_authorizer=True,
         ),
@@ -472,20 +355,18 @@ APIS = (
     _api(
         ApiKey.DELETE_ACLS,
         (1, 3),
-        Forwarded(
-            request=requests.DeleteAclsRequest, arrived=_reaches_offset, needs_authorizer=True
-        ),
+        Forwarded(request=requests.DeleteAclsRequest, needs_authorizer=True),
         MAX_CHANGED_ITEMS,
     ),
     _api(
         ApiKey.UPDATE_FEATURES,
         (0, 2),
-        Forwarded(request=UpdateFeaturesRequest, arrived=_are_levels, asked=_levels, told=_updated),
+        Forwarded(request=UpdateFeaturesRequest, asked=_levels, told=_updated),
     ),
     _api(
         ApiKey.UNREGISTER_BROKER,
         (0, 0),
-        Forwarded(request=UnregisterBrokerRequest, arrived=_is_unregistered),
+        Forwarded(request=UnregisterBrokerRequest),
     ),
     _api(
         ApiKey.DESCRIBE_QUORUM,

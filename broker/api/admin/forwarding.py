@@ -13,7 +13,7 @@ import datetime
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import Field, fields
-from functools import cache
+from functools import cache, partial
 from types import NoneType, SimpleNamespace
 from typing import Any, Generic, TypeVar
 
@@ -72,8 +72,6 @@ class Forwarded(msgspec.Struct, Generic[RequestT, ResponseT], frozen=True, kw_on
 
     Attributes:
         request: What the controller is asked.
-        arrived: `(request, response, before, now)`: whether the image `now` has what was decided
-            for a request that came at the image `before`; None if nothing changes.
         asked: Fields of the request to the controller, by the client's request.
         told: Fields of the response to the client, by `(client's request, response, image)`.
         failed: The response of the controller in place of which an error came, where clients expect
@@ -85,7 +83,6 @@ class Forwarded(msgspec.Struct, Generic[RequestT, ResponseT], frozen=True, kw_on
     """
 
     request: type[RequestT]
-    arrived: Callable[[RequestT, ResponseT, MetadataImage, MetadataImage], bool] | None = None
     asked: Callable[[Any], Given] = lambda _: {}
     told: Callable[[Any, ResponseT, MetadataImage], Given] = lambda _asked, _response, _image: {}
     failed: Callable[[RequestT, KafkaError], ResponseT] | None = None
@@ -139,33 +136,18 @@ class ForwardedApi(FailsBySchema):
         """Return the response of the controller."""
         return await deadline.call(self._controller, request)
 
-    def arrival(self, request: Any, response: Any, before: MetadataImage) -> Callable[[], bool]:
-        """Return a function that says whether the metadata of this broker has what was decided."""
-        arrived = self._row.arrived
-        looked_at: MetadataImage | None = None
-
-        def has_arrived() -> bool:
-            nonlocal looked_at
-            image = self._cache.image
-            if arrived is None:
-                return True
-            if image is looked_at:
-                # An image never changes, and to look through a large one takes long.
-                return False
-            looked_at = image
-            return arrived(request, response, before, image)
-
-        return has_arrived
+    def has_arrived(self, response: Any) -> bool:
+        """Return whether the metadata of this broker has what was decided."""
+        return self._cache.image.offset >= getattr(response, "metadata_offset", -1)
 
     async def _forward(self, request: Any, asked: Any, context: RequestContext) -> Response:
         deadline = Deadline(getattr(request, "timeout", TIMEOUT))
-        before = self._cache.image
         response = await self.decide(asked, deadline)
         code = getattr(response, "error_code", ErrorCode.NONE)
         if code != ErrorCode.NONE:
             raise KafkaError(code, getattr(response, "error_message", ""))
         if not getattr(request, "validate_only", False):
-            await deadline.wait_for(self.arrival(asked, response, before))
+            await deadline.wait_for(partial(self.has_arrived, response))
         return self._told(request, response, context)
 
     def _asked(self, request: Any, context: RequestContext) -> Any:

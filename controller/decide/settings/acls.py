@@ -27,7 +27,6 @@ from jbodlab.metadata.records.security_records import (
 from jbodlab.security.acl import ENTRIES_MAX, AccessControlEntry, AclFilter, doubts, entry_of
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
-from jbodlab.vocabulary.ids import Offset
 
 NO_AUTHORIZER = "No Authorizer is configured on the controller"
 
@@ -58,9 +57,7 @@ def create_acls(
         results.append(AclCreationResult(error_code=code, error_message=reason))
     _check_size(records)
     return ControllerResult(
-        response=CreateAclsResponse(
-            results=tuple(results), metadata_offset=_last_offset(state, records)
-        ),
+        response=CreateAclsResponse(results=tuple(results)),
         records=records.as_tuple(),
         atomic=True,
     )
@@ -100,9 +97,7 @@ def delete_acls(
         records.add(RemoveAccessControlEntryRecord(id=key))
     _check_size(records)
     return ControllerResult(
-        response=DeleteAclsResponse(
-            filter_results=tuple(results), metadata_offset=_last_offset(state, records)
-        ),
+        response=DeleteAclsResponse(filter_results=tuple(results)),
         records=records.as_tuple(),
         atomic=True,
     )
@@ -116,10 +111,6 @@ def _check_authorizer(state: ControllerState) -> None:
 def _check_size(records: RecordList) -> None:
     if len(records) > RECORDS_PER_REQUEST_MAX:
         raise KafkaError(ErrorCode.INVALID_REQUEST, TOO_LARGE)
-
-
-def _last_offset(state: ControllerState, records: RecordList) -> Offset:
-    return Offset(state.next_offset + len(records) - 1 if len(records) else -1)
 
 
 def _entry(creation: AclCreation) -> AccessControlEntry:

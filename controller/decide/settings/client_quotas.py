@@ -21,7 +21,6 @@ from jbodlab.metadata.records.config_records import ClientQuotaRecord, QuotaEnti
 from jbodlab.runtime.client_quota import CLIENT_ID, IP, OF_CLIENTS, OF_IPS, USER, WHOLE, normal_ip
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
-from jbodlab.vocabulary.ids import Offset
 
 
 def alter_client_quotas(
@@ -49,10 +48,7 @@ def alter_client_quotas(
     if request.validate_only:
         records = RecordList(state.metadata_version)
     return ControllerResult(
-        response=AlterClientQuotasResponse(
-            entries=tuple(answers),
-            metadata_offset=Offset(state.next_offset + len(records) - 1 if len(records) else -1),
-        ),
+        response=AlterClientQuotasResponse(entries=tuple(answers)),
         records=records.as_tuple(),
         atomic=True,
     )

@@ -42,7 +42,7 @@ from jbodlab.metadata.records.config_records import (
 from jbodlab.metadata.records.metadata_version import CORDONED_DIRECTORIES_LEVEL
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import ConfigError, KafkaError
-from jbodlab.vocabulary.ids import BrokerId, Offset
+from jbodlab.vocabulary.ids import BrokerId
 
 _TOGETHER = ("min.compaction.lag.ms", "max.compaction.lag.ms")
 """Configs that must not contradict each other."""
@@ -121,11 +121,7 @@ def _alter(
         records = RecordList(state.metadata_version)
     _elect_uncleanly(records, state, now_ms)
     return ControllerResult(
-        response=AlterConfigsResponse(
-            responses=tuple(responses),
-            # Without records there is nothing to wait for: brokers do not publish idle batches.
-            metadata_offset=Offset(state.next_offset + len(records) - 1 if len(records) else -1),
-        ),
+        response=AlterConfigsResponse(responses=tuple(responses)),
         records=records.as_tuple(),
         atomic=True,
     )

@@ -26,7 +26,6 @@ from jbodlab.metadata.records.security_records import (
 from jbodlab.security.scram import MAX_ITERATIONS, MIN_ITERATIONS, ScramMechanism
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
-from jbodlab.vocabulary.ids import Offset
 
 SALT_BYTES_MIN = 8
 
@@ -68,10 +67,7 @@ def alter_user_scram_credentials(
         )
     records.check_size()
     return ControllerResult(
-        response=AlterUserScramCredentialsResponse(
-            results=tuple(results.values()),
-            metadata_offset=Offset(state.next_offset + len(records) - 1 if len(records) else -1),
-        ),
+        response=AlterUserScramCredentialsResponse(results=tuple(results.values())),
         records=records.as_tuple(),
         atomic=True,
     )

@@ -326,6 +326,15 @@ class Cluster:
         )
         return topic_id
 
+    @property
+    def next_offset(self) -> Offset:
+        """Of what the controller decides next; `advance` lets the metadata reach it."""
+        return Offset(self.cache.image.offset + 1)
+
+    def advance(self) -> None:
+        """Apply a record of the metadata that changes nothing else."""
+        self._publish(self.cache.image)
+
     def publish_acls(self, *entries: AccessControlEntry) -> None:
         """Set all access control entries."""
         acls = {

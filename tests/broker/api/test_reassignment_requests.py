@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import datetime
 from importlib import import_module
 from typing import Any
@@ -10,7 +9,7 @@ import pytest
 
 from jbodlab.controller_api import requests
 from jbodlab.vocabulary.error_code import ErrorCode
-from jbodlab.vocabulary.ids import BrokerId
+from jbodlab.vocabulary.ids import BrokerId, Offset
 from tests.waiting import called, turns
 
 ALTER, LIST = 45, 46
@@ -34,7 +33,7 @@ def alter(version: int = 1, timeout_ms: int = 5000, **fields: Any) -> Any:
     )
 
 
-def answered(*codes: ErrorCode) -> requests.AlterPartitionReassignmentsResponse:
+def answered(*codes: ErrorCode, offset: int = -1) -> requests.AlterPartitionReassignmentsResponse:
     return requests.AlterPartitionReassignmentsResponse(
         results=tuple(
             requests.ReassignmentResult(
@@ -44,7 +43,8 @@ def answered(*codes: ErrorCode) -> requests.AlterPartitionReassignmentsResponse:
                 error_message="" if code == ErrorCode.NONE else "why not",
             )
             for index, code in enumerate(codes)
-        )
+        ),
+        metadata_offset=Offset(offset),
     )
 
 
@@ -89,37 +89,30 @@ async def test_the_factor_may_be_held(cluster: Any, client: Any) -> None:
 async def test_the_answer_waits_until_this_broker_knows_what_was_decided(
     cluster: Any, client: Any
 ) -> None:
-    still = cluster.partition(1, (1, 2))
-    moving = dataclasses.replace(
-        cluster.partition(1, (2, 3, 1), isr=(1, 2)),
-        adding_replicas=(BrokerId(3),),
-        removing_replicas=(BrokerId(1),),
-    )
-    cluster.publish_topic("foo", still, moving)
     cluster.controller.results["AlterPartitionReassignments"] = answered(
-        ErrorCode.NONE, ErrorCode.NONE
+        ErrorCode.NONE, ErrorCode.NONE, offset=cluster.next_offset
     )
 
     answer = asyncio.ensure_future(client.call(ALTER, 1, alter()))
     await called(cluster.controller.calls)
-    for first, second in ((still, moving), (moving, moving), (still, still)):
-        cluster.publish_topic("foo", first, second)
-        await turns()
-        assert not answer.done()
-    cluster.publish_topic("foo", moving, still)
+    await turns()
+    assert not answer.done()
+    cluster.advance()
 
     response = await asyncio.wait_for(answer, 5)
     assert [int(each.error_code) for each in response.responses[0].partitions] == [0, 0]
 
 
-async def test_nothing_is_waited_for_with_timeout_zero_or_without_the_topic(
+async def test_nothing_is_waited_for_with_timeout_zero_or_without_a_change(
     cluster: Any, client: Any
 ) -> None:
-    done = answered(ErrorCode.NONE, ErrorCode.NONE)
-    cluster.controller.results["AlterPartitionReassignments"] = done
+    codes = ErrorCode.NONE, ErrorCode.NONE
+    cluster.controller.results["AlterPartitionReassignments"] = answered(*codes)
     await asyncio.wait_for(client.call(ALTER, 1, alter()), 5)
 
-    cluster.publish_topic("foo", *[cluster.partition(1)] * 2)
+    cluster.controller.results["AlterPartitionReassignments"] = answered(
+        *codes, offset=cluster.next_offset
+    )
     await asyncio.wait_for(client.call(ALTER, 1, alter(timeout_ms=0)), 5)
 
 

@@ -21,6 +21,7 @@ from jbodlab.controller_api.requests import (
     MetadataStreamRequest,
     MetadataStreamResponse,
     Mutator,
+    UpdateFeaturesResponse,
 )
 from jbodlab.metadata.log.batches import read_batches
 from jbodlab.metadata.log.snapshots import read_snapshot
@@ -101,6 +102,22 @@ async def test_without_transactions_a_large_atomic_result_is_refused(tmp_path: P
 
         assert refused.value.code == ErrorCode.UNKNOWN_SERVER_ERROR
         assert it.controller.state.next_offset == start
+
+
+async def test_a_response_names_the_offset_of_the_last_change(it: Shell) -> None:
+    def deciding(count: int, *, atomic: bool = False) -> Any:
+        result = ControllerResult(
+            response=UpdateFeaturesResponse(), records=(NO_OP,) * count, atomic=atomic
+        )
+        return lambda _state, _now_ms: result
+
+    before = it.log.end_offset
+    assert (await it.controller.submit(deciding(2))).metadata_offset == before + 1
+    assert (await it.controller.submit(deciding(0))).metadata_offset == -1
+    # A transaction around them has a record at its end.
+    before = it.log.end_offset
+    changed = await it.controller.submit(deciding(10_001, atomic=True))
+    assert changed.metadata_offset == it.log.end_offset - 1 == before + 10_002
 
 
 async def test_what_was_appended_but_not_synced_is_never_sent(it: Shell) -> None:

@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 
-from broker.api.admin import forwarded
 from jbodlab.controller_api import requests
 from jbodlab.vocabulary.error_code import ErrorCode
-from jbodlab.vocabulary.ids import BrokerId, TopicId
-from tests.builders import PureController
+from jbodlab.vocabulary.ids import BrokerId, Offset, TopicId
 from tests.waiting import called
 
 CREATE, DELETE, ADD_PARTITIONS, ELECT = 19, 20, 37, 43
@@ -37,7 +35,7 @@ def create(version: int = 7, timeout_ms: int = 5000, *, validate_only: bool = Fa
     )
 
 
-def created(topic_id: TopicId) -> requests.CreateTopicsResponse:
+def created(topic_id: TopicId, offset: int = -1) -> requests.CreateTopicsResponse:
     config = requests.TopicConfigEntry(name="retention.ms", value="5", config_source=1)
     return requests.CreateTopicsResponse(
         topics=(
@@ -53,7 +51,8 @@ def created(topic_id: TopicId) -> requests.CreateTopicsResponse:
                 error_code=ErrorCode.TOPIC_ALREADY_EXISTS,
                 error_message="Topic 'old' already exists.",
             ),
-        )
+        ),
+        metadata_offset=Offset(offset),
     )
 
 
@@ -98,7 +97,7 @@ async def test_creation_is_answered_when_this_broker_knows_the_topic(
 ) -> None:
     topic_id = cluster.publish_topic("t")
     cluster.delete_topic("t")
-    cluster.controller.results["CreateTopics"] = created(TopicId(topic_id))
+    cluster.controller.results["CreateTopics"] = created(TopicId(topic_id), cluster.next_offset)
 
     call = asyncio.ensure_future(client.call(CREATE, 7, create()))
     await called(cluster.controller.calls)
@@ -115,7 +114,7 @@ async def test_creation_is_answered_in_time_though_the_topic_never_shows(
 ) -> None:
     topic_id = cluster.publish_topic("t")
     cluster.delete_topic("t")
-    cluster.controller.results["CreateTopics"] = created(TopicId(topic_id))
+    cluster.controller.results["CreateTopics"] = created(TopicId(topic_id), cluster.next_offset)
     response = await client.call(CREATE, 7, request_entity, timeout_s=4)
     assert int(response.topics[0].error_code) == 0
     assert cluster.controller.calls[0].validate_only == request_entity.validate_only
@@ -138,22 +137,6 @@ async def test_a_controller_that_is_away_for_a_moment_is_asked_again(
     assert len(cluster.controller.calls) == 3
 
 
-def test_a_deleted_topic_is_known_until_neither_its_name_nor_its_id_finds_it() -> None:
-    pure = PureController()
-    pure.add_broker(1, "A1")
-    before = pure.state.image
-    pure.create("t", (1,))
-    there = pure.state.image
-    topic_id = there.topics.by_name["t"].topic_id
-    arrived = forwarded._are_deleted
-
-    for name, given_id, first in (("t", None, there), (None, topic_id, before)):
-        deleted = requests.DeletedTopic(name=name, topic_id=given_id)
-        response = requests.DeleteTopicsResponse(responses=(deleted,))
-        assert not arrived(None, response, first, there)
-        assert arrived(None, response, first, before)
-
-
 @pytest.mark.parametrize("version", [1, 5, 6])
 async def test_deletion_waits_until_the_topic_is_gone_here(
     cluster: Any, client: Any, version: int
@@ -166,7 +149,8 @@ async def test_deletion_waits_until_the_topic_is_gone_here(
             requests.DeletedTopic(
                 name="u", topic_id=None, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             ),
-        )
+        ),
+        metadata_offset=cluster.next_offset,
     )
     names = (
         {
@@ -187,7 +171,7 @@ async def test_deletion_waits_until_the_topic_is_gone_here(
     )
     await called(cluster.controller.calls)
     assert not call.done()
-    cluster.delete_topic("t")
+    cluster.advance()
     response = await call
     assert [(r.name, int(r.error_code)) for r in response.responses] == [("t", 0), ("u", 3)]
     second = (
@@ -213,7 +197,8 @@ async def test_new_partitions_are_waited_for(cluster: Any, client: Any) -> None:
             requests.CreatePartitionsResult(
                 name="u", error_code=ErrorCode.INVALID_PARTITIONS, error_message="fewer"
             ),
-        )
+        ),
+        metadata_offset=cluster.next_offset,
     )
     request = kio.CreatePartitionsRequest(
         topics=(
@@ -230,7 +215,7 @@ async def test_new_partitions_are_waited_for(cluster: Any, client: Any) -> None:
     call = asyncio.ensure_future(client.call(ADD_PARTITIONS, 3, request))
     await called(cluster.controller.calls)
     assert not call.done()
-    cluster.publish_topic("t", cluster.partition(1), cluster.partition(2))
+    cluster.advance()
     response = await call
     assert [(r.name, int(r.error_code), r.error_message) for r in response.results] == [
         ("t", 0, None),
@@ -244,7 +229,7 @@ async def test_new_partitions_are_waited_for(cluster: Any, client: Any) -> None:
     assert sent.mutator == requests.Mutator(client_id="test", is_strict=True)
 
 
-async def test_elections_are_waited_for_by_the_leader_epoch(cluster: Any, client: Any) -> None:
+async def test_elections_are_waited_for(cluster: Any, client: Any) -> None:
     kio = import_module("kio.schema.elect_leaders.v2.request")
     cluster.publish_topic("t", cluster.partition(1), cluster.partition(2))
     cluster.controller.results["ElectLeaders"] = requests.ElectLeadersResponse(
@@ -253,7 +238,8 @@ async def test_elections_are_waited_for_by_the_leader_epoch(cluster: Any, client
             requests.ElectionResult(
                 topic="t", partition=1, error_code=ErrorCode.ELECTION_NOT_NEEDED
             ),
-        )
+        ),
+        metadata_offset=cluster.next_offset,
     )
     request = kio.ElectLeadersRequest(
         election_type=1,
@@ -263,7 +249,7 @@ async def test_elections_are_waited_for_by_the_leader_epoch(cluster: Any, client
     call = asyncio.ensure_future(client.call(ELECT, 2, request))
     await called(cluster.controller.calls)
     assert not call.done()
-    cluster.publish_topic("t", cluster.partition(1, leader_epoch=4), cluster.partition(2))
+    cluster.advance()
     response = await call
     (topic,) = response.replica_election_results
     assert [(p.partition_id, int(p.error_code)) for p in topic.partition_result] == [

@@ -282,16 +282,6 @@ def test_switching_unclean_election_on_elects_at_once() -> None:
         assert controller.partition("foo").leader == BrokerId(2)
 
 
-def test_the_answer_names_the_offset_of_the_change() -> None:
-    controller = cluster()
-    request = IncrementalAlterConfigsRequest(
-        resources=(resource(TOPIC, "foo", (SET, "segment.ms", "1")),)
-    )
-    before = controller.state.next_offset
-    assert controller.ask(incremental_alter_configs, request).metadata_offset == before
-    assert controller.ask(incremental_alter_configs, request).metadata_offset == -1
-
-
 GROUP = 32
 
 
