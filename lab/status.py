@@ -104,7 +104,10 @@ class Status(ClusterPicture):
                     "running": node.node_id in self.alive,
                     "log_dirs": [
                         {
-                            **_directory_json(told),
+                            "path": told.path,
+                            "state": told.word,
+                            "conditions": told.conditions,
+                            "cause": told.reason or None,
                             "noticed": _noticed_json(self.noticed.get(told.path)),
                         }
                         for told in _told(self.broker(node))
@@ -176,17 +179,6 @@ def _noticed(node: NodeState, one: BrokerPicture) -> Mapping[str, Failure]:
 
 def _told(one: BrokerPicture | None) -> Sequence[LogDirView]:
     return () if one is None else one.log_dirs or ()
-
-
-def _directory_json(told: LogDirView) -> dict[str, Any]:
-    """Return a directory in the words of our brokers; those of Kafka say less."""
-    of_kafka = f"{told.error} (DescribeLogDirs)" if told.error and not told.state else None
-    return {
-        "path": told.path,
-        "state": told.state or ("OFFLINE" if told.error else "ONLINE"),
-        "conditions": told.conditions,
-        "cause": told.cause or of_kafka,
-    }
 
 
 def _noticed_json(failure: Failure | None) -> dict[str, Any] | None:

@@ -3,49 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Sequence
 
 from jbodlab.cli.lab_state import NodeState
 from jbodlab.kafka_admin.errors import text_of
 from jbodlab.kafka_admin.log_dirs import revive_log_dir
-from jbodlab.kafka_wire.describe_log_dir_states import LogDirStateEntry
 from jbodlab.kafka_wire.revive_log_dir import ReviveLogDirResponse
 from lab.cluster.node import Broker
-from lab.cluster.questions import NO_ANSWER, LogDirView, ask_log_dirs, connect, log_dir_states
+from lab.cluster.questions import NO_ANSWER, LogDirView, ask_log_dirs, connect
 
 TIMEOUT_S = 3.0
 REVIVAL_TIMEOUT_S = 60.0
-ONLINE, OFFLINE = "ONLINE", "OFFLINE"
 
 
-def of_kafka(views: Sequence[LogDirView]) -> tuple[LogDirStateEntry, ...]:
-    """Return what DescribeLogDirs says of directories, in the words of our own brokers."""
-    return tuple(
-        LogDirStateEntry(
-            path=view.path,
-            directory_id=None,
-            conditions=(),
-            state=OFFLINE if view.error else ONLINE,
-            cause=f"{view.error} (DescribeLogDirs)" if view.error else None,
-        )
-        for view in views
-    )
-
-
-def states(broker: Broker, *, are_ours: bool = True) -> tuple[LogDirStateEntry, ...] | None:
+def states(broker: Broker, *, are_ours: bool = True) -> Sequence[LogDirView] | None:
     """Return what a broker says of its directories; None if it does not answer."""
-    if not are_ours:
-        views = asyncio.run(ask_log_dirs(broker.state, TIMEOUT_S))
-        return None if views is None else of_kafka(views)
-    with contextlib.suppress(*NO_ANSWER):
-        return tuple(asyncio.run(log_dir_states(broker.state, TIMEOUT_S)))
-    return None
+    return asyncio.run(ask_log_dirs(broker.state, TIMEOUT_S, are_ours=are_ours))
 
 
-def offline(broker: Broker, *, are_ours: bool = True) -> list[LogDirStateEntry]:
+def offline(broker: Broker, *, are_ours: bool = True) -> list[LogDirView]:
     """Return the directories of a broker that are not online."""
-    return [entry for entry in states(broker, are_ours=are_ours) or () if entry.state != ONLINE]
+    return [view for view in states(broker, are_ours=are_ours) or () if view.word != "ONLINE"]
 
 
 def revive(broker: Broker, path: str) -> str:

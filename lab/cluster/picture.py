@@ -8,7 +8,6 @@ again by an observer.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -207,7 +206,9 @@ class ClusterPicture:
 async def read(state: ClusterState, timeout_s: float) -> ClusterPicture:
     """Ask every broker of a running cluster; eligible leader replicas are in its log only."""
     nodes, are_ours = state.brokers, not spec_of(state).runs.is_kafka
-    found = await asyncio.gather(*(_log_dirs(node, timeout_s, are_ours=are_ours) for node in nodes))
+    found = await asyncio.gather(
+        *(questions.ask_log_dirs(node, timeout_s, are_ours=are_ours) for node in nodes)
+    )
     answers = dict(zip((node.node_id for node in nodes), found, strict=True))
     view = None
     for node in nodes:
@@ -235,16 +236,3 @@ def of_node(
         log_dirs=log_dirs,
         serves=serves,
     )
-
-
-async def _log_dirs(
-    node: NodeState, timeout_s: float, *, are_ours: bool
-) -> Sequence[LogDirView] | None:
-    """Return the directories of a broker, with what only ours tell; None without an answer."""
-    with contextlib.suppress(*questions.NO_ANSWER):
-        asked = await questions.connect(node, timeout_s)
-        try:
-            return await questions.log_dirs(asked, timeout_s, are_ours=are_ours)
-        finally:
-            asked.close()
-    return None

@@ -106,6 +106,17 @@ class LogDirView:
     conditions: tuple[str, ...] = ()
     cause: str = ""
 
+    @property
+    def word(self) -> str:
+        """Its state in the words of our brokers; Kafka's tell an error, or none."""
+        return self.state or ("OFFLINE" if self.error else "ONLINE")
+
+    @property
+    def reason(self) -> str:
+        """Why it is offline, as far as its broker tells; else empty."""
+        of_kafka = f"{self.error} (DescribeLogDirs)" if self.error and not self.state else ""
+        return self.cause or of_kafka
+
 
 async def connect(node: NodeState, timeout_s: float) -> AdminClient:
     """Connect to a broker, which alone is asked, and once; the caller closes the client.
@@ -287,12 +298,14 @@ def views(nodes: Sequence[NodeState], timeout_s: float) -> list[ClusterView | No
     return asyncio.run(ask())
 
 
-async def ask_log_dirs(node: NodeState, timeout_s: float) -> list[LogDirView] | None:
-    """Ask one broker over a connection of its own; None if it does not answer."""
+async def ask_log_dirs(
+    node: NodeState, timeout_s: float, *, are_ours: bool = False
+) -> list[LogDirView] | None:
+    """Ask one broker, as `log_dirs`, over a connection of its own; None if it does not answer."""
     with contextlib.suppress(*NO_ANSWER):
         asked = await connect(node, timeout_s)
         try:
-            return await log_dirs(asked, timeout_s)
+            return await log_dirs(asked, timeout_s, are_ours=are_ours)
         finally:
             asked.close()
     return None

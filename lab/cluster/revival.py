@@ -27,4 +27,4 @@ def revive(cluster: Cluster, broker: Broker, paths: Sequence[str]) -> Mapping[st
     except (LabError, NotInTimeError) as error:
         return dict.fromkeys(paths, str(error).splitlines()[0])
     entries = log_dir_states.states(broker, are_ours=False) or ()
-    return {entry.path: entry.cause for entry in entries if entry.path in paths and entry.cause}
+    return {entry.path: entry.reason for entry in entries if entry.path in paths and entry.reason}

@@ -356,7 +356,7 @@ def afterwards(
             place = f"broker-{broker.id}/{broker.paths.index(Path(entry.path)) + 1}"
             if not reviving:
                 to_do.append(
-                    f"{place} is still offline ({entry.cause}): "
+                    f"{place} is still offline ({entry.reason}): "
                     f"{programs.call('heal --revive', name)}, or "
                     f"{programs.call(f'restart broker-{broker.id}', name)}"
                 )

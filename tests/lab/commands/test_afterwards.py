@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from jbodlab.kafka_wire.describe_log_dir_states import LogDirStateEntry
 from lab.cluster import log_dir_states
 from lab.cluster.engine import OWN, Engine
-from lab.cluster.log_dir_states import OFFLINE, ONLINE
+from lab.cluster.questions import LogDirView
 from lab.commands import breaking
 
 pytestmark = pytest.mark.unit
@@ -44,17 +43,13 @@ class Broker:
         self.done.append("start")
         self._offline = set(self.broken)
 
-    def states(self) -> tuple[LogDirStateEntry, ...]:
-        return tuple(
-            LogDirStateEntry(
-                path=str(path),
-                directory_id=None,
-                conditions=(),
-                state=OFFLINE if str(path) in self._offline else ONLINE,
-                cause="broken" if str(path) in self._offline else None,
-            )
+    def states(self) -> list[LogDirView]:
+        return [
+            LogDirView(path=str(path), error="", sizes={}, state="OFFLINE", cause="broken")
+            if str(path) in self._offline
+            else LogDirView(path=str(path), error="", sizes={})
             for path in self.paths
-        )
+        ]
 
     def revive(self, path: str) -> str:
         self.done.append(f"revive {path}")
