@@ -6,9 +6,8 @@ dialect. A step that is kept, and a table that others read, becomes a table of D
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
-from itertools import groupby
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -99,20 +98,7 @@ class DuckEngine(ExitStack):
         """Register what a function of Arrow makes of a step."""
         function = FUNCTIONS[name]
         rows: pa.Table = self._connection.sql(f"FROM {function.reads}").to_arrow_table()
-        groups = _groups(rows, function.keys) if function.keys else [rows]
-        parts = [function.call(group) for group in groups]
-        self.view(name, pa.concat_tables([function.schema.empty_table(), *parts]))
-
-
-def _groups(rows: pa.Table, keys: Sequence[str]) -> Iterator[pa.Table]:
-    """Yield the rows of each group."""
-    rows = rows.sort_by([(name, "ascending") for name in keys])
-    values = zip(*(rows.column(name).to_pylist() for name in keys), strict=True)
-    at = 0
-    for _, group in groupby(values):
-        size = len(list(group))
-        yield rows.slice(at, size)
-        at += size
+        self.view(name, function.of_all(rows))
 
 
 def _ordered(name: str, table: Table) -> str:

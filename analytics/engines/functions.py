@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from types import MappingProxyType
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
@@ -28,6 +29,22 @@ class ArrowFunction:
     keys: tuple[str, ...]
     call: Callable[[pa.Table], pa.Table]
     schema: pa.Schema
+
+    def of_all(self, rows: pa.Table) -> pa.Table:
+        """Return what it makes of all rows."""
+        groups = _groups(rows, self.keys) if self.keys else [rows]
+        return pa.concat_tables([self.schema.empty_table(), *map(self.call, groups)])
+
+
+def _groups(rows: pa.Table, keys: Sequence[str]) -> Iterator[pa.Table]:
+    """Yield the rows of each group."""
+    rows = rows.sort_by([(name, "ascending") for name in keys])
+    values = zip(*(rows.column(name).to_pylist() for name in keys), strict=True)
+    at = 0
+    for _, group in groupby(values):
+        size = len(list(group))
+        yield rows.slice(at, size)
+        at += size
 
 
 FUNCTIONS: Mapping[str, ArrowFunction] = MappingProxyType(

@@ -1,27 +1,37 @@
 """The engine of a cluster: Spark runs the texts of `analytics/tables` as they are.
 
 Each table is one plan for all clusters. What others read is computed once, written and read back.
-Tables that do not wait for each other are made side by side, each under its own name on Spark's
-page.
+Few rows are read back into the plans themselves: Spark then broadcasts them, and leaves out what
+nothing comes of. A plan of nothing but few rows is asked in a session that neither generates code
+nor shuffles, since that takes longer than the rows. Tables that do not wait for each other are made
+side by side, each under its own name on Spark's page.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from threading import Lock
+from pathlib import PurePosixPath
+from threading import RLock
+from urllib.parse import unquote
 
+import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
+import pyarrow.compute as pc  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
 from pyspark.errors import PySparkAttributeError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import coalesce, lit
 from pyspark.sql.types import StringType, StructField, StructType
 
 from analytics.engines.functions import FUNCTIONS
-from analytics.tables.spark_schema import spark_schema
+from analytics.store.part_files import PartFiles, PartWriters, in_order
+from analytics.store.store import Store
+from analytics.store.stored_tables import SUFFIX
+from analytics.tables.spark_schema import arrow_schema, spark_schema
 from analytics.tables.sql_files import SqlFile, needed
-from analytics.tables.table import CLUSTER, Table
+from analytics.tables.table import CLUSTER, STRING, Table
 
 AT_ONCE = 4
 """Tables that are made side by side: most are small, and to plan one is work of the driver."""
@@ -29,10 +39,44 @@ AT_ONCE = 4
 STEPS = "_steps"
 """Folder of what is kept while tables are made."""
 
+FEW_BYTES = 256 << 10
+"""Up to this size files are read back into the plans."""
+
+FEW_CLUSTERS = 16
+"""Of more clusters Spark's tasks write the files, however few the rows are."""
+
+_OF_ALL = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.python.filterPushdown.enabled": "true",
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.ansi.enabled": "true",
+}
+_OF_FEW_ROWS = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.leafNodeDefaultParallelism": "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 _NO_MARK = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
 
-View = DataFrame | Callable[[Collection[str]], DataFrame]
-"""Rows, or what gives rows with some columns: a source that makes no others."""
+Source = Callable[[Collection[str]], DataFrame]
+"""Gives rows with some columns: it makes no others."""
+
+
+class _Asked:
+    """A session, and the views that it knows."""
+
+    def __init__(self, spark: SparkSession, settings: Mapping[str, str]) -> None:
+        self.spark = spark.newSession()
+        self.known: set[str] = set()
+        for name, value in (_OF_ALL | dict(settings)).items():
+            self.spark.conf.set(name, value)
+
+    def add(self, name: str, rows: DataFrame) -> None:
+        rows.createOrReplaceTempView(name)
+        self.known.add(name)
 
 
 class SparkEngine:
@@ -40,26 +84,47 @@ class SparkEngine:
 
     Args:
         spark: The session.
-        folder: Path or URI, for Spark, of the folder that tables are written to.
+        folder: That tables are written to; Spark knows its file system.
         clusters: How many clusters there are.
+        settings: Of plans over many rows.
     """
 
-    def __init__(self, spark: SparkSession, folder: str, clusters: int = 1) -> None:
-        self.spark = spark
+    def __init__(
+        self, spark: SparkSession, folder: Store, clusters: int, settings: Mapping[str, str]
+    ) -> None:
         self.folder = folder
         self._clusters = clusters
-        self._sources: dict[str, View] = {}
-        self._known: set[str] = set()
-        self._registering, self._calling = Lock(), Lock()
+        self._many, self._few = _Asked(spark, settings), _Asked(spark, _OF_FEW_ROWS)
+        self._rows: dict[str, pa.Table] = {}
+        self._views: dict[str, SqlFile] = {}
+        self._sources: dict[str, Source] = {}
+        self._done: set[str] = set()
+        self._registering, self._calling = RLock(), RLock()
 
-    def view(self, name: str, source: View) -> None:
-        """Register a base view, or another one in its place."""
-        self._sources[name] = source
-        if isinstance(source, DataFrame):
-            source.createOrReplaceTempView(name)
+    @property
+    def spark(self) -> SparkSession:
+        """The session that plans over many rows are asked in."""
+        return self._many.spark
 
-    def keep(self, name: str, found: DataFrame, *, by: str | None = None) -> DataFrame:
-        """Write rows for what reads them, and return them as they are read back.
+    def source(self, name: str, source: Source | None) -> None:
+        """Register a source, or forget it."""
+        if source is None:
+            del self._sources[name]
+        else:
+            self._sources[name] = source
+
+    def hold(self, name: str, rows: pa.Table) -> None:
+        """Register few rows."""
+        self._rows[name] = rows
+        self._done.add(name)
+
+    def define(self, name: str, sql: str) -> None:
+        """Register a view by its text."""
+        self._views[name] = SqlFile(name=name, head=name, sql=sql, is_kept=False, table=None)
+        self._done.add(name)
+
+    def keep(self, name: str, found: DataFrame, *, by: str | None = None) -> None:
+        """Write rows for what reads them, and register them as they are read back.
 
         That is a short plan, of which only the columns that are asked for are read, and no lost
         executor takes it along.
@@ -69,16 +134,14 @@ class SparkEngine:
             found: The rows.
             by: Column whose values have files of their own.
         """
-        path = f"{self.folder}/{STEPS}/{name}"
         writer = found.write.options(**_NO_MARK)
-        (writer if by is None else writer.partitionBy(by)).parquet(path)
-        kept = self.spark.read.schema(found.schema).parquet(path)
-        kept.createOrReplaceTempView(name)
-        return kept
+        path = f"{STEPS}/{name}"
+        (writer if by is None else writer.partitionBy(by)).parquet(self.folder.uri(path))
+        self._read_back(name, path, found.schema)
 
     def write(self, names: Iterable[str]) -> None:
         """Make tables, and all that they need."""
-        waiting = {file.name: file for file in needed(names) if file.name not in self._known}
+        waiting = {file.name: file for file in needed(names) if file.name not in self._done}
         running: dict[Future[None], str] = {}
         unfinished = set(waiting)
         with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="table") as pool:
@@ -94,35 +157,75 @@ class SparkEngine:
         for name in FUNCTIONS.keys() & set(file.reads):
             self._call(name)
         self._describe(file.name, file.head)
-        found = self._plan(file)
-        if file.table is not None:
-            self._write(file.table, found)
-        elif file.is_kept:
-            self.keep(file.name, found)
+        if file.table is None and not file.is_kept:
+            self._views[file.name] = file
+        elif self._is_of_few(file.reads):
+            self._make_few(file)
+        elif file.table is not None:
+            self._write(file.table, self._plan(file, self._many))
         else:
-            found.createOrReplaceTempView(file.name)
-        self._known.add(file.name)
+            self.keep(file.name, self._plan(file, self._many))
+        self._done.add(file.name)
+
+    def _is_of_few(self, names: Iterable[str]) -> bool:
+        """Return whether all rows that something is made of are few."""
+        return all(
+            name in self._rows or (name in self._views and self._is_of_few(self._views[name].reads))
+            for name in names
+        )
+
+    def _make_few(self, file: SqlFile) -> None:
+        """Make a table or step of few rows."""
+        rows = self._plan(file, self._few).toArrow()
+        if file.table is None:
+            self.hold(file.name, rows)
+            return
+        rows = rows.cast(_schema(file.table))
+        self.hold(file.name, rows)
+        if self._clusters > FEW_CLUSTERS:
+            self._write(file.table, _local(self._few.spark, rows))
+            return
+        for label in rows.column(CLUSTER).unique().to_pylist():
+            own = rows.filter(pc.equal(rows.column(CLUSTER), label)).drop_columns([CLUSTER])
+            with PartWriters(PartFiles(folder=self.folder.source, cluster=label), "00000") as parts:
+                parts.write(file.table, in_order(own, file.table))
 
     def _call(self, name: str) -> None:
         """Register what a function of Arrow makes of a step; it is called once."""
         with self._calling:
-            if name in self._known:
+            if name in self._done:
                 return
             function = FUNCTIONS[name]
             self._describe(name, f"of {function.reads}")
+            if self._is_of_few([function.reads]):
+                self._use(self._few, [function.reads])
+                self.hold(name, function.of_all(self._few.spark.table(function.reads).toArrow()))
+                return
+            self._use(self._many, [function.reads])
             rows = self.spark.table(function.reads).groupBy(*function.keys)
             self.keep(name, rows.applyInArrow(function.call, spark_schema(function.schema)))
-            self._known.add(name)
 
-    def _plan(self, file: SqlFile) -> DataFrame:
+    def _plan(self, file: SqlFile, asked: _Asked) -> DataFrame:
         """Return the rows of a text; of a source only the columns that the text names are made."""
-        words = set(re.findall(r"\w+", file.sql))
         with self._registering:
-            for name in file.reads:
-                source = self._sources.get(name)
-                if source is not None and not isinstance(source, DataFrame):
-                    source(words).createOrReplaceTempView(name)
-            return self.spark.sql(file.sql)
+            words = set(re.findall(r"\w+", file.sql))
+            for name in self._sources.keys() & set(file.reads):
+                self._sources[name](words).createOrReplaceTempView(name)
+            self._use(asked, file.reads)
+            return asked.spark.sql(file.sql)
+
+    def _use(self, asked: _Asked, names: Iterable[str]) -> None:
+        """Let a session know what it is asked of."""
+        with self._registering:
+            for name in names:
+                if name in asked.known or name in self._sources:
+                    continue
+                if name in self._rows:
+                    asked.add(name, _local(asked.spark, self._rows[name]))
+                elif name in self._views:
+                    file = self._views[name]
+                    self._use(asked, file.reads)
+                    asked.add(name, asked.spark.sql(file.sql))
 
     def _write(self, table: Table, found: DataFrame) -> None:
         schema = StructType(
@@ -137,12 +240,47 @@ class SparkEngine:
         if self._clusters > 1:
             # A cluster's rows in one file, unless they are many.
             rows = rows.hint("rebalance", CLUSTER)
-        path = f"{self.folder}/{table.name}"
-        in_order = rows.sortWithinPartitions(CLUSTER, *table.order)
-        in_order.write.options(**_NO_MARK).partitionBy(CLUSTER).parquet(path)
-        self.spark.read.schema(schema).parquet(path).createOrReplaceTempView(table.name)
+        placed = rows.sortWithinPartitions(CLUSTER, *table.order)
+        path = self.folder.uri(table.name)
+        placed.write.options(**_NO_MARK).partitionBy(CLUSTER).parquet(path)
+        if table.name not in self._done:
+            self._read_back(table.name, table.name, schema)
+
+    def _read_back(self, name: str, path: str, schema: StructType) -> None:
+        files = [file for file in self.folder.files_in(path) if file.name.endswith(SUFFIX)]
+        if sum(file.size for file in files) > FEW_BYTES:
+            found = self.spark.read.schema(schema).parquet(self.folder.uri(path))
+            self._many.add(name, found)
+            return
+        arrow = arrow_schema(schema)
+        rows = [_read(self.folder, file.name, arrow) for file in files]
+        self.hold(name, pa.concat_tables([arrow.empty_table(), *rows]))
 
     def _describe(self, name: str, head: str) -> None:
         """Give the jobs of this thread the name of what they make."""
         with suppress(PySparkAttributeError):  # Spark Connect has no such thing
             self.spark.sparkContext.setJobDescription(f"{name}: {head}")
+
+
+def _schema(table: Table) -> pa.Schema:
+    return pa.schema([pa.field(CLUSTER, STRING), *table.schema])
+
+
+def _local(spark: SparkSession, rows: pa.Table) -> DataFrame:
+    """Return rows as a part of plans."""
+    batches = rows.combine_chunks().to_batches()
+    # Of a table without a chunk PySpark does not know the types.
+    batches = batches or [pa.RecordBatch.from_pylist([], schema=rows.schema)]
+    return spark.createDataFrame(pa.Table.from_batches(batches))
+
+
+def _read(store: Store, name: str, schema: pa.Schema) -> pa.Table:
+    """Return the rows of a file, with the values that the names of its folders give."""
+    with store.files.open_input_file(store.path(name)) as file:
+        rows = pq.ParquetFile(file).read()
+    for part in PurePosixPath(name).parts:
+        column, equals, text = part.partition("=")
+        if equals:
+            value = pa.scalar(unquote(text)).cast(schema.field(column).type)
+            rows = rows.append_column(column, pa.repeat(value, len(rows)))
+    return rows.select(schema.names).cast(schema)

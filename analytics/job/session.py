@@ -172,6 +172,8 @@ def _local_settings(size_bytes: int) -> dict[str, str]:
         "-XX:+UseSerialGC" if small else "-XX:+UseParallelGC",
         # Otherwise each growth of the space for classes collects all garbage.
         "-XX:MetaspaceSize=256m",
+        # What runs for seconds is not worth the compiler that takes half of them.
+        *(("-XX:TieredStopAtLevel=1",) if small else ()),
     )
     return {
         "spark.driver.memory": "1g" if small else "2g",

@@ -20,37 +20,33 @@ import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import coalesce, col, lit, when
 
-from analytics.engines.spark import STEPS, SparkEngine
+from analytics.engines.spark import FEW_CLUSTERS, STEPS, SparkEngine
 from analytics.errors import ReplayInputError
 from analytics.job.engine import RunOptions
 from analytics.job.output import OutputDir
 from analytics.read.log_copies import LogCopy
-from analytics.read.named_logs import Archive, unpack_archive
+from analytics.read.log_facts import log_facts
+from analytics.read.named_logs import Archive, layout_of, unpack_archive
 from analytics.read.split_events import PARTITION_TYPES
 from analytics.source.data_source import SCHEMA, KraftMetadataSource
 from analytics.source.requirements import NAME
 from analytics.store.store import Store
-from analytics.tables.spark_schema import spark_schema
-from analytics.tables.table import CLUSTER, INT, LONG, STRING, TYPES
+from analytics.tables.table import INT, LONG, STRING, TYPES
 
 SMALL_LOG_BYTES = 16 << 20
 """Up to this size a plan costs more than what it does."""
 
+ADAPTED_BYTES = 256 << 20
+"""Of larger logs Spark adapts its plans while they run."""
+
+_OF_MANY_ROWS = {
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+}
+
 COPIES = ("records", "snapshot_records")
 """Tables that are copies of the log."""
-
-_OF_JOB = {
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    "spark.sql.python.filterPushdown.enabled": "true",
-    "spark.sql.caseSensitive": "false",
-    "spark.sql.ansi.enabled": "true",
-}
-_OF_SMALL_JOB = {
-    "spark.sql.shuffle.partitions": "1",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.codegen.wholeStage": "false",
-}
 
 _ANSWER = "number long, answer binary"
 
@@ -61,6 +57,19 @@ _LINES = pa.schema(
     ]
 )
 """Lines of brokers' logs."""
+
+_ASSUMED = pa.schema([("value", INT), ("source", STRING)])
+
+_VIEWS = {
+    "log_layouts": """
+        SELECT f.* EXCEPT (sync_points, problems), a.value AS min_insync_replicas,
+          a.source AS min_insync_replicas_from
+        FROM log_facts f CROSS JOIN assumed a""",
+    "sync_points": "SELECT cluster, inline(sync_points) FROM log_facts",
+    "log_problems": "SELECT cluster, inline(problems) FROM log_facts",
+    "given_broker_log_lines": "SELECT f.cluster, l.* FROM log_facts f CROSS JOIN lines l",
+}
+"""Views of what planning knows of each log."""
 
 
 class SparkTables:
@@ -99,29 +108,44 @@ class SparkTables:
     ) -> None:
         """Write all tables of clusters into the scratch folder of an output."""
         size = sum(copy.size_bytes for copies in clusters.values() for copy in copies)
-        settings = _OF_JOB | (_OF_SMALL_JOB if size <= SMALL_LOG_BYTES else {})
-        spark = self.spark.newSession()
-        for name, value in settings.items():
-            spark.conf.set(name, value)
-        spark.dataSource.register(KraftMetadataSource)
+        is_small = size <= SMALL_LOG_BYTES
+        self.spark.dataSource.register(KraftMetadataSource)
         names = [table.name for table in output.tables]
         with ExitStack() as opened:
             folder = self._folder(output.scratch_store, opened)
-            engine = SparkEngine(spark, folder.uri(), len(clusters))
-            read = partial(_read, spark, _named(clusters))
-            _view_logs(engine, read, options)
-            engine.view("log_rows", lambda words: read(columns=words))
-            engine.write(name for name in names if name in COPIES)
-            # Both files of a task are open at once: no need to sort the rows.
-            spark.conf.set("spark.sql.maxConcurrentOutputFileWriters", "2")
-            kept = engine.keep("log_rows", _short(read()), by="is_of_partition")
-            spark.conf.unset("spark.sql.maxConcurrentOutputFileWriters")
-            engine.view("log_rows", kept.drop("is_of_partition"))
+            engine = SparkEngine(self.spark, folder, len(clusters), self._settings(size))
+            read = partial(_read, engine.spark, _named(clusters))
+            _view_logs(engine, clusters, read, options)
+            if is_small:
+                engine.hold("log_rows", read().toArrow())
+            else:
+                self._keep_rows(engine, read)
             engine.write(names)
             folder.remove(STEPS)
             if folder is not output.scratch_store:
                 folder.copy_to(output.scratch_store)
         output.fill(clusters)
+
+    def _keep_rows(self, engine: SparkEngine, read: Callable[..., DataFrame]) -> None:
+        """Write the rows of a log that tables are made of, and first those that are copies."""
+        engine.source("log_rows", lambda words: read(columns=words))
+        engine.write(COPIES)
+        engine.source("log_rows", None)
+        # Both files of a task are open at once: no need to sort the rows.
+        engine.spark.conf.set("spark.sql.maxConcurrentOutputFileWriters", "2")
+        engine.keep("log_rows", _short(read()), by="is_of_partition")
+        engine.spark.conf.unset("spark.sql.maxConcurrentOutputFileWriters")
+
+    def _settings(self, size: int) -> Mapping[str, str]:
+        """Return settings of plans over the rows of a log of this size, in bytes."""
+        if size > ADAPTED_BYTES:
+            return _OF_MANY_ROWS
+        # Where all partitions are known to be small, to look at each costs more than it saves.
+        partitions = 2 * self.spark.sparkContext.defaultParallelism
+        return _OF_MANY_ROWS | {
+            "spark.sql.adaptive.enabled": "false",
+            "spark.sql.shuffle.partitions": str(partitions),
+        }
 
     def close(self) -> None:
         """Hear that no more work comes."""
@@ -185,24 +209,23 @@ def _short(rows: DataFrame) -> DataFrame:
     )
 
 
-def _view_logs(engine: SparkEngine, read: Callable[..., DataFrame], options: RunOptions) -> None:
+def _view_logs(
+    engine: SparkEngine,
+    clusters: Mapping[str, Sequence[LogCopy]],
+    read: Callable[..., DataFrame],
+    options: RunOptions,
+) -> None:
     """Register what planning knows of the logs, and what a user says of them."""
-    facts = engine.keep("log_facts", read(rows="logs"))
+    if len(clusters) <= FEW_CLUSTERS:
+        logs = ((label, layout_of(tuple(copies))) for label, copies in clusters.items())
+        engine.hold("log_facts", log_facts(logs))
+    else:
+        engine.keep("log_facts", read(rows="logs"))
     assumed = options.assumed
-    layouts = facts.drop("sync_points", "problems").withColumns(
-        {
-            "min_insync_replicas": lit(assumed.value).cast("int"),
-            "min_insync_replicas_from": lit(assumed.source),
-        }
-    )
-    engine.view("log_layouts", layouts)
-    engine.view("sync_points", facts.selectExpr(CLUSTER, "inline(sync_points)"))
-    engine.view("log_problems", facts.selectExpr(CLUSTER, "inline(problems)"))
-    lines = pa.Table.from_pylist([asdict(line) for line in options.broker_logs], _LINES)
-    given = engine.spark.createDataFrame(
-        lines.combine_chunks() if len(lines) else [], spark_schema(_LINES)
-    )
-    engine.view("given_broker_log_lines", facts.select(CLUSTER).crossJoin(given))
+    engine.hold("assumed", pa.Table.from_pylist([asdict(assumed)], _ASSUMED))
+    engine.hold("lines", pa.Table.from_pylist([asdict(one) for one in options.broker_logs], _LINES))
+    for name, sql in _VIEWS.items():
+        engine.define(name, sql)
 
 
 def _unpack(

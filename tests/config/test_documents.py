@@ -13,7 +13,14 @@ DOCUMENTS = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "examples/orders/README.md")),
     *sorted((ROOT / "docs").glob("*.md")),
 ]
-READERS = ("for-developers", "testing", "for-operators", "for-analysts", "for-students")
+READERS = (
+    "for-developers",
+    "testing",
+    "for-operators",
+    "for-analysts",
+    "for-spark",
+    "for-students",
+)
 _COMMAND = re.compile(r"^(?:\.venv/bin/)?jbodlab (.*?)(?: +#.*)?$", re.MULTILINE)
 _PIP = re.compile(r"pip install [^`#]*jbodlab[^`#\n]*")
 _BUILT = re.compile(
