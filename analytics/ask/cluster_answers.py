@@ -34,9 +34,7 @@ def broker_answer(tables: DuckEngine, cluster: Cluster, at: At, text: str) -> Js
     Raises:
         ReplayInputError: it was never registered.
     """
-    if not (text.isascii() and text.isdecimal()):
-        raise ReplayInputError(f"expected the id of a broker, got {text!r}")
-    broker = BrokerId(int(text))
+    broker = _parse_broker(text)
     changes = cluster.changes.get(broker)
     if not changes:
         raise ReplayInputError(f"broker {broker} was never registered")
@@ -64,7 +62,7 @@ def broker_answer(tables: DuckEngine, cluster: Cluster, at: At, text: str) -> Js
             {"directory": directory_text(one), **_directory_state(changes, one)}
             for one in directories
         ],
-        "replicas": _held(partition_states(tables, f"list_contains(replicas, {broker})"), broker),
+        "replicas": _held(partition_states(tables, on_broker(text)), broker),
         "chain": chain(map(_link, changes[max(0, start) :])),
         "next": list(dict.fromkeys(filter(None, repairs))),
     }
@@ -76,14 +74,13 @@ def directory_answer(tables: DuckEngine, cluster: Cluster, at: At, text: str) ->
     Raises:
         ReplayInputError: the text is not an id, a reserved one, or one that nobody knows.
     """
-    directory = parse_directory(text)
+    directory = _parse_directory(text)
     owners = sorted(
         broker
         for broker, changes in cluster.changes.items()
         if any(change.after and directory in change.after.directories for change in changes)
     )
-    id_text = kafka_uuid.to_text(directory)
-    own = partition_states(tables, f"list_contains(directories, '{id_text}')")
+    own = partition_states(tables, in_directory(text))
     if not owners and not own:
         raise ReplayInputError(f"directory {text} is known to no broker and to no partition")
     brokers = []
@@ -115,12 +112,39 @@ def directory_answer(tables: DuckEngine, cluster: Cluster, at: At, text: str) ->
     }
 
 
-def parse_directory(text: str) -> DirectoryId:
-    """Return the id of a real directory.
+def on_broker(text: str, of: str = "") -> str:
+    """Return SQL for partitions with a replica on a broker.
+
+    Args:
+        text: The id of the broker.
+        of: What stands before the name of a column.
 
     Raises:
-        ReplayInputError: it is none.
+        ReplayInputError: the text is none.
     """
+    return f"list_contains({of}replicas, {_parse_broker(text)})"
+
+
+def in_directory(text: str, of: str = "") -> str:
+    """Return SQL for partitions with a replica in a directory.
+
+    Args:
+        text: The id of the directory.
+        of: What stands before the name of a column.
+
+    Raises:
+        ReplayInputError: the text is none.
+    """
+    return f"list_contains({of}directories, '{kafka_uuid.to_text(_parse_directory(text))}')"
+
+
+def _parse_broker(text: str) -> BrokerId:
+    if not (text.isascii() and text.isdecimal()):
+        raise ReplayInputError(f"expected the id of a broker, got {text!r}")
+    return BrokerId(int(text))
+
+
+def _parse_directory(text: str) -> DirectoryId:
     try:
         directory = DirectoryId(kafka_uuid.parse(text))
     except ValueError as error:

@@ -173,13 +173,17 @@ class OfflineLog:
         offset = int(offsets[by_then[-1]])
         return At(offset=offset, time=wanted, is_end=offset == last)
 
-    def tables(self, at: At, assumed: AssumedMinIsr, topic: str | None = None) -> DuckEngine:
+    def tables(
+        self, at: At, assumed: AssumedMinIsr, *, topic: str | None = None, about: str | None = None
+    ) -> DuckEngine:
         """Return an engine for the tables of a moment; to be left again.
 
         Args:
             at: The moment: what was later is in no table.
             assumed: What counts for topics for which the log sets nothing.
             topic: Name of the topic whose partitions are wanted; None for all.
+            about: Condition in SQL that a record about a partition has to meet at some time, so
+                that the partition is wanted; None for all.
         """
         until = (0, at.offset + 1)
         common = list(self._batches(Selection(replay_offset=until, types=COMMON_TYPES)))
@@ -195,6 +199,11 @@ class OfflineLog:
         }
         views = log_views(pa.Table.from_pylist([facts], LOG_COLUMNS), assumed)
         tables = DuckEngine({**views, "log_rows": rows})
+        if about is not None:
+            wanted = f"SELECT (topic_id, partition) FROM log_rows WHERE {about}"
+            tables.leave_out(
+                "log_rows", f"partition IS NOT NULL AND (topic_id, partition) NOT IN ({wanted})"
+            )
         tables.make("misplaced_markers")
         messages = tables.ask('SELECT message FROM misplaced_markers ORDER BY "offset"').fetchall()
         self._problems |= dict.fromkeys(message for (message,) in messages)

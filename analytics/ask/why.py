@@ -53,9 +53,14 @@ def _answer(options: argparse.Namespace, log: OfflineLog) -> Json:
     at = log.at(options.at)
     assumed = assumed_min_isr(options)
     name: str = options.name
-    topic = partition.split(name)[0] if options.verb == "partition" else None
-    if options.verb == "directory":
-        cluster_answers.parse_directory(name)
-    with log.tables(at, assumed, topic) as tables:
+    topic = about = None
+    match options.verb:
+        case "partition":
+            topic, _ = partition.split(name)
+        case "directory":
+            about = cluster_answers.in_directory(name, "partition_change.")
+        case "broker":
+            about = cluster_answers.on_broker(name, "partition_change.")
+    with log.tables(at, assumed, topic=topic, about=about) as tables:
         cluster = read_cluster(tables, assumed)
         return _ANSWERS[options.verb](tables, cluster, at, name)

@@ -47,6 +47,8 @@ class DuckEngine(ExitStack):
         spilled = self.enter_context(TemporaryDirectory(prefix="jbod-replay-"))
         settings = {**_SETTINGS, "temp_directory": spilled}
         self._connection = self.enter_context(duckdb.connect(":memory:", config=settings))
+        # What takes long would draw a bar among the lines of an answer.
+        self._connection.execute("SET enable_progress_bar = false")
         self._connection.execute(_FUNCTIONS)
         self._known: set[str] = set()
         for name, source in views.items():
@@ -66,6 +68,10 @@ class DuckEngine(ExitStack):
             self._connection.unregister(name)
             self._connection.execute(f"ALTER TABLE kept RENAME TO {name}")
         self._known.add(name)
+
+    def leave_out(self, name: str, condition: str) -> None:
+        """Leave out rows of what came batch by batch: those for which a condition holds."""
+        self._connection.execute(f"DELETE FROM {name} WHERE {condition}")
 
     def rows(self, name: str) -> pa.Table:
         """Return the rows of a table in its order, `cluster` first."""
