@@ -113,6 +113,7 @@ def _add_replay(parser: Parser) -> None:
         default=SPARK,
         help="Spark, or this process: for logs of some hundred thousand records (default: spark)",
     )
+    add("--catalog", metavar="NAME", help="with Spark: save the tables in this catalog, too")
     add("--full", action="store_true", help="read unchanged clusters again, too")
     add_options(parser)
     add_option(parser)

@@ -37,6 +37,8 @@ class ReplayOptions(RunOptions):
     """Whether unchanged clusters are read again."""
     with_figures: bool = False
     """Whether the figures are needed also of clusters that have not changed."""
+    catalog: str | None = None
+    """Catalog and namespace, of the Spark session, that tables are saved in, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -83,10 +83,13 @@ def _carry_out(options: Namespace, moments: Sequence[str], output: Output) -> in
     wanted = [parse_moment(text) for text in moments]
     exit_code = 0
     if options.input is not None:
+        engine = _engine(options.engine, output)
+        if options.catalog is not None and engine == LOCAL:
+            raise UsageError("--catalog is for --engine spark, whose session has catalogs")
         result = replay(
             options.input,
             options.results,
-            _engine(options.engine, output),
+            engine,
             ReplayOptions(
                 assumed=assumed_min_isr(options),
                 broker_logs=read_broker_logs(options.broker_logs, zone),
@@ -94,6 +97,7 @@ def _carry_out(options: Namespace, moments: Sequence[str], output: Output) -> in
                     objective=objective, paths=directory_paths(options.config, options.meta)
                 ),
                 full=options.full,
+                catalog=options.catalog,
                 with_figures=output.is_json or condition is not None,
             ),
         )
@@ -180,15 +184,24 @@ def replay(
     found = look([str(one) for one in given])
     output = OutputDir(str(output_dir), t.TABLES)
     output.prepare(copy.folder for _, copy in found.found)
+    options = options or ReplayOptions()
     try:
-        with _started(engine, found.size_bytes) as started:
-            return replay_clusters(started, found, output, options or ReplayOptions())
+        with _started(engine, found.size_bytes, options.catalog) as started:
+            result = replay_clusters(started, found, output, options)
+            if options.catalog is not None:
+                from pyspark.sql import SparkSession
+
+                from analytics.job.session_catalog import save_tables
+
+                session = SparkSession.builder.getOrCreate()
+                save_tables(session, t.TABLES, result.tables, options.catalog)
+            return result
     finally:
         output.clean_up()
 
 
 @contextmanager
-def _started(engine: Engine | str, size_bytes: int) -> Iterator[Engine]:
+def _started(engine: Engine | str, size_bytes: int, catalog: str | None) -> Iterator[Engine]:
     if not isinstance(engine, str):
         yield engine
     elif engine == LOCAL:
@@ -201,7 +214,7 @@ def _started(engine: Engine | str, size_bytes: int) -> Iterator[Engine]:
         with ThreadPoolExecutor(1) as pool, ExitStack() as stopping:
             session = start_session(size_bytes)
             stopping.callback(pool.submit, session.stop)
-            runner = SparkRunner(session, stopping.close)
+            runner = SparkRunner(session, stopping.close if catalog is None else int)
             is_small = size_bytes <= SMALL_LOG_BYTES
             yield RunnerTables(SmallSparkRunner(runner) if is_small else runner)
 
