@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import duckdb
@@ -16,16 +15,9 @@ import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 
 from analytics.engines.functions import FUNCTIONS
 from analytics.engines.sql import in_duckdb
+from analytics.store.questions import connection
 from analytics.tables.sql_files import SqlFile, needed, sql_files
 from analytics.tables.table import CLUSTER, STRING, Table
-
-_SETTINGS: dict[str, str | bool | int | float | list[str]] = {
-    # Nothing is fetched from anywhere, whatever a question is.
-    "autoinstall_known_extensions": "false",
-    # As in Spark.
-    "default_null_order": "nulls_first_on_asc_last_on_desc",
-    "TimeZone": "UTC",
-}
 
 _FUNCTIONS = """
     CREATE MACRO timestamp_micros(us) AS make_timestamptz(us);
@@ -49,11 +41,7 @@ class DuckEngine(ExitStack):
 
     def __init__(self, views: Mapping[str, Any]) -> None:
         super().__init__()
-        spilled = self.enter_context(TemporaryDirectory(prefix="jbod-replay-"))
-        settings = {**_SETTINGS, "temp_directory": spilled}
-        self._connection = self.enter_context(duckdb.connect(":memory:", config=settings))
-        # What takes long would draw a bar among the lines of an answer.
-        self._connection.execute("SET enable_progress_bar = false")
+        self._connection = self.enter_context(connection())
         self._connection.execute(_FUNCTIONS)
         self._known: set[str] = set()
         given = {name: self._given(name, source) for name, source in views.items()}

@@ -8,7 +8,7 @@ do it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
@@ -19,15 +19,24 @@ from analytics.tables.names_in_sql import names_in
 
 ROWS_PER_BATCH = 1 << 16
 
-NULL_ORDER = "nulls_first_on_asc_last_on_desc"
-"""Nothing comes before everything, as Spark has it too."""
-
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     # Nothing is fetched from anywhere, whatever a question is.
     "autoinstall_known_extensions": "false",
-    "default_null_order": NULL_ORDER,
+    # Nothing comes before everything, as Spark has it too.
+    "default_null_order": "nulls_first_on_asc_last_on_desc",
     "TimeZone": "UTC",
 }
+
+
+@contextmanager
+def connection() -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open a database in memory, which may put to the disk what does not fit there."""
+    with TemporaryDirectory(prefix="jbod-replay-") as spilled:
+        settings = {**_SETTINGS, "temp_directory": spilled}
+        with duckdb.connect(":memory:", config=settings) as opened:
+            # What takes long would draw a bar among the lines of an answer.
+            opened.execute("SET enable_progress_bar = false")
+            yield opened
 
 
 class Readable(Protocol):
@@ -59,9 +68,7 @@ class Questions(ExitStack):
         super().__init__()
         self._tables = tables
         self._known: set[str] = set()
-        spilled = self.enter_context(TemporaryDirectory(prefix="jbod-replay-"))
-        settings = {**_SETTINGS, "temp_directory": spilled}
-        self._connection = self.enter_context(duckdb.connect(":memory:", config=settings))
+        self._connection = self.enter_context(connection())
 
     def give(self, name: str, rows: pa.Table) -> None:
         """Add a table of which the caller has the rows."""
