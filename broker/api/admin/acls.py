@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from broker.api.admin.forwarding import NO_AUTHORIZER
 from broker.api.parts import ApiParts
 from broker.metadata_cache import MetadataCache
@@ -19,6 +17,7 @@ from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.resources import on_cluster
 from jbodlab.server.response import Response
+from jbodlab.server.response_structs import ResponseStructs
 from jbodlab.server.rights import Rights
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
@@ -26,22 +25,7 @@ from jbodlab.vocabulary.errors import KafkaError
 if TYPE_CHECKING:
     from kio.schema.describe_acls.v3.request import DescribeAclsRequest
 
-
-class DescribeAclsResource(msgspec.Struct, frozen=True, kw_only=True):
-    """The entries with one pattern."""
-
-    resource_type: int
-    resource_name: str
-    pattern_type: int
-    acls: tuple[AccessControlEntry, ...]
-
-
-class DescribeAclsResponse(Response, frozen=True, kw_only=True):
-    """All that the filter matches."""
-
-    error_code: ErrorCode = ErrorCode.NONE
-    error_message: str | None = None
-    resources: tuple[DescribeAclsResource, ...] = ()
+DESCRIBE_ACLS = ResponseStructs(ApiKey.DESCRIBE_ACLS, 3)
 
 
 class DescribeAclsApi(FailsBySchema):
@@ -51,7 +35,7 @@ class DescribeAclsApi(FailsBySchema):
         self._cache = cache
         self._rights = rights
 
-    def answer(self, request: DescribeAclsRequest, context: RequestContext) -> DescribeAclsResponse:
+    def answer(self, request: DescribeAclsRequest, context: RequestContext) -> Response:
         """List entries by their patterns."""
         if not self._rights.is_enforced:
             raise KafkaError(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
@@ -71,9 +55,9 @@ class DescribeAclsApi(FailsBySchema):
             entry = entry_of(record)
             if wanted.matches(entry):
                 by_pattern.setdefault(entry[:3], []).append(entry)
-        return DescribeAclsResponse(
+        return DESCRIBE_ACLS.response(
             resources=tuple(
-                DescribeAclsResource(
+                DESCRIBE_ACLS.DescribeAclsResource(
                     resource_type=kind, resource_name=name, pattern_type=pattern, acls=tuple(acls)
                 )
                 for (kind, name, pattern), acls in sorted(by_pattern.items())

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from broker.api.parts import ApiParts
 from broker.metadata_cache import MetadataCache
 from jbodlab.kafka_wire.api_table import ApiKey
@@ -17,6 +15,7 @@ from jbodlab.server.answer import RequestContext
 from jbodlab.server.api import Api
 from jbodlab.server.resources import on_cluster
 from jbodlab.server.response import Response
+from jbodlab.server.response_structs import ResponseStructs
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 
@@ -26,37 +25,10 @@ if TYPE_CHECKING:
         DescribeClientQuotasRequest,
     )
 
+DESCRIBE_CLIENT_QUOTAS = ResponseStructs(ApiKey.DESCRIBE_CLIENT_QUOTAS, 1)
+
 EXACT, DEFAULT, ANY = 0, 1, 2
 """How a part of an entity is matched."""
-
-
-class EntityData(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of whom a quota is for; the name is None for the default."""
-
-    entity_type: str
-    entity_name: str | None
-
-
-class ValueData(msgspec.Struct, frozen=True, kw_only=True):
-    """One quota."""
-
-    key: str
-    value: float
-
-
-class DescribedEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """The quotas of one entity."""
-
-    entity: tuple[EntityData, ...]
-    values: tuple[ValueData, ...]
-
-
-class DescribeClientQuotasResponse(Response, frozen=True, kw_only=True):
-    """The entities that match; None where the request itself is wrong."""
-
-    error_code: ErrorCode = ErrorCode.NONE
-    error_message: str | None = None
-    entries: tuple[DescribedEntry, ...] | None = None
 
 
 class DescribeClientQuotasApi:
@@ -65,9 +37,7 @@ class DescribeClientQuotasApi:
     def __init__(self, cache: MetadataCache) -> None:
         self._cache = cache
 
-    def answer(
-        self, request: DescribeClientQuotasRequest, context: RequestContext
-    ) -> DescribeClientQuotasResponse:
+    def answer(self, request: DescribeClientQuotasRequest, context: RequestContext) -> Response:
         """Describe the entities that match every component."""
         kinds = [component.entity_type for component in request.components]
         if len(set(kinds)) < len(kinds) or (IP in kinds and len(kinds) > 1):
@@ -76,15 +46,16 @@ class DescribeClientQuotasApi:
             )
         for component in request.components:
             _check(component)
-        return DescribeClientQuotasResponse(
+        return DESCRIBE_CLIENT_QUOTAS.response(
             entries=tuple(
-                DescribedEntry(
+                DESCRIBE_CLIENT_QUOTAS.EntryData(
                     entity=tuple(
-                        EntityData(entity_type=kind, entity_name=name)
+                        DESCRIBE_CLIENT_QUOTAS.EntityData(entity_type=kind, entity_name=name)
                         for kind, name in sorted(entities, key=lambda each: each[0], reverse=True)
                     ),
                     values=tuple(
-                        ValueData(key=key, value=value) for key, value in sorted(values.items())
+                        DESCRIBE_CLIENT_QUOTAS.ValueData(key=key, value=value)
+                        for key, value in sorted(values.items())
                     ),
                 )
                 for entities, values in self._cache.image.quotas.items()
@@ -94,9 +65,9 @@ class DescribeClientQuotasApi:
 
     def failure(
         self, request: DescribeClientQuotasRequest, context: RequestContext, error: KafkaError
-    ) -> DescribeClientQuotasResponse:
+    ) -> Response:
         """Return the error for the whole request."""
-        return DescribeClientQuotasResponse(
+        return DESCRIBE_CLIENT_QUOTAS.response(
             error_code=error.code, error_message=error.message or None
         )
 

@@ -37,6 +37,7 @@ from jbodlab.server.answer import Later, RequestContext, in_background, millisec
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.resources import Resource
 from jbodlab.server.response import Response
+from jbodlab.server.response_structs import struct_of
 from jbodlab.server.rights import Rights, client_of
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import ControllerUnavailableError, KafkaError
@@ -298,15 +299,8 @@ def response_of(entity_class: EntityClass, value: msgspec.Struct, given: Given) 
         for name, write in _writers(entity_class).items()
         if hasattr(source, name)
     }
-    response: Response = _struct(entity_class, Response)(**parts)
+    response: Response = struct_of(entity_class, Response)(**parts)
     return response
-
-
-@cache
-def _struct(entity_class: EntityClass, *bases: type[msgspec.Struct]) -> Callable[..., Any]:
-    """Return a type with the fields of an entity, which is made ten times faster."""
-    names = [(each.name, Any, default_of(each)) for each in fields(entity_class)]
-    return msgspec.defstruct(entity_class.__name__, names, bases=bases, kw_only=True)
 
 
 @cache
@@ -321,7 +315,7 @@ def _writer(field: Field[Any]) -> Callable[[Any], Any]:
     if typing.get_origin(annotation) is tuple:
         item, _ = unwrap(typing.get_args(annotation)[0])
         if is_struct(item):
-            struct, parts = _struct(item), tuple(_writers(item).items())
+            struct, parts = struct_of(item), tuple(_writers(item).items())
             return lambda value: tuple(
                 [
                     struct(**{part: write(each) for part, write in parts})

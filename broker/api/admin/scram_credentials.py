@@ -6,9 +6,7 @@ Source: `kafka.server.KafkaApis`, `org.apache.kafka.image.ScramImage`.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
-
-import msgspec
+from typing import TYPE_CHECKING, Any
 
 from broker.api.parts import ApiParts
 from broker.metadata_cache import MetadataCache
@@ -19,6 +17,7 @@ from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.resources import on_cluster
 from jbodlab.server.response import Response
+from jbodlab.server.response_structs import ResponseStructs
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 
@@ -27,29 +26,7 @@ if TYPE_CHECKING:
         DescribeUserScramCredentialsRequest,
     )
 
-
-class CredentialInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """The public part of a credential."""
-
-    mechanism: int
-    iterations: int
-
-
-class DescribeUserScramCredentialsResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The credentials of one user."""
-
-    user: str
-    error_code: ErrorCode = ErrorCode.NONE
-    error_message: str | None = None
-    credential_infos: tuple[CredentialInfo, ...] = ()
-
-
-class DescribeUserScramCredentialsResponse(Response, frozen=True, kw_only=True):
-    """One result for each user."""
-
-    error_code: ErrorCode = ErrorCode.NONE
-    error_message: str | None = None
-    results: tuple[DescribeUserScramCredentialsResult, ...] = ()
+DESCRIBE_USER_SCRAM_CREDENTIALS = ResponseStructs(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0)
 
 
 class DescribeUserScramCredentialsApi(FailsBySchema):
@@ -60,15 +37,17 @@ class DescribeUserScramCredentialsApi(FailsBySchema):
 
     def answer(
         self, request: DescribeUserScramCredentialsRequest, context: RequestContext
-    ) -> DescribeUserScramCredentialsResponse:
+    ) -> Response:
         """Describe the users that the request names; all of them if it names none."""
-        infos: dict[str, list[CredentialInfo]] = {}
+        infos: dict[str, list[Any]] = {}
         for (user, mechanism), record in sorted(self._cache.image.security.scram.items()):
             infos.setdefault(user, []).append(
-                CredentialInfo(mechanism=mechanism, iterations=record.iterations)
+                DESCRIBE_USER_SCRAM_CREDENTIALS.CredentialInfo(
+                    mechanism=mechanism, iterations=record.iterations
+                )
             )
         times = Counter(each.name for each in request.users or ())
-        return DescribeUserScramCredentialsResponse(
+        return DESCRIBE_USER_SCRAM_CREDENTIALS.response(
             results=tuple(_result(user, infos, times[user]) for user in times or infos)
         )
 
@@ -77,13 +56,13 @@ class DescribeUserScramCredentialsApi(FailsBySchema):
         request: DescribeUserScramCredentialsRequest,
         context: RequestContext,
         error: KafkaError,
-    ) -> DescribeUserScramCredentialsResponse:
+    ) -> Response:
         """Return the error for the whole request and for every user of it."""
-        return DescribeUserScramCredentialsResponse(
+        return DESCRIBE_USER_SCRAM_CREDENTIALS.response(
             error_code=error.code,
             error_message=error.message or None,
             results=tuple(
-                DescribeUserScramCredentialsResult(
+                DESCRIBE_USER_SCRAM_CREDENTIALS.DescribeUserScramCredentialsResult(
                     user=each.name, error_code=error.code, error_message=error.message or None
                 )
                 for each in request.users or ()
@@ -91,23 +70,23 @@ class DescribeUserScramCredentialsApi(FailsBySchema):
         )
 
 
-def _result(
-    user: str, infos: dict[str, list[CredentialInfo]], times: int
-) -> DescribeUserScramCredentialsResult:
+def _result(user: str, infos: dict[str, list[Any]], times: int) -> Any:
     if times > 1:
-        return DescribeUserScramCredentialsResult(
+        return DESCRIBE_USER_SCRAM_CREDENTIALS.DescribeUserScramCredentialsResult(
             user=user,
             error_code=ErrorCode.DUPLICATE_RESOURCE,
             error_message=f"Cannot describe SCRAM credentials for the same user twice in a single "
             f"request: {user}",
         )
     if user not in infos:
-        return DescribeUserScramCredentialsResult(
+        return DESCRIBE_USER_SCRAM_CREDENTIALS.DescribeUserScramCredentialsResult(
             user=user,
             error_code=ErrorCode.RESOURCE_NOT_FOUND,
             error_message=f"Attempt to describe a user credential that does not exist: {user}",
         )
-    return DescribeUserScramCredentialsResult(user=user, credential_infos=tuple(infos[user]))
+    return DESCRIBE_USER_SCRAM_CREDENTIALS.DescribeUserScramCredentialsResult(
+        user=user, credential_infos=tuple(infos[user])
+    )
 
 
 APIS: tuple[Api[ApiParts], ...] = (

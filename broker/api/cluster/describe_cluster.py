@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import msgspec
+from typing import TYPE_CHECKING, Any
 
 from broker.api.parts import ApiParts
 from broker.metadata_cache import MetadataCache
@@ -12,10 +10,10 @@ from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import RequestContext
 from jbodlab.server.api import Api
-from jbodlab.server.authorized_operations import NOT_ASKED_FOR
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.resources import Elsewhere, on_cluster
 from jbodlab.server.response import Response
+from jbodlab.server.response_structs import ResponseStructs
 from jbodlab.server.rights import Rights, operations_on_cluster
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
@@ -23,30 +21,10 @@ from jbodlab.vocabulary.errors import KafkaError
 if TYPE_CHECKING:
     from kio.schema.describe_cluster.v2.request import DescribeClusterRequest
 
+DESCRIBE_CLUSTER = ResponseStructs(ApiKey.DESCRIBE_CLUSTER, 2)
+
 BROKERS, CONTROLLERS = 1, 2
 """Endpoint types."""
-
-
-class DescribeClusterBroker(msgspec.Struct, frozen=True, kw_only=True):
-    """One broker, at its address of the listener that was asked."""
-
-    broker_id: int
-    host: str
-    port: int
-    rack: str | None
-    is_fenced: bool
-
-
-class DescribeClusterResponse(Response, frozen=True, kw_only=True):
-    """The cluster; its controller is a live broker, which forwards what it is asked."""
-
-    error_code: ErrorCode = ErrorCode.NONE
-    error_message: str | None = None
-    endpoint_type: int = BROKERS
-    cluster_id: str = ""
-    controller_id: int = -1
-    brokers: tuple[DescribeClusterBroker, ...] = ()
-    cluster_authorized_operations: int = NOT_ASKED_FOR
 
 
 class DescribeClusterApi(FailsBySchema):
@@ -57,9 +35,7 @@ class DescribeClusterApi(FailsBySchema):
         self._cluster_id = cluster_id
         self._rights = rights
 
-    def answer(
-        self, request: DescribeClusterRequest, context: RequestContext
-    ) -> DescribeClusterResponse:
+    def answer(self, request: DescribeClusterRequest, context: RequestContext) -> Response:
         """List the brokers."""
         endpoint_type = getattr(request, "endpoint_type", BROKERS)
         if endpoint_type == CONTROLLERS:
@@ -72,7 +48,7 @@ class DescribeClusterApi(FailsBySchema):
                 ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"unsupported endpoint type {endpoint_type}"
             )
         include_fenced = getattr(request, "include_fenced_brokers", False)
-        return DescribeClusterResponse(
+        return DESCRIBE_CLUSTER.response(
             cluster_id=self._cluster_id,
             controller_id=self._cache.controller_id(),
             brokers=tuple(self._brokers(context.listener_name, include_fenced=include_fenced)),
@@ -83,10 +59,10 @@ class DescribeClusterApi(FailsBySchema):
             ),
         )
 
-    def _brokers(self, listener_name: str, *, include_fenced: bool) -> list[DescribeClusterBroker]:
+    def _brokers(self, listener_name: str, *, include_fenced: bool) -> list[Any]:
         brokers = self._cache.image.cluster.brokers
         return [
-            DescribeClusterBroker(
+            DESCRIBE_CLUSTER.DescribeClusterBroker(
                 broker_id=broker_id,
                 host=endpoint.host,
                 port=endpoint.port,

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING
-
-import msgspec
+from typing import TYPE_CHECKING, Any
 
 from broker.api.parts import ApiParts
 from broker.api.services import loggers
@@ -34,6 +32,7 @@ from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.resources import on_cluster, on_configs
 from jbodlab.server.response import Response
+from jbodlab.server.response_structs import ResponseStructs
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import BrokerId
@@ -45,56 +44,8 @@ if TYPE_CHECKING:
     )
     from kio.schema.list_config_resources.v1.request import ListConfigResourcesRequest
 
-
-class DescribeConfigsSynonym(msgspec.Struct, frozen=True, kw_only=True):
-    """A value that a setting has somewhere."""
-
-    name: str
-    value: str | None
-    source: int
-
-
-class DescribeConfigsResourceResult(msgspec.Struct, frozen=True, kw_only=True):
-    """One setting."""
-
-    name: str
-    value: str | None
-    read_only: bool
-    config_source: int
-    is_sensitive: bool
-    synonyms: tuple[DescribeConfigsSynonym, ...]
-    config_type: int
-    documentation: str | None
-
-
-class DescribeConfigsResult(msgspec.Struct, frozen=True, kw_only=True):
-    """One topic or broker."""
-
-    error_code: ErrorCode
-    error_message: str | None
-    resource_type: int
-    resource_name: str
-    configs: tuple[DescribeConfigsResourceResult, ...] = ()
-
-
-class DescribeConfigsResponse(Response, frozen=True, kw_only=True):
-    """One entry for each resource asked for."""
-
-    results: tuple[DescribeConfigsResult, ...]
-
-
-class ListedConfigResource(msgspec.Struct, frozen=True, kw_only=True):
-    """A resource that may have settings."""
-
-    resource_name: str
-    resource_type: int
-
-
-class ListConfigResourcesResponse(Response, frozen=True, kw_only=True):
-    """All resources of the types asked for."""
-
-    error_code: ErrorCode = ErrorCode.NONE
-    config_resources: tuple[ListedConfigResource, ...] = ()
+DESCRIBE_CONFIGS = ResponseStructs(ApiKey.DESCRIBE_CONFIGS, 4)
+LIST_CONFIG_RESOURCES = ResponseStructs(ApiKey.LIST_CONFIG_RESOURCES, 1)
 
 
 class DescribeConfigsApi(FailsBySchema):
@@ -108,13 +59,13 @@ class DescribeConfigsApi(FailsBySchema):
     def answer(self, request: DescribeConfigsRequest, context: RequestContext) -> InParts:
         """Describe every resource asked for."""
         documented = getattr(request, "include_documentation", False)
-        shared: dict[object, tuple[DescribeConfigsResourceResult, ...]] = {}
+        shared: dict[object, tuple[Any, ...]] = {}
         return InParts(
             (
                 self._result(resource, request.include_synonyms, documented, shared)
                 for resource in request.resources
             ),
-            lambda results: DescribeConfigsResponse(results=tuple(results)),
+            lambda results: DESCRIBE_CONFIGS.response(results=tuple(results)),
         )
 
     def _result(
@@ -122,8 +73,8 @@ class DescribeConfigsApi(FailsBySchema):
         resource: KafkaDescribedResource,
         with_synonyms: bool,
         documented: bool,
-        shared: dict[object, tuple[DescribeConfigsResourceResult, ...]],
-    ) -> DescribeConfigsResult:
+        shared: dict[object, tuple[Any, ...]],
+    ) -> Any:
         """Describe one resource; in `shared` are the settings of earlier ones of this request.
 
         Most of ten thousand topics have no settings of their own: theirs are described once.
@@ -140,7 +91,7 @@ class DescribeConfigsApi(FailsBySchema):
                 for each in describe()
                 if not keys or each.name in keys
             )
-        return DescribeConfigsResult(
+        return DESCRIBE_CONFIGS.DescribeConfigsResult(
             error_code=ErrorCode.NONE,
             error_message=None,
             resource_type=resource.resource_type,
@@ -190,9 +141,7 @@ class ListConfigResourcesApi(FailsBySchema):
     def __init__(self, cache: MetadataCache) -> None:
         self._cache = cache
 
-    def answer(
-        self, request: ListConfigResourcesRequest, context: RequestContext
-    ) -> ListConfigResourcesResponse:
+    def answer(self, request: ListConfigResourcesRequest, context: RequestContext) -> Response:
         """List the resources of the types asked for; version 0 asks for client metrics only."""
         asked = set(getattr(request, "resource_types", (CLIENT_METRICS_RESOURCE,)))
         known = {
@@ -217,19 +166,17 @@ class ListConfigResourcesApi(FailsBySchema):
                 for configured in (CLIENT_METRICS_RESOURCE, GROUP_RESOURCE)
             },
         }
-        return ListConfigResourcesResponse(
+        return LIST_CONFIG_RESOURCES.response(
             config_resources=tuple(
-                ListedConfigResource(resource_name=name, resource_type=kind)
+                LIST_CONFIG_RESOURCES.ConfigResource(resource_name=name, resource_type=kind)
                 for kind in sorted(asked or known)
                 for name in names.get(kind, ())
             )
         )
 
 
-def _described(
-    each: Described, with_synonyms: bool, documented: bool
-) -> DescribeConfigsResourceResult:
-    return DescribeConfigsResourceResult(
+def _described(each: Described, with_synonyms: bool, documented: bool) -> Any:
+    return DESCRIBE_CONFIGS.DescribeConfigsResourceResult(
         name=each.name,
         value=each.value,
         read_only=each.is_read_only,
@@ -237,7 +184,9 @@ def _described(
         is_sensitive=each.is_sensitive,
         synonyms=(
             tuple(
-                DescribeConfigsSynonym(name=one.name, value=one.value, source=one.source)
+                DESCRIBE_CONFIGS.DescribeConfigsSynonym(
+                    name=one.name, value=one.value, source=one.source
+                )
                 for one in each.synonyms
             )
             if with_synonyms
@@ -248,8 +197,8 @@ def _described(
     )
 
 
-def _failed(resource: KafkaDescribedResource, error: KafkaError) -> DescribeConfigsResult:
-    return DescribeConfigsResult(
+def _failed(resource: KafkaDescribedResource, error: KafkaError) -> Any:
+    return DESCRIBE_CONFIGS.DescribeConfigsResult(
         error_code=error.code,
         error_message=error.message or None,
         resource_type=resource.resource_type,

@@ -16,6 +16,7 @@ from jbodlab.server.authentication import Authentication, refuse
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.resources import nothing
 from jbodlab.server.response import Response
+from jbodlab.server.response_structs import ResponseStructs
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import AuthenticationError, KafkaError
 
@@ -23,21 +24,8 @@ if TYPE_CHECKING:
     from kio.schema.sasl_authenticate.v2.request import SaslAuthenticateRequest
     from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 
-
-class SaslHandshakeResponse(Response, frozen=True, kw_only=True):
-    """The mechanisms that are enabled."""
-
-    error_code: ErrorCode = ErrorCode.NONE
-    mechanisms: tuple[str, ...] = ()
-
-
-class SaslAuthenticateResponse(Response, frozen=True, kw_only=True):
-    """The answer to a token; the lifetime is that of the session, 0 for ever."""
-
-    error_code: ErrorCode = ErrorCode.NONE
-    error_message: str | None = None
-    auth_bytes: bytes = b""
-    session_lifetime: datetime.timedelta = datetime.timedelta(0)
+SASL_HANDSHAKE = ResponseStructs(ApiKey.SASL_HANDSHAKE, 1)
+SASL_AUTHENTICATE = ResponseStructs(ApiKey.SASL_AUTHENTICATE, 2)
 
 
 class _LoginApi(FailsBySchema):
@@ -77,9 +65,9 @@ class SaslHandshakeApi(_LoginApi):
             code, reason = ErrorCode.SASL_AUTHENTICATION_FAILED, str(error)
         except KafkaError as error:
             if error.code != ErrorCode.UNSUPPORTED_SASL_MECHANISM:
-                return SaslHandshakeResponse(error_code=error.code, mechanisms=enabled)
+                return SASL_HANDSHAKE.response(error_code=error.code, mechanisms=enabled)
             code, reason = error.code, error.message
-        response = SaslHandshakeResponse(error_code=code, mechanisms=enabled)
+        response = SASL_HANDSHAKE.response(error_code=code, mechanisms=enabled)
         return self._refused(context, login, response, reason) if code else response
 
 
@@ -92,14 +80,14 @@ class SaslAuthenticateApi(_LoginApi):
         try:
             token = login.token(request.auth_bytes, self._monotonic_s())
         except AuthenticationError as error:
-            response = SaslAuthenticateResponse(
+            response = SASL_AUTHENTICATE.response(
                 error_code=ErrorCode.SASL_AUTHENTICATION_FAILED,
                 error_message=_failure_text(login.mechanism),
             )
             return self._refused(context, login, response, str(error))
         if login.user:
             context.session.user = login.user
-        return SaslAuthenticateResponse(
+        return SASL_AUTHENTICATE.response(
             auth_bytes=token, session_lifetime=datetime.timedelta(milliseconds=login.lifetime_ms)
         )
 

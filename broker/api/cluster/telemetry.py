@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING
-from uuid import UUID
 
 from broker.api.parts import ApiParts
 from broker.telemetry.clients import CODECS, TelemetryClients
@@ -14,31 +12,14 @@ from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.resources import nothing
 from jbodlab.server.response import Response
-from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.server.response_structs import ResponseStructs
 
 if TYPE_CHECKING:
     from kio.schema.get_telemetry_subscriptions.v0.request import GetTelemetrySubscriptionsRequest
     from kio.schema.push_telemetry.v0.request import PushTelemetryRequest
 
-
-class GetTelemetrySubscriptionsResponse(Response, frozen=True, kw_only=True):
-    """What a client is asked for."""
-
-    client_instance_id: UUID
-    subscription_id: int
-    push_interval: timedelta
-    telemetry_max_bytes: int
-    requested_metrics: tuple[str, ...]
-    error_code: ErrorCode = ErrorCode.NONE
-    accepted_compression_types: tuple[int, ...] = CODECS
-    delta_temporality: bool = False
-    """Sums since the start of the client, as counters of Prometheus are."""
-
-
-class PushTelemetryResponse(Response, frozen=True, kw_only=True):
-    """Whether the metrics were taken."""
-
-    error_code: ErrorCode = ErrorCode.NONE
+GET_TELEMETRY_SUBSCRIPTIONS = ResponseStructs(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0)
+PUSH_TELEMETRY = ResponseStructs(ApiKey.PUSH_TELEMETRY, 0)
 
 
 class GetTelemetrySubscriptionsApi(FailsBySchema):
@@ -49,15 +30,18 @@ class GetTelemetrySubscriptionsApi(FailsBySchema):
 
     def answer(
         self, request: GetTelemetrySubscriptionsRequest, context: RequestContext
-    ) -> GetTelemetrySubscriptionsResponse:
+    ) -> Response:
         """Return the subscription of a client."""
         instance_id, asked = self._clients.get(request.client_instance_id, attributes(context))
-        return GetTelemetrySubscriptionsResponse(
+        return GET_TELEMETRY_SUBSCRIPTIONS.response(
             client_instance_id=instance_id,
             subscription_id=asked.subscription_id,
             push_interval=asked.interval_ms * MILLISECOND,
             telemetry_max_bytes=self._clients.bytes_max,
             requested_metrics=asked.metrics,
+            accepted_compression_types=CODECS,
+            # Sums since the start of the client, as counters of Prometheus are.
+            delta_temporality=False,
         )
 
 
@@ -67,9 +51,7 @@ class PushTelemetryApi(FailsBySchema):
     def __init__(self, clients: TelemetryClients) -> None:
         self._clients = clients
 
-    def answer(
-        self, request: PushTelemetryRequest, context: RequestContext
-    ) -> PushTelemetryResponse:
+    def answer(self, request: PushTelemetryRequest, context: RequestContext) -> Response:
         """Take the metrics of a client."""
         self._clients.push(
             request.client_instance_id,
@@ -79,7 +61,7 @@ class PushTelemetryApi(FailsBySchema):
             request.metrics,
             is_terminating=request.terminating,
         )
-        return PushTelemetryResponse()
+        return PUSH_TELEMETRY.response()
 
 
 def attributes(context: RequestContext) -> dict[str, str]:

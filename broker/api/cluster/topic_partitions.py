@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
-from uuid import UUID
-
-import msgspec
+from typing import TYPE_CHECKING, Any
 
 from broker.api.cluster.metadata import leader_or_error
 from broker.api.parts import ApiParts
@@ -17,10 +14,10 @@ from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.security.acl import AclOperation, ResourceType
 from jbodlab.server.answer import RequestContext
 from jbodlab.server.api import Api
-from jbodlab.server.authorized_operations import NOT_ASKED_FOR
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.resources import Elsewhere, Resource, on_topics
 from jbodlab.server.response import Response
+from jbodlab.server.response_structs import ResponseStructs
 from jbodlab.server.rights import Rights, client_of, operations_on
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
@@ -29,44 +26,7 @@ from jbodlab.vocabulary.ids import INTERNAL_TOPICS
 if TYPE_CHECKING:
     from kio.schema.describe_topic_partitions.v0.request import DescribeTopicPartitionsRequest
 
-
-class PartitionDescription(msgspec.Struct, frozen=True, kw_only=True):
-    """One partition."""
-
-    error_code: ErrorCode
-    partition_index: int
-    leader_id: int
-    leader_epoch: int
-    replica_nodes: tuple[int, ...]
-    isr_nodes: tuple[int, ...]
-    eligible_leader_replicas: tuple[int, ...] | None
-    last_known_elr: tuple[int, ...] | None
-    offline_replicas: tuple[int, ...]
-
-
-class TopicDescription(msgspec.Struct, frozen=True, kw_only=True):
-    """One topic, or the part of it that fits into the response."""
-
-    error_code: ErrorCode = ErrorCode.NONE
-    name: str | None
-    topic_id: UUID | None = None
-    is_internal: bool = False
-    partitions: tuple[PartitionDescription, ...] = ()
-    topic_authorized_operations: int = NOT_ASKED_FOR
-
-
-class Cursor(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the next response starts."""
-
-    topic_name: str
-    partition_index: int
-
-
-class DescribeTopicPartitionsResponse(Response, frozen=True, kw_only=True):
-    """Topics in the order of their names; the cursor is None when all have been told."""
-
-    topics: tuple[TopicDescription, ...] = ()
-    next_cursor: Cursor | None = None
+DESCRIBED = ResponseStructs(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0)
 
 
 class DescribeTopicPartitionsApi(FailsBySchema):
@@ -77,9 +37,7 @@ class DescribeTopicPartitionsApi(FailsBySchema):
         self._rights = rights
         self._partitions_max = partitions_max
 
-    def answer(
-        self, request: DescribeTopicPartitionsRequest, context: RequestContext
-    ) -> DescribeTopicPartitionsResponse:
+    def answer(self, request: DescribeTopicPartitionsRequest, context: RequestContext) -> Response:
         """Describe the topics of the request, or all, from the cursor on.
 
         Raises:
@@ -90,7 +48,7 @@ class DescribeTopicPartitionsApi(FailsBySchema):
         listener = context.listener_name
         live = frozenset(broker.id for broker in self._cache.live_brokers(listener))
         left = min(max(request.response_partition_limit, 1), self._partitions_max)
-        topics: list[TopicDescription] = []
+        topics: list[Any] = []
         client = client_of(context.session)
         operations = operations_on(self._rights, context.session, ResourceType.TOPIC, is_asked=True)
         for name, first in _names(request, by_name):
@@ -99,7 +57,9 @@ class DescribeTopicPartitionsApi(FailsBySchema):
             if not self._rights.allows(client, resource, is_asked_for=bool(request.topics)):
                 if request.topics:
                     code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-                    topics.append(TopicDescription(error_code=code, name=name))
+                    topics.append(
+                        DESCRIBED.DescribeTopicPartitionsResponseTopic(error_code=code, name=name)
+                    )
                 continue
             if topic is None:
                 is_possible = TOPIC_NAME.fullmatch(name) is not None
@@ -108,12 +68,14 @@ class DescribeTopicPartitionsApi(FailsBySchema):
                     if is_possible
                     else ErrorCode.INVALID_TOPIC_EXCEPTION
                 )
-                topics.append(TopicDescription(error_code=code, name=name))
+                topics.append(
+                    DESCRIBED.DescribeTopicPartitionsResponseTopic(error_code=code, name=name)
+                )
                 continue
             indexes = sorted(index for index in topic.partitions if index >= first)
             if left == 0:
                 return _page(topics, name, first)
-            described = TopicDescription(
+            described = DESCRIBED.DescribeTopicPartitionsResponseTopic(
                 name=name,
                 topic_id=topic.topic_id,
                 is_internal=name in INTERNAL_TOPICS,
@@ -127,7 +89,7 @@ class DescribeTopicPartitionsApi(FailsBySchema):
             if len(indexes) > left:
                 return _page(topics, name, indexes[left])
             left -= len(indexes)
-        return DescribeTopicPartitionsResponse(topics=tuple(topics))
+        return DESCRIBED.response(topics=tuple(topics))
 
     def _partition(
         self,
@@ -135,9 +97,9 @@ class DescribeTopicPartitionsApi(FailsBySchema):
         partition: PartitionRegistration,
         listener_name: str,
         live: frozenset[int],
-    ) -> PartitionDescription:
+    ) -> Any:
         leader, error_code = leader_or_error(partition, live)
-        return PartitionDescription(
+        return DESCRIBED.DescribeTopicPartitionsResponsePartition(
             error_code=error_code,
             partition_index=index,
             leader_id=leader,
@@ -179,11 +141,9 @@ def _names(
             yield name, cursor.partition_index
 
 
-def _page(
-    topics: list[TopicDescription], name: str, partition_index: int
-) -> DescribeTopicPartitionsResponse:
-    cursor = Cursor(topic_name=name, partition_index=partition_index)
-    return DescribeTopicPartitionsResponse(topics=tuple(topics), next_cursor=cursor)
+def _page(topics: list[Any], name: str, partition_index: int) -> Response:
+    cursor = DESCRIBED.Cursor(topic_name=name, partition_index=partition_index)
+    return DESCRIBED.response(topics=tuple(topics), next_cursor=cursor)
 
 
 APIS: tuple[Api[ApiParts], ...] = (

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING
-
-import msgspec
+from typing import TYPE_CHECKING, Any
 
 from broker.api.parts import ApiParts
 from broker.replica.client_requests import DeletedRecords, RecordDeletion
@@ -19,32 +17,13 @@ from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.partition_errors import told
 from jbodlab.server.resources import on_topics
 from jbodlab.server.response import Response
-from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.server.response_structs import ResponseStructs
 from jbodlab.vocabulary.ids import TopicPartition
 
 if TYPE_CHECKING:
     from kio.schema.delete_records.v2.request import DeleteRecordsRequest
 
-
-class DeleteRecordsPartitionResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the first record of any replica is; -1 on an error."""
-
-    partition_index: int
-    low_watermark: int
-    error_code: ErrorCode
-
-
-class DeleteRecordsTopicResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The partitions of one topic."""
-
-    name: str
-    partitions: tuple[DeleteRecordsPartitionResult, ...]
-
-
-class DeleteRecordsResponse(Response, frozen=True, kw_only=True):
-    """One entry for each partition of the request."""
-
-    topics: tuple[DeleteRecordsTopicResult, ...]
+DELETE_RECORDS = ResponseStructs(ApiKey.DELETE_RECORDS, 2)
 
 
 class DeleteRecordsApi(FailsBySchema):
@@ -67,22 +46,20 @@ class DeleteRecordsApi(FailsBySchema):
         return Later(asyncio.ensure_future(deleting), partial(_response, request))
 
 
-def _response(
-    request: DeleteRecordsRequest, results: Iterable[DeletedRecords]
-) -> DeleteRecordsResponse:
+def _response(request: DeleteRecordsRequest, results: Iterable[DeletedRecords]) -> Response:
     remaining = iter(results)
     topics = tuple(
-        DeleteRecordsTopicResult(
+        DELETE_RECORDS.DeleteRecordsTopicResult(
             name=topic.name,
             partitions=tuple(_partition(next(remaining)) for _ in topic.partitions),
         )
         for topic in request.topics
     )
-    return DeleteRecordsResponse(topics=topics)
+    return DELETE_RECORDS.response(topics=topics)
 
 
-def _partition(result: DeletedRecords) -> DeleteRecordsPartitionResult:
-    return DeleteRecordsPartitionResult(
+def _partition(result: DeletedRecords) -> Any:
+    return DELETE_RECORDS.DeleteRecordsPartitionResult(
         partition_index=result.topic_partition.partition,
         low_watermark=result.low_watermark,
         error_code=told(result.error_code),

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
-
-import msgspec
+from typing import TYPE_CHECKING, Any
 
 from broker.api.parts import ApiParts
 from broker.replica.registry import ReplicaRegistry
@@ -17,46 +15,15 @@ from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.partition_errors import told
 from jbodlab.server.resources import on_topics
 from jbodlab.server.response import Response
+from jbodlab.server.response_structs import ResponseStructs
 from jbodlab.storage.log.producer_state import ProducerEntry
-from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import TopicPartition
 
 if TYPE_CHECKING:
     from kio.schema.describe_producers.v0.request import DescribeProducersRequest
 
-
-class ProducerDescription(msgspec.Struct, frozen=True, kw_only=True):
-    """One producer; sequence, time and offset are -1 where there are none."""
-
-    producer_id: int
-    producer_epoch: int
-    last_sequence: int
-    last_timestamp: int
-    coordinator_epoch: int
-    current_txn_start_offset: int
-
-
-class PartitionProducers(msgspec.Struct, frozen=True, kw_only=True):
-    """The producers of one partition."""
-
-    partition_index: int
-    error_code: ErrorCode = ErrorCode.NONE
-    error_message: str | None = None
-    active_producers: tuple[ProducerDescription, ...] = ()
-
-
-class TopicProducers(msgspec.Struct, frozen=True, kw_only=True):
-    """The partitions of one topic."""
-
-    name: str
-    partitions: tuple[PartitionProducers, ...]
-
-
-class DescribeProducersResponse(Response, frozen=True, kw_only=True):
-    """One entry for each partition of the request."""
-
-    topics: tuple[TopicProducers, ...]
+DESCRIBE_PRODUCERS = ResponseStructs(ApiKey.DESCRIBE_PRODUCERS, 0)
 
 
 class DescribeProducersApi(FailsBySchema):
@@ -65,13 +32,11 @@ class DescribeProducersApi(FailsBySchema):
     def __init__(self, registry: ReplicaRegistry) -> None:
         self._registry = registry
 
-    def answer(
-        self, request: DescribeProducersRequest, context: RequestContext
-    ) -> DescribeProducersResponse:
+    def answer(self, request: DescribeProducersRequest, context: RequestContext) -> Response:
         """Describe the producers of every partition."""
-        return DescribeProducersResponse(
+        return DESCRIBE_PRODUCERS.response(
             topics=tuple(
-                TopicProducers(
+                DESCRIBE_PRODUCERS.TopicResponse(
                     name=topic.name,
                     partitions=tuple(
                         self._of(TopicPartition(topic.name, index))
@@ -82,18 +47,18 @@ class DescribeProducersApi(FailsBySchema):
             )
         )
 
-    def _of(self, topic_partition: TopicPartition) -> PartitionProducers:
+    def _of(self, topic_partition: TopicPartition) -> Any:
         try:
             producers = self._registry.usable_log(topic_partition).producers.entries
         except KafkaError as error:
             return _failed(topic_partition.partition, error)
-        return PartitionProducers(
+        return DESCRIBE_PRODUCERS.PartitionResponse(
             partition_index=topic_partition.partition, active_producers=_described(producers)
         )
 
 
-def _failed(partition_index: int, error: KafkaError) -> PartitionProducers:
-    return PartitionProducers(
+def _failed(partition_index: int, error: KafkaError) -> Any:
+    return DESCRIBE_PRODUCERS.PartitionResponse(
         partition_index=partition_index,
         error_code=told(error.code),
         error_message=error.message or None,
@@ -102,9 +67,9 @@ def _failed(partition_index: int, error: KafkaError) -> PartitionProducers:
 
 def _described(
     producers: Iterable[tuple[int, ProducerEntry]],
-) -> tuple[ProducerDescription, ...]:
+) -> tuple[Any, ...]:
     return tuple(
-        ProducerDescription(
+        DESCRIBE_PRODUCERS.ProducerState(
             producer_id=producer_id,
             producer_epoch=entry.epoch,
             last_sequence=entry.last_sequence,

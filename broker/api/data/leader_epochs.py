@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import islice
-from typing import TYPE_CHECKING
-
-import msgspec
+from typing import TYPE_CHECKING, Any
 
 from broker.api.parts import ApiParts
 from broker.fetch.offset_queries import OffsetQueries
@@ -19,33 +17,13 @@ from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.partition_errors import told
 from jbodlab.server.resources import on_topics
 from jbodlab.server.response import Response
-from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.server.response_structs import ResponseStructs
 from jbodlab.vocabulary.ids import TopicPartition
 
 if TYPE_CHECKING:
     from kio.schema.offset_for_leader_epoch.v4.request import OffsetForLeaderEpochRequest
 
-
-class EpochEndOffset(msgspec.Struct, frozen=True, kw_only=True):
-    """The largest epoch not above the one asked for, and its end; -1 where unknown."""
-
-    error_code: ErrorCode
-    partition: int
-    leader_epoch: int
-    end_offset: int
-
-
-class OffsetForLeaderTopicResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The partitions of one topic."""
-
-    topic: str
-    partitions: tuple[EpochEndOffset, ...]
-
-
-class OffsetForLeaderEpochResponse(Response, frozen=True, kw_only=True):
-    """One entry for each partition asked for."""
-
-    topics: tuple[OffsetForLeaderTopicResult, ...]
+OFFSET_FOR_LEADER_EPOCH = ResponseStructs(ApiKey.OFFSET_FOR_LEADER_EPOCH, 4)
 
 
 class OffsetForLeaderEpochApi(FailsBySchema):
@@ -71,23 +49,21 @@ class OffsetForLeaderEpochApi(FailsBySchema):
         )
 
 
-def _response(
-    request: OffsetForLeaderEpochRequest, partitions: Iterable[EpochEndOffset]
-) -> OffsetForLeaderEpochResponse:
+def _response(request: OffsetForLeaderEpochRequest, partitions: Iterable[Any]) -> Response:
     remaining = iter(partitions)
     topics = tuple(
-        OffsetForLeaderTopicResult(
+        OFFSET_FOR_LEADER_EPOCH.OffsetForLeaderTopicResult(
             topic=topic.topic,
             partitions=tuple(islice(remaining, len(topic.partitions))),
         )
         for topic in request.topics
     )
     assert next(remaining, None) is None
-    return OffsetForLeaderEpochResponse(topics=topics)
+    return OFFSET_FOR_LEADER_EPOCH.response(topics=topics)
 
 
-def _partition(answer: EpochAnswer) -> EpochEndOffset:
-    return EpochEndOffset(
+def _partition(answer: EpochAnswer) -> Any:
+    return OFFSET_FOR_LEADER_EPOCH.EpochEndOffset(
         error_code=told(answer.error_code),
         partition=answer.topic_partition.partition,
         leader_epoch=answer.leader_epoch,

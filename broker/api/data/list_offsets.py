@@ -6,9 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING
-
-import msgspec
+from typing import TYPE_CHECKING, Any
 
 from broker.api.followers import asking_replica, by_follower
 from broker.api.parts import ApiParts
@@ -24,37 +22,16 @@ from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.partition_errors import told
 from jbodlab.server.resources import all_of, on_topics
 from jbodlab.server.response import Response
+from jbodlab.server.response_structs import ResponseStructs
 from jbodlab.server.turns import Turns, slices
-from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId, TopicPartition
 
 if TYPE_CHECKING:
     from kio.schema.list_offsets.v10.request import ListOffsetsRequest
 
+LIST_OFFSETS = ResponseStructs(ApiKey.LIST_OFFSETS, 11)
+
 READ_UNCOMMITTED = 0
-
-
-class ListOffsetsPartition(msgspec.Struct, frozen=True, kw_only=True):
-    """The offset found; -1 where there is none."""
-
-    partition_index: int
-    error_code: ErrorCode
-    timestamp: int
-    offset: int
-    leader_epoch: int
-
-
-class ListOffsetsTopic(msgspec.Struct, frozen=True, kw_only=True):
-    """The partitions of one topic."""
-
-    name: str
-    partitions: tuple[ListOffsetsPartition, ...]
-
-
-class ListOffsetsResponse(Response, frozen=True, kw_only=True):
-    """One entry for each partition asked for."""
-
-    topics: tuple[ListOffsetsTopic, ...]
 
 
 class ListOffsetsApi(FailsBySchema):
@@ -71,9 +48,7 @@ class ListOffsetsApi(FailsBySchema):
         answering = asyncio.get_running_loop().create_task(self._look_up(request, replica_id))
         return Later(answering, partial(_response, request))
 
-    async def _look_up(
-        self, request: ListOffsetsRequest, replica_id: BrokerId
-    ) -> list[ListOffsetsPartition]:
+    async def _look_up(self, request: ListOffsetsRequest, replica_id: BrokerId) -> list[Any]:
         isolation = getattr(request, "isolation_level", READ_UNCOMMITTED)
         queries = (
             OffsetQuery(
@@ -84,7 +59,7 @@ class ListOffsetsApi(FailsBySchema):
             for topic in request.topics
             for wanted in topic.partitions
         )
-        found: list[ListOffsetsPartition] = []
+        found: list[Any] = []
         for some in slices(queries, OFFSETS_AT_ONCE):
             found += map(_partition, await self._offsets.list_offsets(some, replica_id, isolation))
             if len(some) == OFFSETS_AT_ONCE:
@@ -93,23 +68,21 @@ class ListOffsetsApi(FailsBySchema):
         return found
 
 
-def _response(
-    request: ListOffsetsRequest, partitions: Iterable[ListOffsetsPartition]
-) -> ListOffsetsResponse:
+def _response(request: ListOffsetsRequest, partitions: Iterable[Any]) -> Response:
     remaining = iter(partitions)
     topics = tuple(
-        ListOffsetsTopic(
+        LIST_OFFSETS.ListOffsetsTopicResponse(
             name=topic.name,
             partitions=tuple(islice(remaining, len(topic.partitions))),
         )
         for topic in request.topics
     )
     assert next(remaining, None) is None
-    return ListOffsetsResponse(topics=topics)
+    return LIST_OFFSETS.response(topics=topics)
 
 
-def _partition(answer: OffsetAnswer) -> ListOffsetsPartition:
-    return ListOffsetsPartition(
+def _partition(answer: OffsetAnswer) -> Any:
+    return LIST_OFFSETS.ListOffsetsPartitionResponse(
         partition_index=answer.topic_partition.partition,
         error_code=told(answer.error_code),
         timestamp=answer.timestamp,

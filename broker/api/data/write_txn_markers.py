@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from broker.api.parts import ApiParts
 from broker.produce.marker_appends import MarkerAppends, TransactionMarker
 from broker.replica.client_requests import AppendResult
@@ -21,39 +19,14 @@ from jbodlab.server.answer import Later, RequestContext
 from jbodlab.server.api import Api
 from jbodlab.server.resources import on_cluster
 from jbodlab.server.response import Response
-from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.server.response_structs import ResponseStructs
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import TopicPartition
 
 if TYPE_CHECKING:
     from kio.schema.write_txn_markers.v2.request import WriteTxnMarkersRequest
 
-
-class MarkedPartition(msgspec.Struct, frozen=True, kw_only=True):
-    """The result for one partition."""
-
-    partition_index: int
-    error_code: ErrorCode
-
-
-class MarkedTopic(msgspec.Struct, frozen=True, kw_only=True):
-    """The partitions of one topic."""
-
-    name: str
-    partitions: tuple[MarkedPartition, ...]
-
-
-class MarkerResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The partitions of one marker."""
-
-    producer_id: int
-    topics: tuple[MarkedTopic, ...]
-
-
-class WriteTxnMarkersResponse(Response, frozen=True, kw_only=True):
-    """One entry for each partition of each marker."""
-
-    markers: tuple[MarkerResult, ...]
+WRITE_TXN_MARKERS = ResponseStructs(ApiKey.WRITE_TXN_MARKERS, 2)
 
 
 class WriteTxnMarkersApi:
@@ -85,7 +58,7 @@ class WriteTxnMarkersApi:
 
     def failure(
         self, request: WriteTxnMarkersRequest, context: RequestContext, error: KafkaError
-    ) -> WriteTxnMarkersResponse:
+    ) -> Response:
         """Return the error for every partition."""
         return _response(
             request,
@@ -100,19 +73,17 @@ class WriteTxnMarkersApi:
         )
 
 
-def _response(
-    request: WriteTxnMarkersRequest, results: Sequence[AppendResult]
-) -> WriteTxnMarkersResponse:
+def _response(request: WriteTxnMarkersRequest, results: Sequence[AppendResult]) -> Response:
     remaining = iter(results)
-    return WriteTxnMarkersResponse(
+    return WRITE_TXN_MARKERS.response(
         markers=tuple(
-            MarkerResult(
+            WRITE_TXN_MARKERS.WritableTxnMarkerResult(
                 producer_id=each.producer_id,
                 topics=tuple(
-                    MarkedTopic(
+                    WRITE_TXN_MARKERS.WritableTxnMarkerTopicResult(
                         name=topic.name,
                         partitions=tuple(
-                            MarkedPartition(
+                            WRITE_TXN_MARKERS.WritableTxnMarkerPartitionResult(
                                 partition_index=index, error_code=next(remaining).error_code
                             )
                             for index in topic.partition_indexes

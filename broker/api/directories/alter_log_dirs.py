@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
-
-import msgspec
+from typing import TYPE_CHECKING, Any
 
 from broker.api.parts import ApiParts
 from broker.moves.move_requests import RequestedMoves
@@ -16,6 +14,7 @@ from jbodlab.server.answer import InParts, RequestContext
 from jbodlab.server.api import Api
 from jbodlab.server.resources import on_cluster
 from jbodlab.server.response import Response
+from jbodlab.server.response_structs import ResponseStructs
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import TopicPartition
@@ -23,31 +22,13 @@ from jbodlab.vocabulary.ids import TopicPartition
 if TYPE_CHECKING:
     from kio.schema.alter_replica_log_dirs.v2.request import AlterReplicaLogDirsRequest
 
+ALTER_REPLICA_LOG_DIRS = ResponseStructs(ApiKey.ALTER_REPLICA_LOG_DIRS, 2)
+
 logger = logging.getLogger(__name__)
 
 
-class AlterReplicaLogDirPartitionResult(msgspec.Struct, frozen=True, kw_only=True):
-    """NONE says that the move has begun, or that there is nothing to move."""
-
-    partition_index: int
-    error_code: ErrorCode
-
-
-_Result = tuple[str, AlterReplicaLogDirPartitionResult]
+_Result = tuple[str, Any]
 """The name of a topic, and the result for one of its partitions."""
-
-
-class AlterReplicaLogDirTopicResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The partitions of one topic."""
-
-    topic_name: str
-    partitions: tuple[AlterReplicaLogDirPartitionResult, ...]
-
-
-class AlterReplicaLogDirsResponse(Response, frozen=True, kw_only=True):
-    """One result for each partition, whatever number of directories named it."""
-
-    results: tuple[AlterReplicaLogDirTopicResult, ...] = ()
 
 
 class AlterReplicaLogDirsApi:
@@ -71,7 +52,7 @@ class AlterReplicaLogDirsApi:
 
     def failure(
         self, request: AlterReplicaLogDirsRequest, context: RequestContext, error: KafkaError
-    ) -> AlterReplicaLogDirsResponse:
+    ) -> Response:
         """Return the error for every partition."""
         named = dict.fromkeys(topic_partition for topic_partition, _ in _named(request))
         return _response(_result(topic_partition, error.code) for topic_partition in named)
@@ -86,12 +67,12 @@ def _named(request: AlterReplicaLogDirsRequest) -> Iterator[tuple[TopicPartition
 
 
 def _result(topic_partition: TopicPartition, code: ErrorCode) -> _Result:
-    return topic_partition.topic, AlterReplicaLogDirPartitionResult(
+    return topic_partition.topic, ALTER_REPLICA_LOG_DIRS.AlterReplicaLogDirPartitionResult(
         partition_index=topic_partition.partition, error_code=code
     )
 
 
-def _told(parts: Sequence[_Result | None]) -> AlterReplicaLogDirsResponse:
+def _told(parts: Sequence[_Result | None]) -> Response:
     """Return the response, and note what was refused: one line for each reason."""
     results = [part for part in parts if part is not None]
     refused: dict[ErrorCode, list[_Result]] = {}
@@ -107,13 +88,15 @@ def _told(parts: Sequence[_Result | None]) -> AlterReplicaLogDirsResponse:
     return _response(results)
 
 
-def _response(results: Iterable[_Result]) -> AlterReplicaLogDirsResponse:
-    topics: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
+def _response(results: Iterable[_Result]) -> Response:
+    topics: dict[str, list[Any]] = {}
     for topic, result in results:
         topics.setdefault(topic, []).append(result)
-    return AlterReplicaLogDirsResponse(
+    return ALTER_REPLICA_LOG_DIRS.response(
         results=tuple(
-            AlterReplicaLogDirTopicResult(topic_name=name, partitions=tuple(partitions))
+            ALTER_REPLICA_LOG_DIRS.AlterReplicaLogDirTopicResult(
+                topic_name=name, partitions=tuple(partitions)
+            )
             for name, partitions in topics.items()
         )
     )

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
-
-import msgspec
+from typing import TYPE_CHECKING, Any
 
 from broker.api.parts import ApiParts
 from broker.replica.client_requests import LogDirDescription, ReplicaDescription
@@ -16,45 +14,13 @@ from jbodlab.server.answer import Later, RequestContext
 from jbodlab.server.api import Api
 from jbodlab.server.resources import on_cluster
 from jbodlab.server.response import Response
-from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.server.response_structs import ResponseStructs
 from jbodlab.vocabulary.errors import KafkaError
 
 if TYPE_CHECKING:
     from kio.schema.describe_log_dirs.v5.request import DescribeLogDirsRequest
 
-
-class DescribeLogDirsPartition(msgspec.Struct, frozen=True, kw_only=True):
-    """One replica; `is_future_key` marks the copy that a move between directories builds."""
-
-    partition_index: int
-    partition_size: int
-    offset_lag: int
-    is_future_key: bool
-
-
-class DescribeLogDirsTopic(msgspec.Struct, frozen=True, kw_only=True):
-    """The replicas of one topic in one directory."""
-
-    name: str
-    partitions: tuple[DescribeLogDirsPartition, ...]
-
-
-class DescribeLogDirsResult(msgspec.Struct, frozen=True, kw_only=True):
-    """One directory; an offline one has an error and nothing else."""
-
-    error_code: ErrorCode
-    log_dir: str
-    topics: tuple[DescribeLogDirsTopic, ...]
-    total_bytes: int
-    usable_bytes: int
-    is_cordoned: bool
-
-
-class DescribeLogDirsResponse(Response, frozen=True, kw_only=True):
-    """One result for each configured directory."""
-
-    error_code: ErrorCode = ErrorCode.NONE
-    results: tuple[DescribeLogDirsResult, ...] = ()
+DESCRIBE_LOG_DIRS = ResponseStructs(ApiKey.DESCRIBE_LOG_DIRS, 5)
 
 
 class DescribeLogDirsApi:
@@ -74,17 +40,17 @@ class DescribeLogDirsApi:
 
     def failure(
         self, request: DescribeLogDirsRequest, context: RequestContext, error: KafkaError
-    ) -> DescribeLogDirsResponse:
+    ) -> Response:
         """Return the error; versions before 3 have no place for it and list nothing."""
-        return DescribeLogDirsResponse(error_code=error.code)
+        return DESCRIBE_LOG_DIRS.response(error_code=error.code)
 
 
-def _response(log_dirs: list[LogDirDescription]) -> DescribeLogDirsResponse:
-    return DescribeLogDirsResponse(results=tuple(map(_result, log_dirs)))
+def _response(log_dirs: list[LogDirDescription]) -> Response:
+    return DESCRIBE_LOG_DIRS.response(results=tuple(map(_result, log_dirs)))
 
 
-def _result(log_dir: LogDirDescription) -> DescribeLogDirsResult:
-    return DescribeLogDirsResult(
+def _result(log_dir: LogDirDescription) -> Any:
+    return DESCRIBE_LOG_DIRS.DescribeLogDirsResult(
         error_code=log_dir.error_code,
         log_dir=log_dir.path,
         topics=_by_topic(log_dir.replicas),
@@ -94,11 +60,11 @@ def _result(log_dir: LogDirDescription) -> DescribeLogDirsResult:
     )
 
 
-def _by_topic(replicas: Iterable[ReplicaDescription]) -> tuple[DescribeLogDirsTopic, ...]:
-    topics: dict[str, list[DescribeLogDirsPartition]] = {}
+def _by_topic(replicas: Iterable[ReplicaDescription]) -> tuple[Any, ...]:
+    topics: dict[str, list[Any]] = {}
     for replica in replicas:
         topics.setdefault(replica.topic_partition.topic, []).append(
-            DescribeLogDirsPartition(
+            DESCRIBE_LOG_DIRS.DescribeLogDirsPartition(
                 partition_index=replica.topic_partition.partition,
                 partition_size=replica.size_bytes,
                 offset_lag=replica.offset_lag,
@@ -106,7 +72,7 @@ def _by_topic(replicas: Iterable[ReplicaDescription]) -> tuple[DescribeLogDirsTo
             )
         )
     return tuple(
-        DescribeLogDirsTopic(name=name, partitions=tuple(partitions))
+        DESCRIBE_LOG_DIRS.DescribeLogDirsTopic(name=name, partitions=tuple(partitions))
         for name, partitions in topics.items()
     )
 

@@ -25,12 +25,16 @@ from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema, refused_elements
 from jbodlab.server.resources import all_of, on_group, on_topics
 from jbodlab.server.response import Response
+from jbodlab.server.response_structs import ResponseStructs
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 
 if TYPE_CHECKING:
     from kio.schema.offset_commit.v9.request import OffsetCommitRequest
     from kio.schema.offset_delete.v0.request import OffsetDeleteRequest
+
+OFFSET_COMMIT = ResponseStructs(ApiKey.OFFSET_COMMIT, 10)
+OFFSET_DELETE = ResponseStructs(ApiKey.OFFSET_DELETE, 0)
 
 TOPIC_IDS_FROM = 10
 
@@ -41,19 +45,6 @@ class TopicResult(NamedTuple):
     name: str
     topic_id: UUID | None
     partitions: tuple[PartitionResponse, ...]
-
-
-class OffsetCommitResponse(Response, frozen=True, kw_only=True):
-    """One entry for each partition of the request."""
-
-    topics: tuple[TopicResult, ...]
-
-
-class OffsetDeleteResponse(Response, frozen=True, kw_only=True):
-    """One entry for each partition of the request; none if all is refused."""
-
-    error_code: ErrorCode = ErrorCode.NONE
-    topics: tuple[TopicResult, ...] = ()
 
 
 class AskedTopics:
@@ -122,7 +113,7 @@ class OffsetCommitApi:
         asked = AskedTopics(request.topics, self._cache.image.topics)
         topics = asked.to_commit()
         if not topics:
-            return OffsetCommitResponse(topics=asked.results(no_error))
+            return OFFSET_COMMIT.response(topics=asked.results(no_error))
         retention = getattr(request, "retention_time", None)
         commit = requests.OffsetCommit(
             version=context.version,
@@ -135,15 +126,15 @@ class OffsetCommitApi:
         )
         return Later(
             self._groups.submit(request.group_id, commit),
-            lambda done: OffsetCommitResponse(topics=asked.results(codes_of(done))),
+            lambda done: OFFSET_COMMIT.response(topics=asked.results(codes_of(done))),
         )
 
     def failure(
         self, request: OffsetCommitRequest, context: RequestContext, error: KafkaError
-    ) -> OffsetCommitResponse:
+    ) -> Response:
         """Return the error for every partition that exists; of the others it is known already."""
         asked = AskedTopics(request.topics, self._cache.image.topics)
-        return OffsetCommitResponse(topics=asked.results(lambda _topic, _index: error.code))
+        return OFFSET_COMMIT.response(topics=asked.results(lambda _topic, _index: error.code))
 
 
 class OffsetDeleteApi(FailsBySchema):
@@ -167,10 +158,10 @@ class OffsetDeleteApi(FailsBySchema):
             ),
         )
 
-        def finish(done: Any) -> OffsetDeleteResponse:
+        def finish(done: Any) -> Response:
             if done.error_code is not ErrorCode.NONE:
-                return OffsetDeleteResponse(error_code=done.error_code)
-            return OffsetDeleteResponse(topics=asked.results(codes_of(done)))
+                return OFFSET_DELETE.response(error_code=done.error_code)
+            return OFFSET_DELETE.response(topics=asked.results(codes_of(done)))
 
         return Later(self._groups.submit(request.group_id, delete), finish)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from broker.api.groups.offset_commit import AskedTopics, OffsetCommitResponse, codes_of, no_error
+from broker.api.groups.offset_commit import OFFSET_COMMIT, AskedTopics, codes_of, no_error
 from broker.api.parts import ApiParts
 from broker.api.services.coordinators import GroupCoordinators, check_group_id
 from broker.coordination.core import Producer
@@ -26,6 +26,7 @@ from jbodlab.server.answer import Answer, RequestContext, in_background
 from jbodlab.server.api import Api
 from jbodlab.server.failures import refused_elements
 from jbodlab.server.resources import Resource, all_of, on_group, on_topics
+from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 
@@ -59,7 +60,7 @@ class TxnOffsetCommitApi:
         asked = AskedTopics(request.topics, self._cache.image.topics)
         topics = asked.to_commit()
         if not topics:
-            return OffsetCommitResponse(topics=asked.results(no_error))
+            return OFFSET_COMMIT.response(topics=asked.results(no_error))
         commit = requests.TxnOffsetCommit(
             producer=Producer(request.producer_id, request.producer_epoch),
             commit=requests.OffsetCommit(
@@ -74,11 +75,11 @@ class TxnOffsetCommitApi:
 
     def failure(
         self, request: TxnOffsetCommitRequest, context: RequestContext, error: KafkaError
-    ) -> OffsetCommitResponse:
+    ) -> Response:
         """Return the error for every partition that exists; of the others it is known already."""
         asked = AskedTopics(request.topics, self._cache.image.topics)
         code = _told(error.code, _transaction(request, context.version), context.version)
-        return OffsetCommitResponse(topics=asked.results(lambda _topic, _index: code))
+        return OFFSET_COMMIT.response(topics=asked.results(lambda _topic, _index: code))
 
     async def _commit(
         self,
@@ -86,7 +87,7 @@ class TxnOffsetCommitApi:
         version: int,
         commit: requests.TxnOffsetCommit,
         asked: AskedTopics,
-    ) -> OffsetCommitResponse:
+    ) -> Response:
         replica = self._groups.replica_of(request.group_id)
         part = Part(
             replica.topic_partition,
@@ -95,7 +96,7 @@ class TxnOffsetCommitApi:
         )
         await self._admission.admitted(replica, part)
         done = await self._groups.submit(request.group_id, commit)
-        return OffsetCommitResponse(topics=asked.results(codes_of(done)))
+        return OFFSET_COMMIT.response(topics=asked.results(codes_of(done)))
 
 
 def _transaction(request: TxnOffsetCommitRequest, version: int) -> Transaction:

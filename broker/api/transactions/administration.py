@@ -5,9 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
-from typing import TYPE_CHECKING
-
-import msgspec
+from typing import TYPE_CHECKING, Any
 
 from broker.api.parts import ApiParts
 from broker.api.services.coordinators import Each as EachShard
@@ -23,60 +21,20 @@ from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.resources import Each, Elsewhere, Resource, on_cluster
 from jbodlab.server.response import Response
+from jbodlab.server.response_structs import ResponseStructs
 from jbodlab.server.rights import Rights, client_of
-from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 
 if TYPE_CHECKING:
     from kio.schema.describe_transactions.v0.request import DescribeTransactionsRequest
     from kio.schema.list_transactions.v2.request import ListTransactionsRequest
 
+DESCRIBE_TRANSACTIONS = ResponseStructs(ApiKey.DESCRIBE_TRANSACTIONS, 0)
+LIST_TRANSACTIONS = ResponseStructs(ApiKey.LIST_TRANSACTIONS, 2)
+
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 _STATE_NAMES = frozenset(state.title for state in TransactionState)
-
-
-class TransactionListing(msgspec.Struct, frozen=True, kw_only=True):
-    """One transaction in a list."""
-
-    transactional_id: str
-    producer_id: int
-    transaction_state: str
-
-
-class ListTransactionsResponse(Response, frozen=True, kw_only=True):
-    """The transactions that pass the filters, and the states in these that do not exist."""
-
-    error_code: ErrorCode = ErrorCode.NONE
-    unknown_state_filters: tuple[str, ...] = ()
-    transaction_states: tuple[TransactionListing, ...] = ()
-
-
-class TopicOfTransaction(msgspec.Struct, frozen=True, kw_only=True):
-    """Partitions of one topic."""
-
-    topic: str
-    partitions: tuple[int, ...]
-
-
-class TransactionDescription(msgspec.Struct, frozen=True, kw_only=True):
-    """One transaction in full."""
-
-    error_code: ErrorCode
-    transactional_id: str
-    transaction_state: str
-    transaction_timeout: dt.timedelta
-    transaction_start_time: dt.datetime | None
-    """None for -1: there was no transaction."""
-    producer_id: int
-    producer_epoch: int
-    topics: tuple[TopicOfTransaction, ...]
-
-
-class DescribeTransactionsResponse(Response, frozen=True, kw_only=True):
-    """One entry for each transactional id, in the order of the request."""
-
-    transaction_states: tuple[TransactionDescription, ...]
 
 
 class ListTransactionsApi(FailsBySchema):
@@ -102,11 +60,11 @@ class ListTransactionsApi(FailsBySchema):
 
         unknown = tuple(each for each in request.state_filters if each not in _STATE_NAMES)
 
-        def finish(lists: list[tuple[ListedTransaction, ...]]) -> ListTransactionsResponse:
-            return ListTransactionsResponse(
+        def finish(lists: list[tuple[ListedTransaction, ...]]) -> Response:
+            return LIST_TRANSACTIONS.response(
                 unknown_state_filters=unknown,
                 transaction_states=tuple(
-                    TransactionListing(
+                    LIST_TRANSACTIONS.TransactionState(
                         transactional_id=each.transactional_id,
                         producer_id=each.producer_id,
                         transaction_state=each.state.title,
@@ -139,9 +97,9 @@ class DescribeTransactionsApi:
             resource = Resource(ResourceType.TOPIC, topic, AclOperation.DESCRIBE)
             return self._rights.allows(client, resource, is_asked_for=False)
 
-        def finish(each: EachShard) -> DescribeTransactionsResponse:
+        def finish(each: EachShard) -> Response:
             found = {entry.transactional_id: entry for entry in _entries(each)}
-            return DescribeTransactionsResponse(
+            return DESCRIBE_TRANSACTIONS.response(
                 transaction_states=tuple(
                     _description(found[i], is_told) for i in request.transactional_ids
                 )
@@ -151,9 +109,9 @@ class DescribeTransactionsApi:
 
     def failure(
         self, request: DescribeTransactionsRequest, context: RequestContext, error: KafkaError
-    ) -> DescribeTransactionsResponse:
+    ) -> Response:
         """Return the error for every transactional id."""
-        return DescribeTransactionsResponse(
+        return DESCRIBE_TRANSACTIONS.response(
             transaction_states=tuple(
                 _description(DescribedTransaction(transactional_id=each, error_code=error.code))
                 for each in request.transactional_ids
@@ -176,9 +134,9 @@ def _entries(each: EachShard) -> Iterator[DescribedTransaction]:
 
 def _description(
     entry: DescribedTransaction, is_told: Callable[[str], bool] = lambda _: True
-) -> TransactionDescription:
+) -> Any:
     is_found = entry.state is not None
-    return TransactionDescription(
+    return DESCRIBE_TRANSACTIONS.TransactionState(
         error_code=entry.error_code,
         transactional_id=entry.transactional_id,
         transaction_state="" if entry.state is None else entry.state.title,
@@ -194,9 +152,11 @@ def _time(time_ms: int) -> dt.datetime | None:
     return None if time_ms < 0 else EPOCH + time_ms * MILLISECOND
 
 
-def _topics(entry: DescribedTransaction) -> Iterable[TopicOfTransaction]:
+def _topics(entry: DescribedTransaction) -> Iterable[Any]:
     for name, some in groupby(entry.partitions, lambda each: each.topic):
-        yield TopicOfTransaction(topic=name, partitions=tuple(each.partition for each in some))
+        yield DESCRIBE_TRANSACTIONS.TopicData(
+            topic=name, partitions=tuple(each.partition for each in some)
+        )
 
 
 APIS: tuple[Api[ApiParts], ...] = (

@@ -26,6 +26,7 @@ from jbodlab.server.answer import Later, RequestContext, in_background
 from jbodlab.server.api import Api
 from jbodlab.server.resources import Resource
 from jbodlab.server.response import Response
+from jbodlab.server.response_structs import ResponseStructs
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC, TopicPartition
@@ -34,22 +35,11 @@ if TYPE_CHECKING:
     from kio.schema.add_offsets_to_txn.v4.request import AddOffsetsToTxnRequest
     from kio.schema.end_txn.v5.request import EndTxnRequest
 
+ADD_OFFSETS_TO_TXN = ResponseStructs(ApiKey.ADD_OFFSETS_TO_TXN, 4)
+END_TXN = ResponseStructs(ApiKey.END_TXN, 5)
+
 NEXT_EPOCH_FROM = 5
 """Version of EndTxn from which the producer has another epoch afterwards."""
-
-
-class AddOffsetsToTxnResponse(Response, frozen=True, kw_only=True):
-    """Whether the offsets of the group take part."""
-
-    error_code: ErrorCode = ErrorCode.NONE
-
-
-class EndTxnResponse(Response, frozen=True, kw_only=True):
-    """The producer of the next transaction; -1 on an error."""
-
-    error_code: ErrorCode = ErrorCode.NONE
-    producer_id: int = -1
-    producer_epoch: int = -1
 
 
 class AddOffsetsToTxnApi(ProducerFailures):
@@ -103,7 +93,7 @@ class AddOffsetsToTxnApi(ProducerFailures):
         except KafkaError as error:
             elsewhere: Response = await self._elsewhere.instead_of(error, name, request, context)
             return elsewhere
-        return AddOffsetsToTxnResponse()
+        return ADD_OFFSETS_TO_TXN.response()
 
 
 class EndTxnApi(ProducerFailures):
@@ -152,7 +142,7 @@ class EndTxnApi(ProducerFailures):
         except KafkaError as error:
             elsewhere: Response = await self._elsewhere.instead_of(error, name, request, context)
             return elsewhere
-        return EndTxnResponse(
+        return END_TXN.response(
             producer_id=producer.producer_id, producer_epoch=producer.producer_epoch
         )
 
