@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-import duckdb
 import pytest
 from markupsafe import escape
 
@@ -19,7 +18,7 @@ from analytics.page.report_json import as_json
 from analytics.page.report_page import derived_files, report_page
 from analytics.page.report_text import text_of
 from analytics.page.risk_figures import EMPTY_DIRECTORIES, RISK_NOW, TOPICS_AT_RISK
-from analytics.store.questions import NULL_ORDER
+from analytics.store.questions import connection
 from jbodlab.pages.values import visible
 from jbodlab.vocabulary import directory_id as directory_ids
 from jbodlab.vocabulary import kafka_uuid
@@ -36,9 +35,7 @@ from tests.analytics.shared import Made, frames, made_of_others
 
 def assert_equal_to_their_queries(folder: Path, figures: list[ReadFigure]) -> None:
     """Run the queries on the Parquet files, in a session that knows nothing else."""
-    with duckdb.connect() as fresh:
-        fresh.execute("SET TimeZone = 'UTC'")
-        fresh.execute(f"SET default_null_order = '{NULL_ORDER}'")
+    with connection() as fresh:
         for name in {name for figure in figures for name in figure.tables}:
             files = str(folder / name / "*.parquet").replace("'", "''")
             fresh.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet('{files}')")
