@@ -280,6 +280,7 @@ class DirectoryReports:
             is_made_anew = presence is Presence.ONLINE and (
                 partition.data_loss is DataLoss.SUSPECTED or was_reported
             )
+        is_empty = partition.log is None or not partition.log.state.end_offset
         is_counted_on = partition.is_last_in_sync or (
             was_reported and partition.awaits_another_leader
         )
@@ -287,7 +288,7 @@ class DirectoryReports:
             is_made_anew
             and partition.data_loss is not DataLoss.REPORTED
             and is_counted_on
-            and len(registration.replicas) > 1
+            and registration.others_may_have_more(is_empty=is_empty)
             and registration.partition_epoch > 0
             and registration.directory(self._broker_id) != UNASSIGNED
         ):

@@ -98,7 +98,7 @@ class ReplicaPlacement:
             for topic_id, topic in image.topics.by_id.items()
             for index, state in topic.partitions.items()
             if broker_id in state.replicas
-            and (state.directory(broker_id) == UNASSIGNED or len(state.replicas) == 1)
+            and (state.directory(broker_id) == UNASSIGNED or not state.others_may_have_more())
         }
 
     def open(self, log: LoadedLog, log_dir: LogDir) -> PartitionLog:

@@ -43,6 +43,16 @@ class PartitionRegistration:
         """
         return self.directories[self.replicas.index(broker_id)]
 
+    def others_may_have_more(self, *, is_empty: bool = False) -> bool:
+        """Return whether other replicas may have records that one has lost.
+
+        Args:
+            is_empty: Whether it has none left. A replica that is only being added has hardly more
+                than one that has some.
+        """
+        others = len(self.replicas) - 1
+        return others > 0 if is_empty else others > len(self.adding_replicas)
+
     @classmethod
     def from_record(cls, record: PartitionRecord) -> PartitionRegistration:
         """Return the state that a record establishes.

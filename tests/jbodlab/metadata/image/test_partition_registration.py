@@ -150,3 +150,24 @@ def test_clearing_the_elr_raises_the_partition_epoch_only_where_there_was_one() 
 
     assert STATE.without_elr() is STATE
     assert known.without_elr() == replace(STATE, partition_epoch=PartitionEpoch(10))
+
+
+@pytest.mark.parametrize(
+    ("replicas", "adding", "rest", "empty"),
+    [
+        ("1", "", False, False),
+        ("12", "", True, True),
+        ("21", "2", False, True),
+        ("213", "2", True, True),
+    ],
+)
+def test_a_replica_that_is_only_being_added_has_no_more_than_one_with_records(
+    replicas: str, adding: str, rest: bool, empty: bool
+) -> None:
+    state = replace(
+        STATE,
+        replicas=tuple(BrokerId(int(each)) for each in replicas),
+        adding_replicas=tuple(BrokerId(int(each)) for each in adding),
+    )
+    assert state.others_may_have_more() is rest
+    assert state.others_may_have_more(is_empty=True) is empty
