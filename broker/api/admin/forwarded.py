@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import asdict
 
-from broker.api.admin.forwarding import Forwarded, ForwardedApi, Given
+from broker.api.admin.forwarding import Forwarded, ForwardedApi
 from broker.api.parts import ApiParts
 from jbodlab.controller_api import requests
 from jbodlab.controller_api.requests import (
@@ -35,6 +35,7 @@ from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.security.acl import AclOperation, ResourceType
 from jbodlab.server.api import Api
 from jbodlab.server.forwarded import FORWARDED
+from jbodlab.server.request_values import Given
 from jbodlab.server.resources import Resource
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError

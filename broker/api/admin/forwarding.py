@@ -11,10 +11,10 @@ from __future__ import annotations
 import asyncio
 import datetime
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import Field, fields
 from functools import cache, partial
-from types import NoneType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -35,6 +35,7 @@ from jbodlab.kafka_wire.layout import EntityClass, default_of, is_struct, unwrap
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.server.answer import Later, RequestContext, in_background, milliseconds
 from jbodlab.server.failures import FailsBySchema
+from jbodlab.server.request_values import Given, value_of
 from jbodlab.server.resources import Resource
 from jbodlab.server.response import Response
 from jbodlab.server.response_structs import struct_of
@@ -63,9 +64,6 @@ STRICT_FROM: dict[int, int] = {
     ApiKey.CREATE_PARTITIONS: 3,
 }
 """First versions whose clients know THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
-
-Given = Mapping[str, Any]
-"""Fields of a request or response that have no counterpart of the same name."""
 
 
 class Forwarded(msgspec.Struct, Generic[RequestT, ResponseT], frozen=True, kw_only=True):
@@ -224,65 +222,6 @@ class Deadline:
         # Polling needs no hook in the path on which metadata changes reach the replicas.
         while self._waits and self.left_s > 0 and not arrived():  # noqa: ASYNC110
             await asyncio.sleep(POLL_S)
-
-
-def value_of(kind: type[msgspec.Struct], entity: Any, given: Given) -> Any:
-    """Return a value of `controller_api.requests`.
-
-    Args:
-        kind: Its type.
-        entity: Has fields of the same names, in a version of kio; the others have their defaults.
-        given: Fields that take precedence.
-    """
-    entity_class: EntityClass = type(entity)
-    found = {
-        name: read(getattr(entity, name))
-        for name, read in _readers(kind, entity_class)
-        if name not in given
-    }
-    if "timeout_ms" in kind.__struct_fields__:
-        found["timeout_ms"] = milliseconds(entity.timeout)
-    return kind(**found, **given)
-
-
-Read = Callable[[Any], Any]
-
-
-@cache
-def _readers(kind: type[msgspec.Struct], entity_class: EntityClass) -> tuple[tuple[str, Read], ...]:
-    hints = typing.get_type_hints(kind)
-    names = {each.name for each in fields(entity_class)}
-    return tuple((name, _reader(hint)) for name, hint in hints.items() if name in names)
-
-
-def _reader(hint: Any) -> Read:
-    """Return what makes a value of a type from what kio has in its place.
-
-    Where a value has a tuple, kio may have a struct with the same fields, or with that one field.
-    """
-    arguments = typing.get_args(hint)
-    if NoneType in arguments:
-        (inner,) = (each for each in arguments if each is not NoneType)
-        read = _reader(inner)
-        return lambda found: None if found is None else read(found)
-    if arguments[1:] == (Ellipsis,):
-        element = _reader(arguments[0])
-        return lambda found: tuple(map(element, _only_field(found)))
-    if typing.get_origin(hint) is tuple:
-        elements = [_reader(each) for each in arguments]
-        return lambda found: tuple(
-            [
-                read(getattr(found, name))
-                for read, name in zip(elements, found.__slots__, strict=True)
-            ]
-        )
-    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
-        return lambda found: value_of(hint, found, {})
-    return lambda found: found
-
-
-def _only_field(found: Any) -> Any:
-    return found if isinstance(found, tuple) else getattr(found, found.__slots__[0])
 
 
 def response_of(entity_class: EntityClass, value: msgspec.Struct, given: Given) -> Response:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from broker.api.parts import ApiParts
-from broker.api.services.coordinators import Each, GroupCoordinators, described
+from broker.api.services.coordinators import Each, GroupCoordinators, described, request_of
 from broker.groups import requests, responses
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation, ResourceType
@@ -58,10 +58,7 @@ class ListGroupsApi(FailsBySchema):
 
     def answer(self, request: ListGroupsRequest, context: RequestContext) -> Later:
         """List the groups of all shards that are here."""
-        asked = requests.ListGroups(
-            states_filter=tuple(getattr(request, "states_filter", ())),
-            types_filter=tuple(getattr(request, "types_filter", ())),
-        )
+        asked = request_of(requests.ListGroups, request, context)
         client, operation = client_of(context.session), AclOperation.DESCRIBE
         tells_all = self._rights.allows(client, cluster(operation), is_asked_for=False)
 

@@ -12,8 +12,8 @@ from broker.api.services.coordinators import (
     Each,
     GroupCoordinators,
     check_group_id,
-    client_host,
     described,
+    request_of,
 )
 from broker.groups import requests
 from broker.groups.consumer import responses
@@ -21,7 +21,7 @@ from broker.metadata_cache import MetadataCache
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.metadata.records.features import GROUP_VERSION
 from jbodlab.security.acl import AclOperation, ResourceType
-from jbodlab.server.answer import Later, RequestContext, milliseconds
+from jbodlab.server.answer import Later, RequestContext
 from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.resources import all_of, on_group, on_groups, on_topics
@@ -63,17 +63,10 @@ class ConsumerGroupHeartbeatApi(FailsBySchema):
                 f"the consumer group protocol is disabled: {GROUP_VERSION} is 0",
             )
         owned = request.topic_partitions
-        asked = requests.ConsumerGroupHeartbeat(
-            version=context.version,
-            group_id=request.group_id,
-            member_id=request.member_id,
-            member_epoch=request.member_epoch,
-            instance_id=request.instance_id,
-            rack_id=request.rack_id,
-            rebalance_timeout_ms=milliseconds(request.rebalance_timeout),
-            subscribed_topic_names=request.subscribed_topic_names,
-            subscribed_topic_regex=getattr(request, "subscribed_topic_regex", None),
-            server_assignor=request.server_assignor,
+        asked = request_of(
+            requests.ConsumerGroupHeartbeat,
+            request,
+            context,
             topic_partitions=(
                 None
                 if owned is None
@@ -84,8 +77,6 @@ class ConsumerGroupHeartbeatApi(FailsBySchema):
                     for each in owned
                 )
             ),
-            client_id=context.header.client_id or "",
-            client_host=client_host(context.session),
         )
         return Later(self._groups.submit(request.group_id, asked), _told)
 

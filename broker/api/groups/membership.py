@@ -15,12 +15,12 @@ from broker.api.parts import ApiParts
 from broker.api.services.coordinators import (
     GroupCoordinators,
     check_group_id,
-    client_host,
+    request_of,
 )
 from broker.groups import requests, responses
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation
-from jbodlab.server.answer import Later, RequestContext, milliseconds
+from jbodlab.server.answer import Later, RequestContext
 from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.resources import on_group
@@ -48,24 +48,7 @@ class JoinGroupApi:
     def answer(self, request: JoinGroupRequest, context: RequestContext) -> Later:
         """Join; a client that goes away meanwhile is a member no longer."""
         check_group_id(request.group_id)
-        asked = requests.JoinGroup(
-            version=context.version,
-            group_id=request.group_id,
-            session_timeout_ms=milliseconds(request.session_timeout),
-            # Version 0 has none.
-            rebalance_timeout_ms=(
-                milliseconds(request.rebalance_timeout) if context.version > 0 else -1
-            ),
-            member_id=request.member_id,
-            group_instance_id=getattr(request, "group_instance_id", None),
-            protocol_type=request.protocol_type,
-            protocols=tuple(
-                requests.JoinProtocol(each.name, each.metadata) for each in request.protocols
-            ),
-            reason=getattr(request, "reason", None),
-            client_id=context.header.client_id or "",
-            client_host=client_host(context.session),
-        )
+        asked = request_of(requests.JoinGroup, request, context)
         future = self._groups.submit(request.group_id, asked)
         return Later(future, lambda joined: _joined(joined, context.version))
 
@@ -92,19 +75,7 @@ class SyncGroupApi:
     def answer(self, request: SyncGroupRequest, context: RequestContext) -> Later:
         """Bring or ask for assignments."""
         check_group_id(request.group_id)
-        asked = requests.SyncGroup(
-            version=context.version,
-            group_id=request.group_id,
-            generation_id=request.generation_id,
-            member_id=request.member_id,
-            group_instance_id=getattr(request, "group_instance_id", None),
-            protocol_type=getattr(request, "protocol_type", None),
-            protocol_name=getattr(request, "protocol_name", None),
-            assignments=tuple(
-                requests.SyncedAssignment(each.member_id, each.assignment)
-                for each in request.assignments
-            ),
-        )
+        asked = request_of(requests.SyncGroup, request, context)
         return Later(self._groups.submit(request.group_id, asked))
 
     def failure(
@@ -126,12 +97,7 @@ class HeartbeatApi:
     def answer(self, request: HeartbeatRequest, context: RequestContext) -> Later:
         """Take a sign of life."""
         check_group_id(request.group_id)
-        asked = requests.Heartbeat(
-            group_id=request.group_id,
-            generation_id=request.generation_id,
-            member_id=request.member_id,
-            group_instance_id=getattr(request, "group_instance_id", None),
-        )
+        asked = request_of(requests.Heartbeat, request, context)
         return Later(self._groups.submit(request.group_id, asked))
 
     def failure(
@@ -153,23 +119,12 @@ class LeaveGroupApi(FailsBySchema):
     def answer(self, request: LeaveGroupRequest, context: RequestContext) -> Later:
         """Let members leave."""
         check_group_id(request.group_id)
-        asked = requests.LeaveGroup(
-            version=context.version,
-            group_id=request.group_id,
-            members=_leaving(request, context.version),
-        )
+        given = {}
+        if context.version < MANY_LEAVE_FROM:
+            one: Any = request
+            given["members"] = (requests.LeavingMember(one.member_id),)
+        asked = request_of(requests.LeaveGroup, request, context, **given)
         return Later(self._groups.submit(request.group_id, asked))
-
-
-def _leaving(request: Any, version: int) -> tuple[requests.LeavingMember, ...]:
-    if version < MANY_LEAVE_FROM:
-        return (requests.LeavingMember(request.member_id),)
-    return tuple(
-        requests.LeavingMember(
-            each.member_id, each.group_instance_id, getattr(each, "reason", None)
-        )
-        for each in request.members
-    )
 
 
 APIS: tuple[Api[ApiParts], ...] = (

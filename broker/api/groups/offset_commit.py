@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 from broker.api.parts import ApiParts
-from broker.api.services.coordinators import GroupCoordinators, check_group_id
+from broker.api.services.coordinators import GroupCoordinators, check_group_id, request_of
 from broker.groups import requests
 from broker.groups.responses import PartitionResponse
 from broker.metadata_cache import MetadataCache
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.metadata.image.topics_image import TopicImage, TopicsImage
 from jbodlab.security.acl import AclOperation
-from jbodlab.server.answer import Answer, Later, RequestContext, milliseconds
+from jbodlab.server.answer import Answer, Later, RequestContext
 from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema, refused_elements
 from jbodlab.server.resources import all_of, on_group, on_topics
@@ -114,16 +114,7 @@ class OffsetCommitApi:
         topics = asked.to_commit()
         if not topics:
             return OFFSET_COMMIT.response(topics=asked.results(no_error))
-        retention = getattr(request, "retention_time", None)
-        commit = requests.OffsetCommit(
-            version=context.version,
-            group_id=request.group_id,
-            generation_id_or_member_epoch=request.generation_id_or_member_epoch,
-            member_id=request.member_id,
-            group_instance_id=getattr(request, "group_instance_id", None),
-            retention_time_ms=-1 if retention is None else milliseconds(retention),
-            topics=topics,
-        )
+        commit = request_of(requests.OffsetCommit, request, context, topics=topics)
         return Later(
             self._groups.submit(request.group_id, commit),
             lambda done: OFFSET_COMMIT.response(topics=asked.results(codes_of(done))),

@@ -11,11 +11,14 @@ from msgspec.structs import replace
 from broker.groups import requests as groups
 from broker.replica.partition import Partition
 from broker.transactions import requests as transactions
+from jbodlab.server.answer import RequestContext
+from jbodlab.server.request_values import value_of
 from jbodlab.server.session import Session
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 
 G = TypeVar("G")
+T = TypeVar("T")
 R = TypeVar("R", contravariant=True)
 
 Each = list[tuple[tuple[str, ...], Any]]
@@ -81,6 +84,25 @@ def check_group_id(group_id: str) -> None:
     """Refuse the empty group id where it means nothing; raises KafkaError."""
     if not group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
+
+
+def request_of(kind: type[T], request: Any, context: RequestContext, **given: Any) -> T:
+    """Return what the coordinator of a group is asked for a client.
+
+    Args:
+        kind: Of `broker.groups.requests`; what it has to know of the client is filled in.
+        request: Of the client.
+        context: Where it came from.
+        given: Fields that do not have their counterparts in the request.
+    """
+    of_client = {
+        "version": context.version,
+        "client_id": context.header.client_id or "",
+        "client_host": client_host(context.session),
+    }
+    known = {name: of_client[name] for name in of_client.keys() & kind.__annotations__}
+    made: T = value_of(kind, request, {**known, **given})
+    return made
 
 
 def client_host(session: Session) -> str:
