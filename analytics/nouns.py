@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from analytics.ask.assumptions import add_options
 from analytics.ask.directory_paths import add_option
 from analytics.engines import LOCAL, SPARK
-from analytics.source.requirements import FOR_LOGS, FOR_REPLAY, check_requirements
+from analytics.source.requirements import FOR_REPLAY, check_requirements
 from jbodlab.cli.command import About, Command
 from jbodlab.cli.command_line import INTERRUPTED
 from jbodlab.cli.output import Output
@@ -85,7 +85,7 @@ def read_what_if_source(options: Namespace, output: Output) -> Cluster:
     Raises:
         ReplayInputError: there is no answer.
     """
-    check_requirements("jbodlab what-if", FOR_LOGS)
+    check_requirements("jbodlab what-if", FOR_REPLAY)
     from analytics.ask.what_if import read
 
     return read(options, output)
@@ -138,7 +138,7 @@ def _add_replay(parser: Parser) -> None:
     )
 
 
-_WHY = _carried_out_by("why", "ask.why", FOR_LOGS)
+_WHY = _carried_out_by("why", "ask.why", FOR_REPLAY)
 _LOG = "--input meta/__cluster_metadata-0"
 
 REPLAY = Command(

@@ -200,10 +200,7 @@ class OfflineLog:
         views = log_views(pa.Table.from_pylist([facts], LOG_COLUMNS), assumed)
         tables = DuckEngine({**views, "log_rows": rows})
         if about is not None:
-            wanted = f"SELECT (topic_id, partition) FROM log_rows WHERE {about}"
-            tables.leave_out(
-                "log_rows", f"partition IS NOT NULL AND (topic_id, partition) NOT IN ({wanted})"
-            )
+            tables.narrow("log_rows", "topic_id || '-' || partition", about)
         tables.make("misplaced_markers")
         messages = tables.ask('SELECT message FROM misplaced_markers ORDER BY "offset"').fetchall()
         self._problems |= dict.fromkeys(message for (message,) in messages)

@@ -82,9 +82,19 @@ class DuckEngine(ExitStack):
         )
         self._known.add(name)
 
-    def leave_out(self, name: str, condition: str) -> None:
-        """Leave out rows of what came batch by batch: those for which a condition holds."""
-        self._connection.execute(f"DELETE FROM {name} WHERE {condition}")
+    def narrow(self, name: str, key: str, condition: str) -> None:
+        """Leave out rows of what came batch by batch.
+
+        Args:
+            name: The view.
+            key: A key in SQL; rows without it are kept.
+            condition: What a row of the same key has to meet, so that those of the key are kept.
+        """
+        given = f"{name}_given"
+        wanted = f"SELECT {key} FROM {given} WHERE {condition}"
+        self._connection.execute(
+            f"DELETE FROM {given} WHERE {key} IS NOT NULL AND {key} NOT IN ({wanted})"
+        )
 
     def rows(self, name: str) -> pa.Table:
         """Return the rows of a table in its order, `cluster` first."""

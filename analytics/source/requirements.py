@@ -1,4 +1,4 @@
-"""Libraries that the replay and its data source need; this module imports none of them.
+"""Libraries that the replay, its questions and its data source need; this module imports none.
 
 Spark imports a package `pyspark_*` only to ask for the name of its format, also in a Python that
 cannot read a log. So a missing or old library is reported when somebody uses the format.
@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from importlib import import_module
+from importlib.metadata import version
 
 from analytics.errors import ReplayInputError
 
@@ -24,7 +25,7 @@ FOR_LOGS: Mapping[str, str] = {
 }
 """Modules that read a log -> the oldest version that works; the same as in `pyproject.toml`."""
 
-FOR_REPLAY: Mapping[str, str] = {**FOR_LOGS, "duckdb": "2"}
+FOR_REPLAY: Mapping[str, str] = {**FOR_LOGS, "duckdb": "2", "sqlglot": "30"}
 FOR_SOURCE: Mapping[str, str] = {"pyspark": "4.2", **FOR_LOGS}
 FOR_SPARK: Mapping[str, str] = {"pyspark": "4.2", "pandas": "2.2"}
 
@@ -50,7 +51,7 @@ def check_requirements(user: str, needed: Mapping[str, str]) -> None:
 def _lacking(needed: Mapping[str, str]) -> Iterator[str]:
     for name, least in needed.items():
         try:
-            found = str(import_module(name).__version__)
+            found = _found(name)
         except ModuleNotFoundError as error:
             cause = "not installed" if error.name == name else f"it lacks {error.name}"
             yield f"{name} {least} or newer ({cause})"
@@ -62,7 +63,12 @@ def _lacking(needed: Mapping[str, str]) -> Iterator[str]:
                 yield f"{name} {least} or newer (found {found})"
 
 
-def _numbers(version: str) -> tuple[int, ...]:
+def _found(name: str) -> str:
+    # To import it takes long, and texts that were translated before need it no more.
+    return version(name) if name == "sqlglot" else str(import_module(name).__version__)
+
+
+def _numbers(text: str) -> tuple[int, ...]:
     """Return the numbers that a version begins with."""
-    found = re.match(r"\d+(\.\d+)*", version)
+    found = re.match(r"\d+(\.\d+)*", text)
     return () if found is None else tuple(map(int, found[0].split(".")))
