@@ -157,7 +157,7 @@ def _text(result: ReplayResult) -> str:
             *(f"  {name:<18} {path}" for name, path in result.tables.items()),
             "Page" if len(result.pages) == 1 else "Pages",
             *(f"  {page}" for page in result.pages),
-            f"Engine\n  {result.ran_on}",
+            f"Engine\n  {result.engine}",
         ]
     )
 

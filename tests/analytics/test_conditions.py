@@ -157,3 +157,20 @@ def test_a_question_to_tables_has_no_figures(
     assert (
         "--output json and --fail-on are for the report of a whole log" in capsys.readouterr().err
     )
+
+
+@pytest.mark.parametrize(
+    ("ran_on", "size_bytes", "is_said"),
+    [
+        ("Spark 4.2.1, local[*]", 1 << 20, True),
+        ("Spark 4.2.1, local[*]", 1 << 30, False),
+        ("Spark 4.2.1, spark://host:7077", 1 << 20, False),
+        ("this process", 1 << 20, False),
+    ],
+)
+def test_the_report_says_where_the_local_engine_would_have_finished_sooner(
+    ran_on: str, size_bytes: int, is_said: bool
+) -> None:
+    result = ReplayResult(tables={}, clusters={}, ran_on=ran_on, size_bytes=size_bytes)
+
+    assert ("--engine local would have finished sooner" in result.engine) == is_said
