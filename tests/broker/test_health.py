@@ -24,6 +24,7 @@ def config(node_id: BrokerId, port: int) -> NodeConfig:
         roles=frozenset({"broker"}),
         node_id=node_id,
         voters=(),
+        controllers=(),
         controller_listener_names=("controller",),
         listeners=listeners,
         advertised_listeners=listeners,
