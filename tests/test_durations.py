@@ -36,4 +36,8 @@ def test_a_test_file_without_a_line_is_missing(tmp_path: Path) -> None:
     for name in ("test_a.py", "lab/test_b.py", "lab/builders.py"):
         (tmp_path / "tests" / name).touch()
 
+    # Only `make soak` runs it.
+    soak = tmp_path / "tests" / "test_c.py"
+    soak.write_text("pytestmark = [\n    pytest.mark.cluster,\n    pytest.mark.soak,\n]\n", "utf-8")
+
     assert missing({"tests/test_a.py": 1.0}, tmp_path) == ["tests/lab/test_b.py"]
