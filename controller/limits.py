@@ -18,6 +18,9 @@ QUEUED_BYTES_MAX = 128 << 20
 
 
 # Periodic tasks.
+SILENT_MS = 1_200
+"""Longest time without a call of a living broker: its pause after failed ones, and the way."""
+
 STOOD_STILL_MS = 100
 """Delay of a timer from which the process counts as paused: then no session is ended at once."""
 SOON_MS = 10

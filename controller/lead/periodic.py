@@ -19,7 +19,7 @@ from controller.decide.partitions.elections import (
 )
 from controller.decide.state import ControllerResult, ControllerState
 from controller.lead.active_controller import ActiveController
-from controller.limits import PERIODIC_FAILURE_PAUSE_MS, SOON_MS, STOOD_STILL_MS
+from controller.limits import PERIODIC_FAILURE_PAUSE_MS, SILENT_MS, SOON_MS, STOOD_STILL_MS
 from jbodlab.metadata.records.config_records import NoOpRecord
 from jbodlab.metadata.records.frame import VersionedRecord
 from jbodlab.metadata.records.metadata_version import NO_OP_RECORDS
@@ -46,7 +46,7 @@ async def fence_stale_brokers(
         if late_ms > min(STOOD_STILL_MS, heartbeat_interval_ms):
             # This process stood still, and with it everybody's heartbeats: let them arrive first.
             logger.warning("the controller process was paused", extra={"late_ms": late_ms})
-            await asyncio.sleep(heartbeat_interval_ms / 1000)
+            await asyncio.sleep(max(heartbeat_interval_ms, SILENT_MS) / 1000)
         if expiry_ms is None:
             continue
         fenced = await controller.submit(fence_stale_broker, is_own=True)
