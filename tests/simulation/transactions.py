@@ -109,6 +109,8 @@ class Transactions:
         self.told: set[Producer] = set()
         self.decided: set[Decided] = set()
         self.states: dict[str, TransactionState] = {}
+        self.partitions: dict[str, tuple[TopicPartition, ...]] = {}
+        """Those of the transaction of each id."""
         self.offsets: Counter[str] = Counter()
         """The greatest offset that a transaction of each id was to commit."""
 
@@ -167,6 +169,7 @@ class Transactions:
     def committed(self, core: TransactionCore) -> None:
         """Take notice of what a coordinator sees committed."""
         for name, each in core.tables.committed.items():
+            self.partitions[name] = each.partitions
             if self.states.get(name) is not each.state:
                 self.states[name] = each.state
                 self.world.moment(f"{each.state.title} is committed")
@@ -610,7 +613,14 @@ def check_stable(world: World, stable: dict[tuple[Any, int, int], int], partitio
 def held_up(world: World, ledger: Transactions) -> list[str]:
     """I11: return partitions whose leader has a transaction open, and ids that have one."""
     states = (TransactionState.ONGOING, *PREPARED)
-    found = {n for n, state in ledger.states.items() if state in states and not ledger.is_void(n)}
+    # A partition that has lost its records may have no leader, which would take a marker.
+    found = {
+        n
+        for n, state in ledger.states.items()
+        if state in states
+        and not ledger.is_void(n)
+        and not any(world.is_void(each) for each in ledger.partitions.get(n, ()))
+    }
     for _, partition in replica_states(world):
         log, name = partition.log, partition.topic_partition
         if partition.leader is None or log is None or name in world.tainted:
