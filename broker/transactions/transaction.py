@@ -82,7 +82,7 @@ class Transaction(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             -1 otherwise.
         partitions: Sorted.
         updated_ms: Never falls, so it may be ahead of the clock.
-        started_ms: By the clock of the coordinator of then; -1 if there was no transaction.
+        started_ms: Wall clock of the coordinator that began it; -1 if nothing has begun.
         transaction_version: What the client speaks.
     """
 

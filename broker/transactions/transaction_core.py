@@ -373,7 +373,7 @@ class TransactionCore:
     def _time_out(self, now_ms: int) -> Decision:
         """Abort the open transactions that take too long."""
         tables, level = self._tables, self._level()
-        ongoing = {name: tables.written[name] for name in tables.ongoing}
+        ongoing = ((name, tables.written[name]) for name in tables.ongoing)
         late = [name for name in self._open.late(ongoing, now_ms) if not tables.is_pending(name)]
         interval_ms = self._settings.transaction_abort_timed_out_transaction_cleanup_interval_ms
         again_ms = now_ms if len(late) > AT_ONCE_MAX else now_ms + interval_ms

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from broker.transactions.decision import MarkersDue
 from broker.transactions.transaction import EPOCH_MAX, PREPARED, Transaction, TransactionState
@@ -33,27 +33,27 @@ def markers_due(
 class OpenTimes:
     """How long open transactions have been open.
 
-    The start that is written comes from the clock of the coordinator of then. Where that clock was
-    ahead of this one, a transaction counts from the first look at it.
+    The written start is by the clock of the coordinator that began the transaction. If that clock
+    was ahead of this one, the time runs from the first check.
     """
 
     def __init__(self) -> None:
-        self._first_look_ms: dict[tuple[str, int], int] = {}
+        self._first_check_ms: dict[tuple[str, int], int] = {}
 
-    def late(self, transactions: Mapping[str, Transaction], now_ms: int) -> list[str]:
+    def late(self, transactions: Iterable[tuple[str, Transaction]], now_ms: int) -> list[str]:
         """Return the open transactions that take too long.
 
         Args:
-            transactions: All open ones.
+            transactions: All open ones, each with its transactional id.
             now_ms: Wall clock.
         """
-        former, found = self._first_look_ms, []
-        self._first_look_ms = {}
-        for name, each in transactions.items():
+        former, found = self._first_check_ms, []
+        self._first_check_ms = {}
+        for name, each in transactions:
             started_ms = each.started_ms
             if started_ms > now_ms:
                 key = name, started_ms
-                started_ms = self._first_look_ms[key] = min(now_ms, former.get(key, now_ms))
+                started_ms = self._first_check_ms[key] = min(now_ms, former.get(key, now_ms))
             if started_ms + each.timeout_ms < now_ms:
                 found.append(name)
         return found

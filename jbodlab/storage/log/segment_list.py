@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
 
 from jbodlab.storage.log.segment_ranges import SearchStart, SegmentRange, TimedRange
 from jbodlab.storage.log.segments import ActiveSegment, ClosedSegment
@@ -119,7 +120,11 @@ class SegmentList:
             return ()
         first = max(0, bisect_right(self._bases, offset) - 1)
         base_offset = self._bases[first] if self._bases else 0
-        return tuple(each for each in self.aborted_counts.items() if each[0] >= base_offset)
+        # Readers are at the end most often, and all that is before them stays unseen.
+        behind = takewhile(
+            lambda each: each[0] >= base_offset, reversed(self.aborted_counts.items())
+        )
+        return tuple(reversed(tuple(behind)))
 
     def from_offset(self, offset: int) -> list[ClosedSegment]:
         """Return the closed segments with records at or behind an offset."""
