@@ -214,7 +214,12 @@ async def test_the_stream_of_a_broker_is_cut_when_its_certificate_expires(ca: Au
 async def test_a_refused_broker_waits_longer_and_longer_and_not_with_a_new_certificate(
     ca: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(grpc_transport, "REFUSED_S", 0.4)
+    loop = asyncio.get_running_loop()
+    real_time = loop.time
+    shift_s = 0.0
+    # Pauses are long beside the time that the calls of this test take.
+    monkeypatch.setattr(grpc_transport, "REFUSED_S", 1_000.0)
+    monkeypatch.setattr(grpc_transport, "REFUSED_S_MAX", 10_000.0)
     async with on_stage(ca) as stage:
         foreign = rpc_keys_of(Authority("another CA").issue("broker-1"), ca)
         found = [foreign]
@@ -228,13 +233,20 @@ async def test_a_refused_broker_waits_longer_and_longer_and_not_with_a_new_certi
 
         stage.server_keys = keys
         async with stage.called_by(lambda: found[-1]) as transport:
-            end = asyncio.get_running_loop().time() + 2.0
-            while asyncio.get_running_loop().time() < end:
-                with pytest.raises(ControllerUnavailableError, match="may refuse the certificate"):
-                    await transport.unary("BrokerHeartbeat", request, 5.0)
-                await asyncio.sleep(0.01)
-            # At 0, 0.4, 1.2 seconds, and each is the first of a channel.
-            assert 2 <= handshakes <= 4
+
+            async def handshakes_after(seconds: float) -> int:
+                nonlocal shift_s
+                shift_s += seconds
+                before = handshakes
+                monkeypatch.setattr(loop, "time", lambda: real_time() + shift_s)
+                for _ in range(5):
+                    with pytest.raises(ControllerUnavailableError, match="may refuse the cert"):
+                        await transport.unary("BrokerHeartbeat", request, 5.0)
+                monkeypatch.setattr(loop, "time", real_time)
+                return handshakes - before
+
+            found_after = [await handshakes_after(seconds) for seconds in (0, 1_001, 1_001, 1_001)]
+            assert found_after == [1, 1, 0, 1]
             found.append(rpc_keys_of(ca.issue("broker-1"), ca))
             await transport.unary("BrokerHeartbeat", request, 5.0)
         assert stage.service.called == ["BrokerHeartbeat"]
