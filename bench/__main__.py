@@ -38,8 +38,8 @@ from bench.transactions import (
     long_transactions,
     many_ids,
 )
-from lab.cluster.waiting import NotInTimeError
 from lab.errors import LabError
+from lab.machine.waiting import NotInTimeError
 from tests.clients.programs import BY_DEFAULT
 from tests.cluster.harness import made
 from tests.cluster.small_disks import why_no_mounts

@@ -22,7 +22,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lab.cluster.folders import make_folder, remove_folder
+from lab.machine.folders import make_folder, remove_folder
 from tests.cluster.secured import USERS, Secured
 
 GOOD, BAD = "127.0.0.2", "127.0.0.1"

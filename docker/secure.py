@@ -18,7 +18,7 @@ from jbodlab.metadata.log.formatting import format_directories
 from jbodlab.metadata.records.metadata_version import LATEST
 
 security = import_module(name_of("lab.cluster.security"))
-processes = import_module(name_of("lab.cluster.processes"))
+processes = import_module(name_of("lab.machine.processes"))
 
 SERVERS = processes.ServerUser(uid=1500, gid=1500)
 KEYS, CLIENTS, CONTROLLER = Path("/keys"), Path("/clients"), Path("/disks/metadata/data")

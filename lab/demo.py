@@ -22,16 +22,15 @@ from jbodlab.vocabulary import expressions
 from jbodlab.vocabulary.durations import duration_text
 from jbodlab.vocabulary.expressions import Unit
 from lab import replay, up_and_down
-from lab.cluster import ClusterSpec, engine, kafka_servers, programs
+from lab.cluster import ClusterSpec, engine, kafka_servers
 from lab.cluster.engine import Engine
-from lab.cluster.processes import ServerUser
 from lab.cluster.spec import of_options
 from lab.errors import LabError
 from lab.findings import Outcome, Weight
-from lab.interrupts import Interrupts
-from lab.rehearsal import messages
-from lab.rehearsal.metrics import Measured
-from lab.rehearsal.plan import (
+from lab.machine import programs
+from lab.machine.interrupts import Interrupts
+from lab.machine.processes import ServerUser
+from lab.plan.plan import (
     After,
     At,
     Attach,
@@ -44,9 +43,11 @@ from lab.rehearsal.plan import (
     Topic,
     Writers,
 )
+from lab.plan.targets import Pick
+from lab.rehearsal import messages
+from lab.rehearsal.metrics import Measured
 from lab.rehearsal.run import Done, perform
 from lab.rehearsal.target_cluster import of_lab
-from lab.rehearsal.targets import Pick
 from lab.report import page, side_by_side
 from lab.results import Results, keep_faults, keep_folders, keep_metadata, make_folder
 from lab.screen import Screen, Tone

@@ -11,9 +11,9 @@ import subprocess
 import time
 from pathlib import Path
 
-from lab.cluster import processes, programs
 from lab.errors import LabError
-from lab.interrupts import Interrupts
+from lab.machine import processes, programs
+from lab.machine.interrupts import Interrupts
 from lab.results import Results
 
 DEADLINE_S = 240.0

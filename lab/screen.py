@@ -7,8 +7,8 @@ import sys
 from enum import Enum
 from typing import TextIO
 
-from lab.rehearsal.facts import Event
 from lab.rehearsal.telling import Tell
+from lab.watch.events import Event
 
 
 class Tone(Enum):

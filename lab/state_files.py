@@ -16,8 +16,8 @@ from jbodlab.cli import lab_state
 from jbodlab.cli.lab_state import ClusterState
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.vocabulary.errors import DecodeError
-from lab.cluster.disks import make_folder
 from lab.errors import LabError
+from lab.machine.disks import make_folder
 
 
 class StateFiles:

@@ -17,7 +17,7 @@ from jbodlab.cli.output import counted
 from jbodlab.record_batch.record_batch import iterate_headers
 from jbodlab.vocabulary.addresses import address_text
 from jbodlab.vocabulary.ids import METADATA_TOPIC
-from lab.cluster import picture, processes
+from lab.cluster import picture
 from lab.cluster.picture import (
     OFFLINE,
     ONLINE,
@@ -27,8 +27,9 @@ from lab.cluster.picture import (
     DirectoryPicture,
 )
 from lab.cluster.questions import LogDirView
-from lab.cluster.server_log import LOG, Failure, last_failures
 from lab.cluster.spec import spec_of
+from lab.machine import processes
+from lab.watch.server_log import LOG, Failure, last_failures
 
 TIMEOUT_S = 3.0
 FAULT_KEYS = ("kind", "mechanism", "since", "length_s")

@@ -28,22 +28,13 @@ from jbodlab.storage.directory.partition_metadata import read_topic_id
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.vocabulary.errors import CorruptRecordError
 from jbodlab.vocabulary.ids import INTERNAL_TOPICS, TopicPartition
-from lab.cluster import (
-    Cluster,
-    ClusterSpec,
-    NotInTimeError,
-    disks,
-    folders,
-    layout,
-    limits,
-    processes,
-    programs,
-)
+from lab.cluster import Cluster, ClusterSpec, NotInTimeError, layout, limits
 from lab.cluster.faults import Faults
-from lab.cluster.processes import ServerUser
-from lab.cluster.spec import FOLDER, FUSE, SIZED, TMPFS
 from lab.errors import LabError
-from lab.interrupts import Interrupts
+from lab.machine import disks, folders, processes, programs
+from lab.machine.disk_kinds import FOLDER, FUSE, SIZED, TMPFS
+from lab.machine.interrupts import Interrupts
+from lab.machine.processes import ServerUser
 from lab.state_files import StateFiles
 
 DEMO_CLUSTER = "demo"

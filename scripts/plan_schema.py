@@ -19,7 +19,7 @@ FILE = ROOT / "docs" / "plan.schema.json"
 
 def text() -> str:
     """Return the schema as the file has it."""
-    from lab.rehearsal.plan_file import schema
+    from lab.plan.plan_file import schema
 
     return json.dumps(schema(), indent=1) + "\n"
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from lab.cluster.folders import remove_leftovers
+from lab.machine.folders import remove_leftovers
 from tests import secrets
 from tests.durations import Durations
 from tests.kafka.jars import NoKafkaError, fetched

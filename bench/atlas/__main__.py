@@ -24,7 +24,7 @@ from jbodlab.vocabulary.durations import duration_s
 from lab.cluster import kafka_servers
 from lab.cluster.engine import Engine
 from lab.errors import LabError
-from lab.rehearsal import plans
+from lab.plan import plans
 
 ROOT = Path(__file__).parents[2]
 MARKDOWN = ROOT / "docs" / "atlas.md"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from lab.cluster import kafka_jars
-from lab.cluster.kafka_jars import RELEASE, NoKafkaError
+from lab.machine import kafka_jars
+from lab.machine.kafka_jars import RELEASE, NoKafkaError
 
 SOURCE = Path(__file__).with_name("WordCount.java")
 COMPILE_DEADLINE_S = 300.0

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lab.cluster.log_dir import LogDir
     from lab.cluster.node import Broker, Node
     from lab.cluster.spec import ClusterSpec
-    from lab.cluster.waiting import NotInTimeError, wait_for
+    from lab.machine.waiting import NotInTimeError, wait_for
 
 __all__ = [
     "Broker",
@@ -41,14 +41,14 @@ __all__ = [
     "wait_for",
 ]
 _MODULES = {
-    "Broker": "node",
-    "Cluster": "cluster",
-    "ClusterSpec": "spec",
-    "Fault": "faults",
-    "LogDir": "log_dir",
-    "Node": "node",
-    "NotInTimeError": "waiting",
-    "wait_for": "waiting",
+    "Broker": "lab.cluster.node",
+    "Cluster": "lab.cluster.cluster",
+    "ClusterSpec": "lab.cluster.spec",
+    "Fault": "lab.cluster.faults",
+    "LogDir": "lab.cluster.log_dir",
+    "Node": "lab.cluster.node",
+    "NotInTimeError": "lab.machine.waiting",
+    "wait_for": "lab.machine.waiting",
 }
 
 
@@ -56,4 +56,4 @@ def __getattr__(name: str) -> Any:
     """Import what is asked for, so that a help gets the description without the processes."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    return getattr(import_module(_MODULES[name]), name)

@@ -9,8 +9,8 @@ from jbodlab.kafka_admin.errors import AdminError
 from jbodlab.vocabulary.error_code import ErrorCode
 from lab.cluster import security
 from lab.cluster.node import Broker
-from lab.cluster.waiting import wait_for
 from lab.errors import LabError
+from lab.machine.waiting import wait_for
 
 if TYPE_CHECKING:
     import confluent_kafka.admin

@@ -24,17 +24,18 @@ from fault_injection.mechanism import COMMAND_LINE, Advice, Target
 from jbodlab.cli.lab_state import ClusterState
 from jbodlab.storage.directory.names import META_PROPERTIES_FILE
 from jbodlab.vocabulary import kafka_uuid
-from lab.cluster import disks, folders, layout, processes, programs
+from lab.cluster import layout
 from lab.cluster import security as closed
 from lab.cluster.clients_view import ASK_TIMEOUT_S, ClientsView
 from lab.cluster.faults import Fault, Faults
 from lab.cluster.kafka_servers import KafkaServers
 from lab.cluster.node import Broker, Node, OwnServers, Servers, Surroundings
-from lab.cluster.ports import HeldPorts
-from lab.cluster.processes import ServerUser
 from lab.cluster.spec import ClusterSpec, spec_of
-from lab.cluster.waiting import wait_for, witnesses
 from lab.errors import LabError
+from lab.machine import disks, folders, processes, programs
+from lab.machine.ports import HeldPorts
+from lab.machine.processes import ServerUser
+from lab.machine.waiting import wait_for, witnesses
 
 STOP_DEADLINE_S = 10.0
 DEFAULT_SPEC = ClusterSpec()

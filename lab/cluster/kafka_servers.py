@@ -14,9 +14,11 @@ from uuid import NAMESPACE_OID, UUID, uuid5
 
 from jbodlab.cli.lab_state import NodeState
 from jbodlab.vocabulary import kafka_uuid
-from lab.cluster import class_archive, kafka_metrics, layout, processes
+from lab.cluster import kafka_metrics, layout
 from lab.cluster.engine import CLASS_PATH_SEPARATOR, Engine, jar_folder
-from lab.cluster.kafka_jars import (
+from lab.errors import LabError
+from lab.machine import class_archive, processes
+from lab.machine.kafka_jars import (
     NoKafkaError,
     fetched,
     java,
@@ -25,8 +27,7 @@ from lab.cluster.kafka_jars import (
     require,
     run,
 )
-from lab.cluster.processes import ServerUser
-from lab.errors import LabError
+from lab.machine.processes import ServerUser
 
 if TYPE_CHECKING:
     from jbodlab.metadata.records.schema import Record

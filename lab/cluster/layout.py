@@ -21,9 +21,9 @@ from jbodlab.cli.lab_state import ClusterState, NodeState
 from jbodlab.vocabulary import properties
 from lab.cluster import security as closed
 from lab.cluster.engine import Engine
-from lab.cluster.ports import HOST
-from lab.cluster.processes import ServerUser
 from lab.cluster.spec import ClusterSpec, spec_of, written
+from lab.machine.ports import HOST
+from lab.machine.processes import ServerUser
 
 CONTROLLER_ID = closed.FIRST_CONTROLLER
 NOWHERE = Path("/nonexistent")

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from fault_injection import control_groups
 from fault_injection.control_groups import PIDS
-from lab.cluster.spec import FUSE, LOOP, SIZED, TMPFS, ClusterSpec
+from lab.cluster.spec import ClusterSpec
+from lab.machine.disk_kinds import FUSE, LOOP, SIZED, TMPFS
 
 BROKER_MB = 70
 """Memory of a broker with a few directories, measured; a controller takes less."""

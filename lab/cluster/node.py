@@ -22,13 +22,13 @@ from fault_injection.targets import PRELOADED
 from jbodlab.cli.lab_state import NodeState
 from jbodlab.vocabulary import properties
 from jbodlab.vocabulary.errors import FormatError
-from lab.cluster import processes, programs
-from lab.cluster.disks import make_folder
 from lab.cluster.faults import Fault, Faults
 from lab.cluster.log_dir import LogDir
-from lab.cluster.processes import ServerUser
-from lab.cluster.waiting import wait_for
 from lab.errors import LabError
+from lab.machine import processes, programs
+from lab.machine.disks import make_folder
+from lab.machine.processes import ServerUser
+from lab.machine.waiting import wait_for
 
 if TYPE_CHECKING:
     from jbodlab.metadata.records.schema import Record

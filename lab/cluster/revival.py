@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from lab.cluster import log_dir_states
 from lab.cluster.cluster import Cluster
 from lab.cluster.node import Broker
-from lab.cluster.waiting import NotInTimeError
 from lab.errors import LabError
+from lab.machine.waiting import NotInTimeError
 
 
 def revive(cluster: Cluster, broker: Broker, paths: Sequence[str]) -> Mapping[str, str]:

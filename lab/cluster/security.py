@@ -30,9 +30,9 @@ from fault_injection.closed_cluster import hosts
 from jbodlab.cli.lab_state import ClusterState, NodeState
 from jbodlab.vocabulary import properties
 from lab.cluster import rights
-from lab.cluster.processes import ServerUser
 from lab.cluster.spec import Security, spec_of
 from lab.errors import LabError
+from lab.machine.processes import ServerUser
 
 if TYPE_CHECKING:
     from jbodlab.metadata.records.schema import Record

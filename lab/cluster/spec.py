@@ -17,14 +17,10 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 from jbodlab.cli.output import counted
 from lab.cluster.engine import OWN, Engine, EngineError, chosen
+from lab.machine.disk_kinds import FUSE, KINDS, LOOP
 
 if TYPE_CHECKING:
     from jbodlab.cli.lab_state import ClusterState
-
-TMPFS, LOOP, FUSE, FOLDER = "tmpfs", "loop", "fuse", "folder"
-KINDS = (FOLDER, TMPFS, LOOP, FUSE)
-SIZED = (TMPFS, LOOP)
-"""Kinds of disks that end somewhere."""
 
 
 class Security(Enum):

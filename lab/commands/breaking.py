@@ -24,15 +24,16 @@ from fault_injection.mechanism import Target
 from jbodlab.cli.choice import machine_cluster
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import UsageError
-from lab.cluster import Broker, Cluster, Fault, NotInTimeError, programs
+from lab.cluster import Broker, Cluster, Fault, NotInTimeError
 from lab.cluster.faults import Faults
 from lab.cluster.log_dir_states import offline
 from lab.cluster.revival import revive
 from lab.commands import clusters
 from lab.errors import LabError
-from lab.interrupts import Interrupts
-from lab.rehearsal.detecting import Detecting
+from lab.machine import programs
+from lab.machine.interrupts import Interrupts
 from lab.state_files import StateFiles
+from lab.watch.detecting import Detecting
 
 CLIENTS_S = 3.0
 """Clients that have lost something try again within that time."""

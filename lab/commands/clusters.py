@@ -19,7 +19,7 @@ from jbodlab.cli.output import Output, table
 from lab import up_and_down
 from lab.cluster import Broker, Cluster, LogDir, Node
 from lab.errors import LabError
-from lab.interrupts import Interrupts
+from lab.machine.interrupts import Interrupts
 from lab.state_files import StateFiles
 
 WHOLE = "cluster"

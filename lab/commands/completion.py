@@ -107,7 +107,7 @@ def _set_completion(action: argparse.Action) -> None:
     import shtab
 
     from fault_injection import kinds
-    from lab.rehearsal import plans
+    from lab.plan import plans
 
     completed: Any = action
     if what := _LIST_OF.get(action.dest):

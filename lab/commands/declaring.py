@@ -14,7 +14,7 @@ from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser
 from lab.cluster.spec import SETTINGS, Form, On, option_of
 from lab.errors import LabError
-from lab.interrupts import Interrupts
+from lab.machine.interrupts import Interrupts
 
 LAB = __package__.rpartition(".")[0]
 """The package of the lab, which has another name in a wheel."""

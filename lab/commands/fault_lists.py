@@ -12,7 +12,7 @@ from fault_injection.journal import Fault, read_faults
 from jbodlab.cli.output import Output, table
 from lab.commands import clusters
 from lab.errors import LabError
-from lab.interrupts import Interrupts
+from lab.machine.interrupts import Interrupts
 from lab.state_files import StateFiles
 
 

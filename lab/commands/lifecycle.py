@@ -9,7 +9,7 @@ from jbodlab.cli.output import Output
 from lab.cluster import Broker, Node, NotInTimeError
 from lab.commands import clusters
 from lab.errors import LabError
-from lab.interrupts import Interrupts
+from lab.machine.interrupts import Interrupts
 from lab.state_files import StateFiles
 
 

@@ -11,7 +11,7 @@ from jbodlab.cli.output import Output
 from jbodlab.cli.parser import UsageError
 from lab.cluster import Cluster
 from lab.commands import clusters
-from lab.interrupts import Interrupts
+from lab.machine.interrupts import Interrupts
 from lab.state_files import StateFiles
 
 POLL_S = 0.1

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from jbodlab.cli.choice import DEFAULT_CLUSTER, machine_cluster
 from jbodlab.cli.output import Output
 from lab import up_and_down
-from lab.cluster import Cluster, programs, spec
+from lab.cluster import Cluster, spec
 from lab.cluster.engine import ENGINE_VARIABLE, EngineError, chosen
 from lab.commands import clusters
 from lab.errors import WrongCallError
-from lab.interrupts import Interrupts
+from lab.machine import programs
+from lab.machine.interrupts import Interrupts
 from lab.state_files import StateFiles
 from lab.up_and_down import Tell
 

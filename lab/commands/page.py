@@ -21,11 +21,12 @@ from jbodlab.cli.parser import UsageError
 from jbodlab.vocabulary.durations import duration_s
 from jbodlab.vocabulary.errors import JbodlabError
 from jbodlab.vocabulary.ids import TopicPartition
-from lab.cluster import Cluster, NotInTimeError, programs
+from lab.cluster import Cluster, NotInTimeError
 from lab.cluster.spec import spec_of
 from lab.commands import breaking, clusters
 from lab.errors import LabError
-from lab.interrupts import Interrupts
+from lab.machine import programs
+from lab.machine.interrupts import Interrupts
 from lab.state_files import StateFiles
 from lab.ui import model, watching
 from lab.ui.losses import LossesPage

@@ -29,16 +29,15 @@ from jbodlab.cli.output import Output
 from jbodlab.vocabulary import expressions
 from jbodlab.vocabulary.durations import duration_s, duration_text
 from jbodlab.vocabulary.expressions import Unit
-from lab.cluster import Cluster, programs
+from lab.cluster import Cluster
 from lab.commands import breaking, clusters
 from lab.commands.own_cluster import chosen_cluster, chosen_name
 from lab.errors import WRONG_USE, LabError, WrongCallError
 from lab.findings import Weight
-from lab.interrupts import Interrupts
-from lab.rehearsal import targets
-from lab.rehearsal.facts import Event, FaultFacts
-from lab.rehearsal.metrics import Measured
-from lab.rehearsal.plan import (
+from lab.machine import programs
+from lab.machine.interrupts import Interrupts
+from lab.plan import targets
+from lab.plan.plan import (
     At,
     Attach,
     End,
@@ -52,10 +51,13 @@ from lab.rehearsal.plan import (
     Topic,
     Writers,
 )
+from lab.rehearsal.facts import FaultFacts
+from lab.rehearsal.metrics import Measured
 from lab.rehearsal.run import Done, perform
 from lab.rehearsal.target_cluster import of_lab
 from lab.screen import Screen
 from lab.state_files import StateFiles
+from lab.watch.events import Event
 
 LOST, NOT_KNOWN = 70, 75
 """Exit codes of our own."""

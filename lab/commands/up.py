@@ -13,11 +13,12 @@ from jbodlab.cli.choice import DEFAULT_CLUSTER
 from jbodlab.cli.lab_state import ClusterState
 from jbodlab.cli.output import Output
 from lab import up_and_down
-from lab.cluster import engine, programs
+from lab.cluster import engine
 from lab.cluster.security import client_files, folder
 from lab.cluster.spec import of_options
 from lab.errors import LabError
-from lab.interrupts import Interrupts
+from lab.machine import programs
+from lab.machine.interrupts import Interrupts
 from lab.state_files import StateFiles
 
 

@@ -13,14 +13,15 @@ from jbodlab.kafka_admin.configs import alter_broker_config
 from jbodlab.kafka_admin.elections import ElectionType, elect_leaders
 from jbodlab.kafka_admin.errors import AdminError
 from jbodlab.vocabulary.ids import TopicPartition
-from lab.cluster import Cluster, NotInTimeError, processes, programs, wait_for
+from lab.cluster import Cluster, NotInTimeError, wait_for
+from lab.cluster.places import Place
 from lab.errors import LabError
 from lab.hiding import hidden
-from lab.rehearsal import targets
-from lab.rehearsal.observer import Observer
-from lab.rehearsal.plan import Entry, Topic
+from lab.machine import processes, programs
+from lab.plan import targets
+from lab.plan.plan import Entry, Topic
 from lab.rehearsal.target_cluster import TargetCluster
-from lab.rehearsal.targets import Place
+from lab.watch.observer import Observer
 
 MOVE_DEADLINE_S = 300.0
 

@@ -22,14 +22,15 @@ from msgspec.structs import replace
 from fault_injection.kinds import KINDS
 from jbodlab.cli.output import Output
 from lab.applications import word_count
-from lab.cluster import ClusterSpec, disks, kafka_servers
+from lab.cluster import ClusterSpec, kafka_servers
 from lab.cluster.engine import OWN, Engine, EngineError, compared
 from lab.cluster.spec import first_given, over
 from lab.errors import WRONG_USE, LabError, WrongCallError
 from lab.findings import Kind, Outcome
-from lab.interrupts import Interrupts
-from lab.rehearsal import plans, reader
-from lab.rehearsal.plan import Attach, Plan
+from lab.machine import disks
+from lab.machine.interrupts import Interrupts
+from lab.plan import plans, reader
+from lab.plan.plan import Attach, Plan
 from lab.report import junit, page, side_by_side
 from lab.screen import Screen, Tone
 

@@ -18,19 +18,21 @@ from jbodlab.vocabulary.durations import duration_text
 from jbodlab.vocabulary.errors import JbodlabError
 from jbodlab.vocabulary.expressions import Expression, Metric
 from jbodlab.vocabulary.ids import TopicPartition
-from lab.cluster import NotInTimeError, processes, programs, security, wait_for
+from lab.cluster import NotInTimeError, security, wait_for
+from lab.cluster.places import Place
 from lab.errors import LabError
 from lab.findings import Finding, Kind
+from lab.machine import processes, programs
+from lab.plan.plan import LAST, After, At, Command, Entry, Exit, Plan, When, Writers
 from lab.rehearsal import actions
-from lab.rehearsal.facts import Event, Facts, FaultFacts, WriterFacts, join
+from lab.rehearsal.facts import Facts, FaultFacts, WriterFacts
 from lab.rehearsal.injecting import Active, Injector
 from lab.rehearsal.load import Load
 from lab.rehearsal.metrics import NEVER, Measured
-from lab.rehearsal.observer import Observer
-from lab.rehearsal.plan import LAST, After, At, Command, Entry, Exit, Plan, When, Writers
 from lab.rehearsal.target_cluster import TargetCluster
-from lab.rehearsal.targets import Place
 from lab.rehearsal.telling import Tell, Telling
+from lab.watch.events import Event, join
+from lab.watch.observer import Observer
 
 TICK_S = 0.05
 REVIVE_PERIOD_NS = 500_000_000

@@ -14,14 +14,14 @@ from fault_injection.kinds import KINDS, Scope
 from jbodlab.vocabulary.errors import JbodlabError
 from jbodlab.vocabulary.ids import TopicPartition
 from lab.cluster import Fault, NotInTimeError
+from lab.cluster.places import CLUSTER, CONTROLLER, Picture, Place
 from lab.errors import LabError
 from lab.findings import Finding, Kind
-from lab.rehearsal import targets
+from lab.plan import targets
+from lab.plan.plan import Entry
 from lab.rehearsal.facts import FaultFacts
-from lab.rehearsal.observer import Observer
-from lab.rehearsal.plan import Entry
 from lab.rehearsal.target_cluster import TargetCluster
-from lab.rehearsal.targets import CLUSTER, CONTROLLER, Picture, Place
+from lab.watch.observer import Observer
 
 MARGIN_S = 5.0
 """What ends by itself does so this much later than it is reverted here."""

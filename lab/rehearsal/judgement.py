@@ -15,10 +15,10 @@ from jbodlab.vocabulary.durations import duration_text
 from jbodlab.vocabulary.expressions import Expression, Metric
 from jbodlab.vocabulary.ids import TRANSACTION_STATE_TOPIC, TopicPartition
 from lab.findings import Finding, Kind, Outcome, Weight, outcome, texts
+from lab.plan.plan import Command, Exit, Objective, Plan, Streams
+from lab.plan.vocabulary import TRANSACTIONS
 from lab.rehearsal.facts import Facts, FaultFacts, WriterFacts
 from lab.rehearsal.metrics import Measured, why_unknown
-from lab.rehearsal.plan import Command, Exit, Objective, Plan, Streams
-from lab.rehearsal.vocabulary import TRANSACTIONS
 
 BEHIND_MAX = 0.05
 """Share of its schedule that a client may leave out."""

@@ -22,7 +22,9 @@ from jbodlab.kafka_admin.topics import describe_topics
 from jbodlab.vocabulary import properties
 from jbodlab.vocabulary.ids import TopicPartition
 from lab.applications import word_count
-from lab.cluster import NotInTimeError, processes, programs, questions, wait_for
+from lab.cluster import NotInTimeError, questions, wait_for
+from lab.machine import processes, programs
+from lab.plan.plan import Command, Plan, Readers, Streams, Writers
 from lab.rehearsal import messages
 from lab.rehearsal.facts import (
     CommandFacts,
@@ -36,7 +38,6 @@ from lab.rehearsal.facts import (
     Verdict,
     WriterFacts,
 )
-from lab.rehearsal.plan import Command, Plan, Readers, Streams, Writers
 from lab.rehearsal.series import RECEIVED, SENT, TRANSACTION, GrowingRecords, GrowingSeries
 
 KEYS_OF_ONE = 10_000_000

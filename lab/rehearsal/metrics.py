@@ -13,6 +13,9 @@ from typing import Any, NamedTuple, TypeVar
 from jbodlab.vocabulary.durations import duration_s
 from jbodlab.vocabulary.expressions import Metric, Unit
 from jbodlab.vocabulary.ids import TRANSACTION_STATE_TOPIC, TopicPartition
+from lab.cluster.places import Place
+from lab.plan.values import show
+from lab.plan.vocabulary import ALL, OF_CLIENTS, TRANSACTIONS
 from lab.rehearsal.facts import (
     NOT_ANSWERED,
     CommandFacts,
@@ -24,7 +27,6 @@ from lab.rehearsal.facts import (
     Transaction,
     WriterFacts,
 )
-from lab.rehearsal.noticed import ANSWERS, METADATA, OF_BROKER, Notice, notices, surest
 from lab.rehearsal.tallies import (
     SAMPLES_MIN,
     Acks,
@@ -39,9 +41,7 @@ from lab.rehearsal.tallies import (
     Windows,
     longest_of,
 )
-from lab.rehearsal.targets import Place
-from lab.rehearsal.values import show
-from lab.rehearsal.vocabulary import ALL, OF_CLIENTS, TRANSACTIONS
+from lab.watch.noticed import ANSWERS, METADATA, OF_BROKER, Notice, notices, surest
 
 NEVER = math.inf
 NS = 1e9

@@ -13,21 +13,15 @@ from typing import Any
 
 from jbodlab.vocabulary.expressions import Metric, Unit
 from jbodlab.vocabulary.ids import INTERNAL_TOPICS
+from lab.cluster.places import CONTROLLER, Place
 from lab.hiding import hidden_plan
-from lab.rehearsal.facts import Event, Facts, FaultFacts
+from lab.plan.plan import Plan, Writers
+from lab.plan.vocabulary import ALL, OF_CLUSTER, OF_TRANSACTIONS, TRANSACTIONS, WINDOW, metrics_of
+from lab.rehearsal.facts import Facts, FaultFacts
 from lab.rehearsal.judgement import Judgement
 from lab.rehearsal.metrics import NEVER, Measured
-from lab.rehearsal.noticed import Notice, notices
-from lab.rehearsal.plan import Plan, Writers
-from lab.rehearsal.targets import CONTROLLER, Place
-from lab.rehearsal.vocabulary import (
-    ALL,
-    OF_CLUSTER,
-    OF_TRANSACTIONS,
-    TRANSACTIONS,
-    WINDOW,
-    metrics_of,
-)
+from lab.watch.events import Event
+from lab.watch.noticed import Notice, notices
 
 SCHEMA = 2
 BUCKET_S = 0.1

@@ -14,15 +14,16 @@ from typing import Any
 
 from jbodlab.vocabulary.durations import duration_text
 from lab.cluster.engine import OWN, Engine
-from lab.cluster.folders import make_folder, remove_folder
-from lab.interrupts import Interrupts
+from lab.machine.folders import make_folder, remove_folder
+from lab.machine.interrupts import Interrupts
+from lab.plan.plan import Attach, Plan
 from lab.rehearsal import result
 from lab.rehearsal.engine import Rehearsal
-from lab.rehearsal.facts import Event, Facts
+from lab.rehearsal.facts import Facts
 from lab.rehearsal.judgement import Judgement, judge
-from lab.rehearsal.plan import Attach, Plan
 from lab.rehearsal.target_cluster import TargetCluster, attached, started
 from lab.rehearsal.telling import Tell
+from lab.watch.events import Event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,27 +13,17 @@ from pathlib import Path
 from fault_injection.kinds import KINDS, Scope
 from fault_injection.mechanism import Target
 from jbodlab.cli.lab_state import ClusterState, NodeState
-from jbodlab.storage.directory import meta_properties
-from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
-from jbodlab.vocabulary.errors import JbodlabError
 from jbodlab.vocabulary.ids import METADATA_TOPIC, DirectoryId
-from lab.cluster import (
-    Cluster,
-    ClusterSpec,
-    layout,
-    limits,
-    processes,
-    programs,
-    questions,
-    revival,
-)
+from lab.cluster import Cluster, ClusterSpec, layout, limits, questions, revival
 from lab.cluster.engine import Engine
-from lab.cluster.kafka_jars import NoKafkaError
+from lab.cluster.places import CLUSTER, CONTROLLER, Place, places_of
 from lab.errors import LabError
-from lab.interrupts import Interrupts
-from lab.rehearsal import targets
-from lab.rehearsal.plan import Attach, AttachedBroker, Entry, Plan
-from lab.rehearsal.targets import CLUSTER, CONTROLLER, Node, Place
+from lab.machine import processes, programs
+from lab.machine.interrupts import Interrupts
+from lab.machine.kafka_jars import NoKafkaError
+from lab.plan import targets
+from lab.plan.plan import Attach, AttachedBroker, Entry, Plan
+from lab.plan.targets import Node
 from lab.state_files import StateFiles
 from lab.up_and_down import make_breakable, make_disks
 
@@ -266,18 +256,6 @@ def _needs_calls(entry: Entry, need: ClusterSpec) -> bool:
     if wanted != "auto" and "connections" not in mechanisms:
         return wanted == "preload"
     return any(name in BY_RULES for name in mechanisms)
-
-
-def places_of(brokers: Sequence[NodeState]) -> dict[DirectoryId, Place]:
-    """Return the log directories of brokers by their ids, as far as they can be read."""
-    found = {}
-    for node in brokers:
-        for number, path in enumerate(node.log_dirs, start=1):
-            with contextlib.suppress(OSError, JbodlabError):
-                one = meta_properties.read(PosixFileSystem(), Path(path)).directory_id
-                if one is not None:
-                    found[one] = Place(node.node_id, number)
-    return found
 
 
 def _metrics(cluster: Cluster) -> dict[int, list[str]]:

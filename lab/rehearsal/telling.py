@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from lab.rehearsal.facts import Event
+from lab.watch.events import Event
 
 HOLD_BACK_NS = 80_000_000
 TOGETHER_NS = 10_000_000

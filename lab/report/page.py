@@ -15,7 +15,7 @@ from jbodlab.pages.plots import Bars, Intervals
 from jbodlab.pages.values import Column, Unit, Value
 from jbodlab.vocabulary.durations import duration_text
 from jbodlab.vocabulary.expressions import Unit as MetricUnit
-from lab.rehearsal.values import show
+from lab.plan.values import show
 
 Run = Mapping[str, Any]
 Compared = Mapping[str, Sequence[Run]]

@@ -17,10 +17,11 @@ from uuid import UUID
 from fault_injection.mechanism import Advice, Clients
 from jbodlab.vocabulary.ids import DirectoryId, TopicPartition
 from lab import cluster as library
-from lab.cluster import ClusterSpec, NotInTimeError, folders, wait_for
+from lab.cluster import ClusterSpec, NotInTimeError, wait_for
 from lab.cluster.rights import ALICE
 from lab.cluster.security import client_config
 from lab.errors import LabError
+from lab.machine import folders
 from lab.testing import keeper, needs
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ END_DEADLINE_S = 10.0
 
 def start(folder: Path) -> subprocess.Popen[bytes]:
     """Start a keeper of a folder."""
-    from lab.cluster import processes, programs
+    from lab.machine import processes, programs
 
     environment = programs.environment(folder, processes.own_user())
     # The keeper is nobody that belongs to the cluster, or it would end itself.
@@ -52,8 +52,8 @@ def main() -> int:
         return 0
     # Only now, as nearly every keeper has nothing to do: the servers start beside it.
     from fault_injection.errors import FaultError
-    from lab.cluster import folders
     from lab.cluster.faults import Faults
+    from lab.machine import folders
 
     for journal in folder.glob("*/faults.jsonl"):
         with contextlib.suppress(FaultError):

@@ -10,7 +10,7 @@ from msgspec import Struct
 from fault_injection.journal import Fault
 from fault_injection.mechanism import Broken
 from jbodlab.vocabulary.ids import TopicPartition
-from lab.rehearsal.facts import Event
+from lab.watch.events import Event
 
 MS = 1_000_000
 IN_THE_LOG = ("leader", "isr")

@@ -19,15 +19,15 @@ from jbodlab.cli import lab_state
 from jbodlab.cli.lab_state import ClusterState, NodeState
 from jbodlab.cli.on_kafka import COMMANDS
 from lab.cluster import layout, picture, questions
+from lab.cluster.places import places_of
 from lab.cluster.questions import NO_ANSWER
 from lab.cluster.spec import spec_of
 from lab.errors import LabError
-from lab.rehearsal.observer import Observer
-from lab.rehearsal.target_cluster import places_of
 from lab.ui import model
 from lab.ui.model import Rates, Seen
 from lab.ui.news import News
 from lab.ui.published import Published
+from lab.watch.observer import Observer
 
 PERIOD_S = 0.5
 ASK_DEADLINE_S = 3.0

@@ -11,7 +11,7 @@ import pytest
 
 from admin_tool import client
 from admin_tool.records import separator, split
-from lab.cluster.ports import HeldPorts
+from lab.machine.ports import HeldPorts
 from tests.command_lines import CommandLines, started
 
 EVERY_COMMAND = (

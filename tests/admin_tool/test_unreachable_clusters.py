@@ -14,7 +14,7 @@ from jbodlab.cli.program import main
 from jbodlab.kafka_admin import client
 from jbodlab.kafka_admin.client import bootstrap_servers
 from jbodlab.kafka_admin.errors import AdminError
-from lab.cluster.ports import HeldPorts
+from lab.machine.ports import HeldPorts
 from tests.command_lines import started
 
 

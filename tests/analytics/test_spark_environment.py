@@ -11,7 +11,7 @@ import pytest
 
 from analytics.errors import ReplayInputError
 from analytics.job.spark_environment import explained, failure, refusal
-from lab.cluster.waiting import wait_for
+from lab.machine.waiting import wait_for
 
 ROOT = Path(__file__).parents[2]
 LOG = ROOT / "tests/fixtures/kafka-metadata-logs/4.3.1-disks/controller/__cluster_metadata-0"

@@ -15,7 +15,7 @@ from pyarrow import fs
 
 from analytics.job.output import MANIFEST
 from analytics.tables.catalog import TABLES
-from lab.cluster.waiting import wait_for
+from lab.machine.waiting import wait_for
 from tests.analytics.s3_server import NoServerError, S3Server, s3_server
 from tests.analytics.shared import Replayed
 from tests.analytics.standalone_spark import StandaloneSpark, kill_session, standalone_spark

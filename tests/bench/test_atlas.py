@@ -12,7 +12,7 @@ from bench.atlas import __main__ as atlas
 from bench.atlas import kept, pages
 from bench.atlas.bugs import BUGS, Bug
 from lab.cluster.engine import Engine
-from lab.rehearsal import plans
+from lab.plan import plans
 
 OURS, OLD, NEW = "jbodlab", "kafka:3.9.1", "kafka:4.3.1"
 

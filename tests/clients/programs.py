@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from lab.cluster.kafka_jars import require, run
+from lab.machine.kafka_jars import require, run
 from tests.kafka.jars import CACHE, LINE_3, RELEASE, NoKafkaError, fetched, once
 from tests.kafka.tools import OPTIONS
 

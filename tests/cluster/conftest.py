@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.cluster.folders import make_folder, remove_folder
-from lab.cluster.waiting import witnesses
+from lab.machine.folders import make_folder, remove_folder
+from lab.machine.waiting import witnesses
 from tests.cluster.group_stage import GROUP_SETTINGS
 from tests.cluster.harness import running
 from tests.cluster.lab_cluster import Cluster

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import confluent_kafka
 
-from lab.cluster.waiting import wait_for
+from lab.machine.waiting import wait_for
 
 POLL_S = 0.2
 REJOIN_S = 5.0

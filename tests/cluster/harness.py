@@ -19,9 +19,10 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from jbodlab.storage.directory import meta_properties
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.vocabulary.ids import BrokerId, DirectoryId
-from lab.cluster import ClusterSpec, processes, programs, wait_for
+from lab.cluster import ClusterSpec, wait_for
 from lab.cluster.layout import CONTROLLER_ID
 from lab.cluster.spec import SETTINGS
+from lab.machine import processes, programs
 from tests.cluster.lab_cluster import Cluster, Disk
 
 __all__ = ["CONTROLLER_ID", "Cluster", "wait_for"]

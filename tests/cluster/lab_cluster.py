@@ -15,7 +15,7 @@ from lab.cluster import ClusterSpec, LogDir, Node
 from lab.cluster.cluster import DEFAULT_SPEC
 from lab.cluster.controllers_log import ControllersLog
 from lab.cluster.node import STOP_DEADLINE_S
-from lab.cluster.ports import HeldPorts
+from lab.machine.ports import HeldPorts
 from tests import secrets
 
 

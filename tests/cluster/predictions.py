@@ -14,7 +14,7 @@ from jbodlab.cli.output import Output
 from jbodlab.what_if import failure as failures
 from jbodlab.what_if.cluster import Cluster as Model
 from lab import cluster as library
-from lab.cluster.waiting import wait_for
+from lab.machine.waiting import wait_for
 
 TOPICS = {
     "plain": (9, 3, {"min.insync.replicas": "2"}),

@@ -24,8 +24,8 @@ from jbodlab.kafka_wire.revive_log_dir import ReviveLogDirResponse
 from jbodlab.vocabulary import properties
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import INTERNAL_TOPICS, BrokerId, DirectoryId
-from lab.cluster.folders import make_folder, remove_folder
 from lab.cluster.log_dir_states import ask_to_revive
+from lab.machine.folders import make_folder, remove_folder
 from tests.cluster.disk_faults import DiskFaults
 from tests.cluster.harness import CONTROLLER_ID, Cluster, directory_id, made, wait_for
 from tests.cluster.invariants import (

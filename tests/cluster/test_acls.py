@@ -23,7 +23,7 @@ from confluent_kafka.admin import (
 )
 
 from lab.cluster import wait_for
-from lab.cluster.folders import make_folder, remove_folder
+from lab.machine.folders import make_folder, remove_folder
 from tests.cluster.harness import made
 from tests.cluster.lab_cluster import set_property
 from tests.command_lines import CommandLines

@@ -26,8 +26,8 @@ from admin_tool import client
 from jbodlab.kafka_admin import client as own_client
 from jbodlab.vocabulary import properties
 from lab.cluster import wait_for
-from lab.cluster.folders import make_folder, remove_folder
 from lab.cluster.security import client_files
+from lab.machine.folders import make_folder, remove_folder
 from lab.testing.clusters import Cluster
 from tests.clients.programs import NoKafkaError, go
 from tests.cluster.test_live_page import served

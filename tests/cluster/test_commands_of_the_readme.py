@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.cluster.folders import make_folder, remove_folder
+from lab.machine.folders import make_folder, remove_folder
 from tests.config.test_documents import MAKEFILE, PROJECT, ROOT, shown
 
 pytestmark = pytest.mark.cluster

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.cluster.ports import HeldPorts
+from lab.machine.ports import HeldPorts
 from tests.cluster.harness import CONTROLLER_ID, running
 from tests.cluster.lab_cluster import set_property
 

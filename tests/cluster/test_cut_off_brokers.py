@@ -10,7 +10,7 @@ import pytest
 from fault_injection.errors import FaultError
 from fault_injection.kinds import spec
 from lab.cluster import ClusterSpec, questions
-from lab.rehearsal.detecting import Detecting
+from lab.watch.detecting import Detecting
 from tests.cluster.harness import Cluster, wait_for
 
 pytestmark = pytest.mark.cluster

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from lab.cluster import kafka_jars
 from lab.cluster.engine import ENGINE_VARIABLE, Engine
-from lab.cluster.kafka_jars import NoKafkaError
 from lab.cluster.kafka_servers import KafkaServers
 from lab.errors import LabError
+from lab.machine import kafka_jars
+from lab.machine.kafka_jars import NoKafkaError
 from lab.testing.clusters import Cluster
 
 pytestmark = [

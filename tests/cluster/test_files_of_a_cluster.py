@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from lab.cluster import programs
-from lab.cluster.folders import make_folder, remove_folder
-from lab.cluster.processes import ServerUser
+from lab.machine import programs
+from lab.machine.folders import make_folder, remove_folder
+from lab.machine.processes import ServerUser
 
 pytestmark = [
     pytest.mark.cluster,

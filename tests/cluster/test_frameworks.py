@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 
 from jbodlab.vocabulary.ids import TRANSACTION_STATE_TOPIC
-from lab.cluster import kafka_jars
+from lab.machine import kafka_jars
 from tests.clients.members import ProgramProcess
 from tests.clients.programs import FOLDER
 from tests.cluster.group_stage import GROUP_SETTINGS, coordinator

@@ -16,11 +16,12 @@ from confluent_kafka import Producer
 from fault_injection import mounts
 from fault_injection.fuse import disk as disks
 from fault_injection.fuse import machine
-from lab.cluster import ClusterSpec, processes
-from lab.cluster.folders import make_folder, remove_folder
+from lab.cluster import ClusterSpec
 from lab.cluster.log_dir import LogDir
 from lab.cluster.node import Servers
-from lab.interrupts import Interrupts
+from lab.machine import processes
+from lab.machine.folders import make_folder, remove_folder
+from lab.machine.interrupts import Interrupts
 from lab.up_and_down import make_disks
 from tests.cluster.harness import DEFAULTS, TREE, partitions_in, wait_for
 from tests.cluster.lab_cluster import Cluster

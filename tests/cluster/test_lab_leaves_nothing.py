@@ -16,8 +16,9 @@ from threading import Barrier
 import pytest
 
 from fault_injection import mounts
-from lab.cluster import processes, wait_for
-from lab.cluster.folders import make_folder, remove_folder
+from lab.cluster import wait_for
+from lab.machine import processes
+from lab.machine.folders import make_folder, remove_folder
 from lab.testing.clusters import Cluster
 from tests.cluster.scenes import some
 

@@ -17,7 +17,7 @@ import pytest
 from fault_injection.journal import read_faults
 from jbodlab.cli import lab_state
 from lab.cluster import wait_for
-from lab.cluster.folders import make_folder, remove_folder
+from lab.machine.folders import make_folder, remove_folder
 from lab.state_files import StateFiles
 from tests.cluster.lab_cluster import Cluster
 from tests.cluster.test_staying_cluster import Staying

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.cluster.folders import make_folder, remove_folder
+from lab.machine.folders import make_folder, remove_folder
 
 pytestmark = pytest.mark.cluster
 

@@ -10,13 +10,12 @@ import pytest
 
 from lab.cluster import Cluster, ClusterSpec, wait_for
 from lab.cluster.engine import Engine
-from lab.cluster.kafka_jars import RELEASE, NoKafkaError
-from lab.cluster.server_log import LOG
-from lab.rehearsal.noticed import ANSWERS, METADATA, METRICS, SOURCES
-from lab.rehearsal.observer import Observer
-from lab.rehearsal.target_cluster import places_of
-from lab.rehearsal.targets import Place
+from lab.cluster.places import Place, places_of
+from lab.machine.kafka_jars import RELEASE, NoKafkaError
 from lab.status import look
+from lab.watch.noticed import ANSWERS, METADATA, METRICS, SOURCES
+from lab.watch.observer import Observer
+from lab.watch.server_log import LOG
 
 pytestmark = [
     pytest.mark.cluster,

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from fault_injection import mounts
-from lab.cluster import programs
-from lab.cluster.folders import make_folder, remove_folder
+from lab.machine import programs
+from lab.machine.folders import make_folder, remove_folder
 
 pytestmark = pytest.mark.cluster
 

@@ -18,7 +18,7 @@ from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.peers.client import KafkaConnection
 from jbodlab.record_batch.record_batch import build_batch
 from jbodlab.vocabulary.error_code import ErrorCode
-from lab.cluster.folders import make_folder, remove_folder
+from lab.machine.folders import make_folder, remove_folder
 from tests.cluster.harness import (
     Cluster,
     Load,

@@ -22,7 +22,7 @@ from jbodlab.metadata.records.config_records import NoOpRecord
 from jbodlab.metadata.records.json_text import to_json
 from jbodlab.record_batch.record_batch import iterate_headers
 from jbodlab.storage.directory.names import METADATA_DIR_NAME
-from lab.cluster.folders import make_folder, remove_folder
+from lab.machine.folders import make_folder, remove_folder
 from tests.cluster.harness import Cluster, running, wait_for
 from tests.kafka.servers import SHORT_LIVED, KafkaServers
 from tests.kafka.tools import CONFIGS, FEATURES, LEADER_ELECTION, REASSIGN, TOPICS, KafkaTools

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from lab.plan.plans import shipped
+from lab.plan.reader import read
 from lab.rehearsal.judgement import Outcome
-from lab.rehearsal.plans import shipped
-from lab.rehearsal.reader import read
 from lab.rehearsal.run import Done, run
 from lab.rehearsal.series import SENT
 

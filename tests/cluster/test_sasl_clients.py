@@ -24,7 +24,7 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from lab.cluster import wait_for
-from lab.cluster.folders import make_folder, remove_folder
+from lab.machine.folders import make_folder, remove_folder
 from tests.cluster.harness import made
 from tests.cluster.lab_cluster import Cluster, set_property
 from tests.secrets import AT_DEBUG_LEVEL, secret

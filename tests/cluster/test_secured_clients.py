@@ -12,7 +12,7 @@ import pytest
 
 from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC
 from lab.cluster import wait_for
-from lab.cluster.folders import make_folder, remove_folder
+from lab.machine.folders import make_folder, remove_folder
 from tests.clients.members import MemberProcess, ProgramProcess
 from tests.clients.programs import BY_DEFAULT, NoKafkaError
 from tests.cluster.secured import WAYS, Secured

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lab.cluster.folders import make_folder, remove_folder
+from lab.machine.folders import make_folder, remove_folder
 from tests.cluster.harness import CONTROLLER_ID, Cluster, as_servers, made, script
 
 pytestmark = pytest.mark.cluster

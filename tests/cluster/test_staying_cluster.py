@@ -18,10 +18,11 @@ from confluent_kafka import Producer
 from fault_injection.journal import read_faults
 from jbodlab.cli import lab_state
 from lab import replay
-from lab.cluster import folders, processes, wait_for
-from lab.cluster.folders import make_folder, remove_folder
+from lab.cluster import wait_for
 from lab.cluster.log_dir_states import offline
 from lab.errors import LabError
+from lab.machine import folders, processes
+from lab.machine.folders import make_folder, remove_folder
 from lab.rehearsal.engine import RESTORED_DEADLINE_S
 from tests.cluster.lab_cluster import Cluster
 

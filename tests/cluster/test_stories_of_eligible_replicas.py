@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from lab.cluster.engine import OWN, Engine
-from lab.cluster.folders import make_folder, remove_folder
+from lab.machine.folders import make_folder, remove_folder
 from tests.cluster.eligible_replicas import Player, Story, read_stories, rewrite_story
 from tests.cluster.harness import Cluster, running
 from tests.cluster.test_engines import NEW, jars

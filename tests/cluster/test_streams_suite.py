@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.cluster import processes
+from lab.machine import processes
 from tests.clients.programs import Program
 from tests.cluster.group_stage import GROUP_SETTINGS
 from tests.cluster.harness import running

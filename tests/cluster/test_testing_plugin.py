@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from lab.cluster import processes, wait_for
-from lab.cluster.folders import make_folder, remove_folder
+from lab.cluster import wait_for
+from lab.machine import processes
+from lab.machine.folders import make_folder, remove_folder
 
 pytestmark = pytest.mark.cluster
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.cluster.programs import PACKAGES
+from lab.machine.programs import PACKAGES
 from tests.cluster.harness import TREE
 
 pytestmark = pytest.mark.cluster

@@ -24,7 +24,7 @@ from jbodlab.peers.client_security import ClientSecurity
 from jbodlab.security import tls_files
 from jbodlab.vocabulary.properties import render
 from lab.cluster import wait_for
-from lab.cluster.folders import make_folder, remove_folder
+from lab.machine.folders import make_folder, remove_folder
 from tests import secrets
 from tests.broker.api.data.test_fetch import fetch
 from tests.certificates import DAY, Authority, now

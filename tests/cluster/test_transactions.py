@@ -16,8 +16,8 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from jbodlab.group_records.partitions import coordinator_partition
 from jbodlab.vocabulary.ids import TRANSACTION_STATE_TOPIC
-from lab.cluster.folders import make_folder, remove_folder
 from lab.cluster.log_dir_states import offline, revive
+from lab.machine.folders import make_folder, remove_folder
 from tests.cluster.harness import Cluster, running, wait_for
 from tests.cluster.invariants import settle
 from tests.command_lines import CommandLines

@@ -10,8 +10,8 @@ from jbodlab.group_records.partitions import coordinator_partition
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import TRANSACTION_STATE_TOPIC
-from lab.cluster.folders import make_folder, remove_folder
 from lab.cluster.log_dir_states import offline, revive
+from lab.machine.folders import make_folder, remove_folder
 from tests.cluster.harness import Cluster, running, wait_for
 from tests.cluster.test_directories_of_kafkas_brokers import SETTINGS
 from tests.cluster.transactional_requests import (

@@ -9,9 +9,9 @@ import pytest
 
 from lab.cluster import ClusterSpec
 from lab.cluster.engine import Engine
-from lab.cluster.folders import make_folder, remove_folder
-from lab.cluster.kafka_jars import NoKafkaError
 from lab.cluster.kafka_servers import KafkaServers
+from lab.machine.folders import make_folder, remove_folder
+from lab.machine.kafka_jars import NoKafkaError
 from tests.cluster import predictions
 from tests.cluster.commands import call, value
 from tests.cluster.lab_cluster import Cluster

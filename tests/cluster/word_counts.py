@@ -13,8 +13,8 @@ from confluent_kafka import Consumer, TopicPartition
 
 from jbodlab.vocabulary import properties
 from lab.applications import word_count
-from lab.cluster import processes
-from lab.cluster.kafka_jars import NoKafkaError
+from lab.machine import processes
+from lab.machine.kafka_jars import NoKafkaError
 from tests.clients.members import ProgramProcess
 from tests.cluster.harness import Cluster, wait_for
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from jbodlab.cli.program import nouns
-from lab.cluster.ports import HeldPorts
+from lab.machine.ports import HeldPorts
 from tests.cluster.harness import Load, assert_nothing_lost, read_all, wait_for
 
 pytestmark = [pytest.mark.compose, pytest.mark.timeout(1_500)]

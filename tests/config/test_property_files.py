@@ -14,7 +14,7 @@ import pytest
 
 from jbodlab.vocabulary import kafka_uuid, properties
 from lab.cluster import wait_for
-from lab.cluster.ports import HeldPorts
+from lab.machine.ports import HeldPorts
 
 pytestmark = pytest.mark.cluster
 

@@ -22,7 +22,7 @@ from jbodlab.metadata.log.metadata_log import MetadataLog
 from jbodlab.metadata.log.snapshots import read_latest
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, Offset
-from lab.cluster.ports import HeldPorts
+from lab.machine.ports import HeldPorts
 from tests.builders import PureController, directories
 from tests.controller.formatted import format_dir, properties_of
 

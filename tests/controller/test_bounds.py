@@ -23,7 +23,7 @@ from jbodlab.runtime.environment import Environment
 from jbodlab.runtime.machine import system_environment
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId, Offset
-from lab.cluster.ports import HeldPorts
+from lab.machine.ports import HeldPorts
 from tests.builders import CLUSTER_ID, PureController, brokers
 from tests.controller.formatted import config_of, format_dir
 

@@ -13,7 +13,7 @@ from jbodlab.controller_api import requests
 from jbodlab.vocabulary.error_code import ErrorCode
 from lab.cluster.engine import Engine
 from lab.cluster.kafka_servers import KafkaServers
-from lab.cluster.waiting import wait_for
+from lab.machine.waiting import wait_for
 from tests.builders import brokers
 from tests.controller.formatted import NODE_ID
 from tests.controller.process import Process

@@ -20,7 +20,7 @@ from jbodlab.metadata.records.topic_records import PartitionChangeRecord
 from jbodlab.runtime.metrics import Metric
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import NO_LEADER, BrokerId
-from lab.cluster.ports import HeldPorts
+from lab.machine.ports import HeldPorts
 from tests.builders import PureController
 from tests.controller.formatted import format_dir
 from tests.controller.lead.test_snapshotter import SETTINGS, Snapshots, snapshotting

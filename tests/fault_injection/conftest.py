@@ -61,7 +61,7 @@ def state_dir(tmp_path: Path) -> Path:
 @pytest.fixture
 def jbodlab(state_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Jbodlab:
     """The program in this process."""
-    monkeypatch.setattr("lab.interrupts.Interrupts.install", lambda _: None)
+    monkeypatch.setattr("lab.machine.interrupts.Interrupts.install", lambda _: None)
     monkeypatch.setenv("JBODLAB_STATE_DIR", str(state_dir))
 
     def run(*arguments: object, cwd: Path = REPOSITORY) -> subprocess.CompletedProcess[str]:

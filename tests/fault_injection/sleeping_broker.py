@@ -17,7 +17,7 @@ from fault_injection import operations, processes
 from fault_injection.journal import Fault
 from fault_injection.mechanism import Target, TargetBroker
 from jbodlab.cli.lab_state import ProcessState
-from lab.cluster.waiting import wait_for
+from lab.machine.waiting import wait_for
 from tests.fault_injection import making
 from tests.fault_injection.patient import DEADLINE_S, SERVER_UID
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fault_injection import check
-from lab.cluster.waiting import wait_for
+from lab.machine.waiting import wait_for
 
 pytestmark = pytest.mark.process
 

@@ -16,7 +16,7 @@ from fault_injection.errors import FaultError
 from fault_injection.journal import Fault, Journal, open_journal, read_all, read_faults
 from fault_injection.mechanisms.directories import Directories
 from fault_injection.mechanisms.file_operations import FileOperations
-from lab.cluster.waiting import wait_for
+from lab.machine.waiting import wait_for
 from tests.fault_injection import making
 from tests.fault_injection.patient import DEADLINE_S, REPOSITORY
 from tests.fault_injection.sleeping_broker import Bed, running_bed

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from lab.cluster import kafka_jars
-from lab.cluster.kafka_jars import CACHE, RELEASE, NoKafkaError, once, release_of, require, run
+from lab.machine import kafka_jars
+from lab.machine.kafka_jars import CACHE, RELEASE, NoKafkaError, once, release_of, require, run
 
 __all__ = [
     "CACHE",

@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 from typing import NamedTuple
 
-from lab.cluster.waiting import wait_for
+from lab.machine.waiting import wait_for
 from tests.kafka.jars import CACHE, RELEASE, compiled, fetched
 
 TOPICS = "org.apache.kafka.tools.TopicCommand"

@@ -18,7 +18,7 @@ from lab.cluster import ClusterSpec, kafka_servers
 from lab.cluster.engine import ENGINE_VARIABLE, EngineError
 from lab.commands.fault_nouns import DEMO
 from lab.demo import Story
-from lab.interrupts import Interrupts
+from lab.machine.interrupts import Interrupts
 from lab.results import Results
 from tests.lab.rehearsal.runs import facts, fault, steady
 from tests.lab.rehearsal.test_report import EVENTS, GOOD, kept

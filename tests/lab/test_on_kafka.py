@@ -9,7 +9,7 @@ from jbodlab.cli import on_kafka, program
 from jbodlab.cli.on_kafka import COMMANDS, FAULTS, How, OnKafka
 from lab.cluster import ClusterSpec, layout
 from lab.cluster.engine import Engine
-from lab.cluster.processes import own_user
+from lab.machine.processes import own_user
 from lab.ui import watching
 
 PAGE = Path(__file__).parents[2] / "docs" / "your-kafka.md"

@@ -19,10 +19,11 @@ from jbodlab.config import node_config
 from jbodlab.vocabulary import properties
 from jbodlab.vocabulary.errors import DecodeError
 from lab import up_and_down
-from lab.cluster import ClusterSpec, layout, processes
-from lab.cluster.ports import HeldPorts
-from lab.cluster.processes import ServerUser
+from lab.cluster import ClusterSpec, layout
 from lab.errors import LabError
+from lab.machine import processes
+from lab.machine.ports import HeldPorts
+from lab.machine.processes import ServerUser
 from lab.state_files import StateFiles
 
 USER = ServerUser(uid=1500, gid=1500)

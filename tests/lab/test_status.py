@@ -10,10 +10,10 @@ import pytest
 
 from jbodlab.vocabulary.ids import TopicPartition
 from lab.cluster import ClusterSpec, layout, picture
-from lab.cluster.processes import own_user
 from lab.cluster.questions import ClusterView, LogDirView, PartitionView
-from lab.cluster.server_log import Failure
+from lab.machine.processes import own_user
 from lab.status import Status
+from lab.watch.server_log import Failure
 
 
 @pytest.fixture

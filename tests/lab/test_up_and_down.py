@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from lab import up_and_down
-from lab.cluster import Cluster, ClusterSpec, disks, layout, processes
-from lab.cluster.ports import HeldPorts
+from lab.cluster import Cluster, ClusterSpec, layout
 from lab.errors import LabError
+from lab.machine import disks, processes
+from lab.machine.ports import HeldPorts
 from lab.state_files import StateFiles
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from lab.cluster import Cluster, ClusterSpec, layout
-from lab.cluster.processes import own_user
 from lab.commands import clusters, running
 from lab.errors import LabError
+from lab.machine.processes import own_user
 
 
 @pytest.fixture

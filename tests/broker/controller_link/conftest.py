@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lab.cluster.ports import HeldPorts
+from lab.machine.ports import HeldPorts
 from tests.broker.controller_link.scripted_controller import ScriptedController
 
 

@@ -52,7 +52,7 @@ from jbodlab.security.mapping_rules import SUBJECT_ITSELF
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import ControllerUnavailableError, KafkaError
 from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset
-from lab.cluster.ports import HeldPorts
+from lab.machine.ports import HeldPorts
 from tests.builders import PureController
 from tests.builders import brokers as brokers_of
 from tests.certificates import Authority, now, rpc_keys_of

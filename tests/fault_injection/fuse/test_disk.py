@@ -28,7 +28,7 @@ from fault_injection.mechanisms import balloon
 from fault_injection.preload import CallClass, Control, Rule
 from jbodlab.cli import lab_state
 from jbodlab.cli.program import main
-from lab.cluster.waiting import wait_for
+from lab.machine.waiting import wait_for
 from tests.fault_injection import making
 from tests.fault_injection.fuse_disks import ServedDisk, served
 from tests.fault_injection.patient import DEADLINE_S, SERVER_UID, Call, Patient
@@ -424,7 +424,7 @@ def test_the_next_command_unmounts_a_disk_whose_process_was_killed(
     disk.process.wait(DEADLINE_S)
     monkeypatch.setenv(lab_state.STATE_DIR_VARIABLE, str(tmp_path))
     lab_state.journal_file(tmp_path).write_bytes(journal_of(disk).read_bytes())
-    monkeypatch.setattr("lab.interrupts.Interrupts.install", lambda _: None)
+    monkeypatch.setattr("lab.machine.interrupts.Interrupts.install", lambda _: None)
 
     assert main(["faults", "list"]) == 0
 

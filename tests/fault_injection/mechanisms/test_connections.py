@@ -26,8 +26,8 @@ from fault_injection.errors import FaultError
 from fault_injection.journal import Fault
 from fault_injection.mechanism import Peer, TargetBroker
 from fault_injection.preload import Control
-from lab.cluster.ports import HeldPorts
-from lab.cluster.waiting import wait_for
+from lab.machine.ports import HeldPorts
+from lab.machine.waiting import wait_for
 from tests.fault_injection import making
 from tests.fault_injection.patient import SERVER_UID, USER
 

@@ -17,7 +17,7 @@ import pytest
 from fault_injection import processes
 from fault_injection.errors import FaultError
 from fault_injection.journal import read_all
-from lab.cluster.waiting import wait_for
+from lab.machine.waiting import wait_for
 from tests.fault_injection.patient import DEADLINE_S, SERVER_UID
 from tests.fault_injection.sleeping_broker import SLEEPING, Bed, running_bed
 

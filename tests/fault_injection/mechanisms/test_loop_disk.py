@@ -20,7 +20,7 @@ from fault_injection.check import User
 from fault_injection.errors import FaultError
 from fault_injection.journal import Fault
 from fault_injection.mechanism import TargetBroker
-from lab.cluster.waiting import wait_for
+from lab.machine.waiting import wait_for
 from tests.fault_injection import making
 from tests.fault_injection.patient import DEADLINE_S, SERVER_UID
 

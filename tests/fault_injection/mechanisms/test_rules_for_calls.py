@@ -20,7 +20,7 @@ from fault_injection.errors import FaultError
 from fault_injection.journal import Fault
 from fault_injection.mechanism import Target, TargetBroker
 from fault_injection.preload import CallClass, Control
-from lab.cluster.waiting import wait_for
+from lab.machine.waiting import wait_for
 from lab.testing.clusters import ADVICE
 from tests.fault_injection import making
 from tests.fault_injection.fuse_disks import served

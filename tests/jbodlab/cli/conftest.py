@@ -25,5 +25,5 @@ def shots(
 ) -> Shots:
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("lab.interrupts.Interrupts.install", lambda _: None)
+    monkeypatch.setattr("lab.machine.interrupts.Interrupts.install", lambda _: None)
     return Shots(capsys, {str(state_dir): "STATE", str(tmp_path): "TMP"})

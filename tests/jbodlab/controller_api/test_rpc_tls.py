@@ -29,7 +29,7 @@ from jbodlab.controller_api.transport import RpcRefusedError
 from jbodlab.security import tls_files
 from jbodlab.security.mapping_rules import SUBJECT_ITSELF, parse
 from jbodlab.vocabulary.errors import ConfigError, ControllerUnavailableError
-from lab.cluster.ports import HeldPorts
+from lab.machine.ports import HeldPorts
 from tests.certificates import DAY, Authority, now, rpc_keys_of
 from tests.jbodlab.security.test_certificate import CN, C, name
 

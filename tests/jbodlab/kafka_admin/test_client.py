@@ -31,7 +31,7 @@ from jbodlab.kafka_wire.api_table import request_reader, response_class, respons
 from jbodlab.kafka_wire.headers import read_request_header, response_header
 from jbodlab.kafka_wire.kio_import import ErrorCode
 from jbodlab.vocabulary.ids import TopicPartition
-from lab.cluster.ports import HeldPorts
+from lab.machine.ports import HeldPorts
 from tests.waiting import runner_on
 
 MANY = 10_000

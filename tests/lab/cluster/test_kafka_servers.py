@@ -9,13 +9,14 @@ import pytest
 
 from jbodlab.cli.lab_state import ClusterState
 from jbodlab.vocabulary import properties
-from lab.cluster import ClusterSpec, class_archive, kafka_jars, kafka_servers, layout
+from lab.cluster import ClusterSpec, kafka_servers, layout
 from lab.cluster.engine import Engine
-from lab.cluster.kafka_jars import reason_in
 from lab.cluster.kafka_servers import KafkaServers, directory_of_voter
-from lab.cluster.processes import ServerUser
 from lab.cluster.spec import spec_of
 from lab.errors import LabError
+from lab.machine import class_archive, kafka_jars
+from lab.machine.kafka_jars import reason_in
+from lab.machine.processes import ServerUser
 
 pytestmark = pytest.mark.unit
 

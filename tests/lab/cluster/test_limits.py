@@ -9,8 +9,8 @@ import pytest
 
 from lab.cluster import ClusterSpec
 from lab.cluster.limits import Machine, refusal, this_machine
-from lab.cluster.ports import HeldPorts
 from lab.errors import LabError
+from lab.machine.ports import HeldPorts
 from lab.state_files import StateFiles
 
 MACHINE = Machine(memory_mb=8_000, threads=30_000, disk_mb=10_000)

@@ -12,8 +12,9 @@ from fault_injection.errors import FaultError
 from fault_injection.preload import build
 from fault_injection.preload.control import RULES_VARIABLE, Control
 from fault_injection.targets import PRELOADED
-from lab.cluster import Broker, Cluster, ClusterSpec, layout, processes
-from lab.cluster.processes import ServerUser
+from lab.cluster import Broker, Cluster, ClusterSpec, layout
+from lab.machine import processes
+from lab.machine.processes import ServerUser
 
 
 def broker(folder: Path, user: ServerUser | None = None) -> Broker:

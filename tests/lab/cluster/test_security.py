@@ -9,8 +9,9 @@ import pytest
 
 from jbodlab.cli.lab_state import ClusterState
 from jbodlab.vocabulary import properties
-from lab.cluster import ClusterSpec, layout, processes, security
+from lab.cluster import ClusterSpec, layout, security
 from lab.cluster.engine import Engine
+from lab.machine import processes
 
 KAFKA = Engine("4.3.1")
 

@@ -11,11 +11,11 @@ import pytest
 from jbodlab.cli.parser import Parser
 from lab.cluster import ClusterSpec, layout, spec
 from lab.cluster.engine import ENGINE_VARIABLE, Engine
-from lab.cluster.processes import own_user
 from lab.cluster.spec import SETTINGS, Form, On, of_mark, of_options, option_of, spec_of
 from lab.commands.declaring import add_settings
-from lab.rehearsal import reader
-from lab.rehearsal.plan_file import schema
+from lab.machine.processes import own_user
+from lab.plan import reader
+from lab.plan.plan_file import schema
 
 ROOT = Path(__file__).parents[3]
 KAFKA = "kafka:4.3.1"

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from jbodlab.cli import program
-from lab.cluster import Cluster, ClusterSpec, layout, processes
+from lab.cluster import Cluster, ClusterSpec, layout
 from lab.commands import breaking, clusters
 from lab.errors import LabError
-from lab.interrupts import Interrupts
-from lab.rehearsal import detecting
+from lab.machine import processes
+from lab.machine.interrupts import Interrupts
 from lab.state_files import StateFiles
+from lab.watch import detecting
 
 
 @pytest.fixture

@@ -15,12 +15,13 @@ from jbodlab.cli.lab_state import ClusterState
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser
 from lab import up_and_down
-from lab.cluster import ClusterSpec, layout, processes
+from lab.cluster import ClusterSpec, layout
 from lab.cluster.engine import ENGINE_VARIABLE
 from lab.commands.fault_nouns import RUN
 from lab.commands.own_cluster import chosen_cluster, chosen_name
 from lab.errors import LabError, WrongCallError
-from lab.interrupts import Interrupts
+from lab.machine import processes
+from lab.machine.interrupts import Interrupts
 from lab.state_files import StateFiles
 
 KAFKA = "kafka:4.3.1"

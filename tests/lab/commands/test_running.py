@@ -11,12 +11,13 @@ from fault_injection.kinds import spec
 from lab.commands import breaking, running
 from lab.errors import LabError
 from lab.findings import Finding, Kind
-from lab.interrupts import Interrupts
-from lab.rehearsal.facts import CommandFacts, Event, FaultFacts, Verdict
+from lab.machine.interrupts import Interrupts
+from lab.plan.plan import At, End, Entry, Exit, ForegroundCommand, Plan, Topic, Writers
+from lab.rehearsal.facts import CommandFacts, FaultFacts, Verdict
 from lab.rehearsal.judgement import judge
-from lab.rehearsal.plan import At, End, Entry, Exit, ForegroundCommand, Plan, Topic, Writers
 from lab.rehearsal.result import to_json
 from lab.rehearsal.run import Done
+from lab.watch.events import Event
 from tests.lab.rehearsal.runs import CLEAN, facts, fault, ns, steady, writer
 
 CLUSTER: Any = SimpleNamespace(bootstrap="h:1", brokers=[1, 2, 3])

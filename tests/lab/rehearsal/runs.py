@@ -6,17 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from jbodlab.vocabulary.ids import TopicPartition
-from lab.rehearsal.facts import (
-    Event,
-    Facts,
-    FaultFacts,
-    Outcome,
-    Sent,
-    Transaction,
-    Verdict,
-    WriterFacts,
-)
-from lab.rehearsal.targets import Place
+from lab.cluster.places import Place
+from lab.rehearsal.facts import Facts, FaultFacts, Outcome, Sent, Transaction, Verdict, WriterFacts
+from lab.watch.events import Event
 
 P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 HIT = Place(1, 1)

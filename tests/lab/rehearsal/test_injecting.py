@@ -10,12 +10,12 @@ from typing import Any, cast
 
 from fault_injection.mechanism import Broken, Clients
 from jbodlab.vocabulary.ids import TopicPartition
+from lab.cluster.places import Picture, Place
+from lab.plan.reader import read
 from lab.rehearsal.facts import FaultFacts
 from lab.rehearsal.injecting import Active, Injector
-from lab.rehearsal.observer import Observer
-from lab.rehearsal.reader import read
 from lab.rehearsal.target_cluster import TargetCluster
-from lab.rehearsal.targets import Picture, Place
+from lab.watch.observer import Observer
 
 P0 = TopicPartition("orders", 0)
 PLAN = """

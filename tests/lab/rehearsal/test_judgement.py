@@ -9,9 +9,9 @@ import pytest
 
 from jbodlab.vocabulary.ids import TopicPartition
 from lab.findings import Finding, Kind, Outcome
+from lab.plan.reader import read
 from lab.rehearsal.facts import CommandFacts, Counted, Facts, StreamsFacts, Verdict
 from lab.rehearsal.judgement import Judgement, judge
-from lab.rehearsal.reader import read
 from tests.lab.rehearsal.runs import P0, facts, fault, ns, steady, transaction, writer
 
 PLAN = """\

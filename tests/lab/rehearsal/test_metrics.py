@@ -8,19 +8,10 @@ import pytest
 
 from jbodlab.vocabulary.expressions import Metric
 from jbodlab.vocabulary.ids import TopicPartition
-from lab.rehearsal.facts import (
-    Clock,
-    CommandFacts,
-    Facts,
-    Outcome,
-    Probe,
-    ReaderFacts,
-    Received,
-    Sample,
-    join,
-)
+from lab.cluster.places import Place
+from lab.rehearsal.facts import CommandFacts, Facts, Outcome, Probe, ReaderFacts, Received
 from lab.rehearsal.metrics import NEVER, Measured
-from lab.rehearsal.targets import Place
+from lab.watch.events import Clock, Sample, join
 from tests.lab.rehearsal.runs import (
     HIT,
     P0,

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from lab.plan.reader import read
 from lab.rehearsal.facts import Counted, Facts, StreamsFacts, Verdict
 from lab.rehearsal.judgement import judge
-from lab.rehearsal.reader import read
 from lab.rehearsal.result import to_json
 from lab.report import junit, page
 from tests.lab.rehearsal.runs import (

@@ -17,13 +17,13 @@ from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser
 from lab.cluster import ClusterSpec, kafka_servers
 from lab.cluster.engine import ENGINE_VARIABLE, Engine
-from lab.cluster.kafka_jars import NoKafkaError
 from lab.commands.fault_nouns import REHEARSE
 from lab.errors import WRONG_USE
-from lab.interrupts import Interrupts
+from lab.machine.interrupts import Interrupts
+from lab.machine.kafka_jars import NoKafkaError
+from lab.plan.plan import Attach, ClusterKeys, Plan, cluster_of
 from lab.rehearsal import command, run
 from lab.rehearsal.facts import Verdict
-from lab.rehearsal.plan import Attach, ClusterKeys, Plan, cluster_of
 from tests.lab.rehearsal.runs import facts, fault, sent, steady, writer
 from tests.lab.rehearsal.test_judgement import PLAN
 from tests.lab.rehearsal.test_report import EVENTS, kept

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from lab.cluster import questions, revival
+from lab.cluster.places import Place
 from lab.cluster.questions import LogDirView
 from lab.rehearsal.target_cluster import TargetCluster
-from lab.rehearsal.targets import Place
 
 pytestmark = pytest.mark.unit
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from jbodlab.vocabulary.ids import TopicPartition
-from lab.rehearsal.facts import Event
 from lab.rehearsal.telling import HOLD_BACK_NS, Telling
+from lab.watch.events import Event
 from tests.lab.rehearsal.runs import HIT, P0, P1, event, leader, ns
 
 

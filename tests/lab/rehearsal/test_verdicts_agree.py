@@ -21,11 +21,11 @@ from jbodlab.vocabulary.ids import TopicPartition
 from lab.commands import running
 from lab.demo import Story
 from lab.findings import Finding, Kind, Outcome
+from lab.plan.plan import Plan
+from lab.plan.reader import read
 from lab.rehearsal import command
 from lab.rehearsal.facts import CommandFacts, Counted, Facts, StreamsFacts, Verdict
 from lab.rehearsal.judgement import judge
-from lab.rehearsal.plan import Plan
-from lab.rehearsal.reader import read
 from lab.rehearsal.result import to_json
 from lab.rehearsal.run import Done
 from lab.report import junit, page

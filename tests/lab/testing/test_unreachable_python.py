@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from lab.cluster import Node, programs
-from lab.cluster.folders import make_folder, remove_folder
+from lab.cluster import Node
 from lab.errors import LabError
+from lab.machine import programs
+from lab.machine.folders import make_folder, remove_folder
 from lab.testing.clusters import Cluster
 
 pytestmark = [

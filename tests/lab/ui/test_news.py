@@ -6,8 +6,8 @@ from dataclasses import asdict, replace
 
 from fault_injection.mechanism import Broken, Clients
 from jbodlab.vocabulary.ids import TopicPartition
-from lab.rehearsal.sightings import leader_event
 from lab.ui.news import News
+from lab.watch.sightings import leader_event
 from tests.lab.ui.test_model import FAULT
 
 S = 1_000_000_000

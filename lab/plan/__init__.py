@@ -1,0 +1,1 @@
+"""Plans of rehearsals as they are written, read and checked; pure."""

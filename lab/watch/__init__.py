@@ -1,0 +1,1 @@
+"""What is seen of a cluster from outside: logs, metrics, the metadata log, answers of brokers."""

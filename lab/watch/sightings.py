@@ -1,0 +1,372 @@
+"""What servers write and say, as events: metadata records and polled answers.
+
+Each class here is fed with what was read and keeps only what it needs to tell news from old.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from jbodlab.metadata.log.batches import MetadataBatch
+from jbodlab.metadata.records.cluster_records import (
+    BrokerRegistrationChangeRecord,
+    FenceBrokerRecord,
+    RegisterBrokerRecord,
+    UnfenceBrokerRecord,
+)
+from jbodlab.metadata.records.topic_records import (
+    ClearElrRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    TopicRecord,
+)
+from jbodlab.vocabulary import kafka_uuid
+from jbodlab.vocabulary.ids import BrokerId, DirectoryId, TopicId, TopicPartition
+from lab.cluster.picture import Eligible
+from lab.cluster.places import Place
+from lab.cluster.questions import LogDirView, Offsets, OpenTransaction, PartitionView
+from lab.watch.events import Event
+
+_ANSWERS = {
+    "answers": "answers again",
+    "silent": "does not answer",
+    "untold": "serves, and does not tell of its directories",
+}
+
+
+class MetadataNews:
+    """Reads metadata records for what they change.
+
+    Args:
+        places: The directories by their ids, as far as they are known.
+    """
+
+    def __init__(self, places: Mapping[DirectoryId, Place]) -> None:
+        self._places = places
+        self.eligible: dict[TopicPartition, Eligible] = {}
+        """Of partitions that have, or had, eligible leader replicas."""
+        self._topics: dict[TopicId, str] = {}
+        self._partitions: dict[TopicPartition, tuple[int, int, int]] = {}
+        """Leader, number of replicas, size of the ISR."""
+        self._log_dirs: dict[BrokerId, frozenset[DirectoryId]] = {}
+        self._fenced: dict[BrokerId, bool] = {}
+
+    def read(self, batch: MetadataBatch, t_ns: int, err_ns: int) -> Iterator[Event]:
+        """Yield what a batch changes, all at its one time."""
+        for offset, (record, _) in batch.data_records:
+            for event in self._read(record):
+                text = f"{event.text} (offset {offset})"
+                yield replace(event, t_ns=t_ns, err_ns=err_ns, text=text)
+
+    def _read(self, record: object) -> Iterator[Event]:
+        match record:
+            case TopicRecord():
+                self._topics[record.topic_id] = record.name
+            case PartitionRecord():
+                yield from self._changed(
+                    record.topic_id,
+                    record.partition_id,
+                    record.leader,
+                    len(record.replicas),
+                    len(record.isr),
+                )
+                yield from self._changed_elr(record)
+            case PartitionChangeRecord():
+                yield from self._changed(
+                    record.topic_id,
+                    record.partition_id,
+                    None if record.leader < -1 else record.leader,
+                    None if record.replicas is None else len(record.replicas),
+                    None if record.isr is None else len(record.isr),
+                )
+                yield from self._changed_elr(record)
+            case ClearElrRecord():
+                for partition, before in self.eligible.items():
+                    if record.topic_name in ("", partition.topic) and before != Eligible():
+                        self.eligible[partition] = Eligible()
+                        yield elr_event("metadata", partition, Eligible())
+            case RegisterBrokerRecord():
+                yield from self._registered(record.broker_id, record.log_dirs)
+                yield from self._fence(record.broker_id, is_fenced=record.fenced)
+            case BrokerRegistrationChangeRecord():
+                if record.log_dirs:
+                    yield from self._registered(record.broker_id, record.log_dirs)
+                if record.fenced:
+                    yield from self._fence(record.broker_id, is_fenced=record.fenced > 0)
+            case FenceBrokerRecord():
+                yield from self._fence(record.id, is_fenced=True)
+            case UnfenceBrokerRecord():
+                yield from self._fence(record.id, is_fenced=False)
+
+    def _changed(
+        self,
+        topic_id: TopicId,
+        index: int,
+        leader: int | None,
+        replicas: int | None,
+        isr: int | None,
+    ) -> Iterator[Event]:
+        name = self._topics.get(topic_id)
+        if name is None:
+            return
+        partition = TopicPartition(name, index)
+        before = self._partitions.get(partition, (-1, 0, 0))
+        now = (
+            before[0] if leader is None else leader,
+            before[1] if replicas is None else replicas,
+            before[2] if isr is None else isr,
+        )
+        self._partitions[partition] = now
+        if now[0] != before[0]:
+            yield leader_event("metadata", partition, now[0])
+        if now[1:] != before[1:]:
+            yield isr_event("metadata", partition, now[2], now[1])
+
+    def _changed_elr(self, record: PartitionRecord | PartitionChangeRecord) -> Iterator[Event]:
+        name = self._topics.get(record.topic_id)
+        elr, last_known = record.eligible_leader_replicas, record.last_known_elr
+        if name is None or (elr is None and last_known is None):
+            return
+        partition = TopicPartition(name, record.partition_id)
+        before = self.eligible.get(partition, Eligible())
+        now = Eligible(
+            before.elr if elr is None else elr,
+            before.last_known_elr if last_known is None else last_known,
+        )
+        if now != before:
+            self.eligible[partition] = now
+            yield elr_event("metadata", partition, now)
+
+    def _registered(self, broker: BrokerId, log_dirs: tuple[DirectoryId, ...]) -> Iterator[Event]:
+        before, now = self._log_dirs.get(broker, frozenset()), frozenset(log_dirs)
+        self._log_dirs[broker] = now
+        for kind, changed in (("offline", before - now), ("online", now - before)):
+            for one in sorted(changed):
+                place = self._places.get(one)
+                text = f"broker {broker} is registered {'without' if kind == 'offline' else 'with'}"
+                yield Event(
+                    t_ns=0,
+                    source="metadata",
+                    kind=kind,
+                    text=f"{text} {place or kafka_uuid.to_text(one)}",
+                    place=place,
+                )
+
+    def _fence(self, broker: BrokerId, *, is_fenced: bool) -> Iterator[Event]:
+        if self._fenced.get(broker) == is_fenced:
+            return
+        self._fenced[broker] = is_fenced
+        kind = "fenced" if is_fenced else "unfenced"
+        text = f"broker {broker} is {kind}"
+        yield Event(t_ns=0, source="metadata", kind=kind, text=text, place=Place(int(broker)))
+
+
+class PolledNews:
+    """Compares answers of brokers with those before."""
+
+    def __init__(self) -> None:
+        self.partitions: dict[TopicPartition, PartitionView] = {}
+        self.contents: dict[Place, Mapping[TopicPartition, int]] = {}
+        """Bytes by replica, of directories that are online."""
+        self.offline: set[Place] = set()
+        self._answers: dict[int, str] = {}
+        """By broker the last of `_ANSWERS`."""
+
+    def partitions_are(
+        self, found: Mapping[TopicPartition, PartitionView], t_ns: int, err_ns: int
+    ) -> Iterator[Event]:
+        """Yield changes of leaders and ISRs."""
+        for partition, now in found.items():
+            before = self.partitions.get(partition)
+            if before is None or before.leader != now.leader:
+                yield _at(leader_event("metric", partition, now.leader), t_ns, err_ns)
+            if before is None or len(before.isr) != len(now.isr):
+                event = isr_event("metric", partition, len(now.isr), len(now.replicas))
+                yield _at(event, t_ns, err_ns)
+        self.partitions = dict(found)
+
+    def log_dirs_are(
+        self,
+        broker: int,
+        paths: Mapping[str, int],
+        found: list[LogDirView] | None,
+        t_ns: int,
+        err_ns: int,
+        *,
+        serves: bool = False,
+    ) -> Iterator[Event]:
+        """Yield directories that a broker says went off or on line; and brokers that are silent.
+
+        Args:
+            broker: Who answered.
+            paths: Numbers of its directories by their paths.
+            found: The answer; None if there was none.
+            t_ns: When it came.
+            err_ns: Time between two questions.
+            serves: Whether one that owes this answer gives others.
+        """
+        kind = "answers" if found is not None else "untold" if serves else "silent"
+        if self._answers.get(broker, "answers") != kind:
+            yield Event(
+                t_ns=t_ns,
+                source="metric",
+                kind=kind,
+                text=f"broker {broker} {_ANSWERS[kind]}",
+                place=Place(broker),
+                err_ns=err_ns,
+            )
+        self._answers[broker] = kind
+        if found is None:
+            return
+        named = {paths[view.path]: view for view in found if view.path in paths}
+        for number in paths.values():
+            place, view = Place(broker, number), named.get(number)
+            is_offline = view is None or bool(view.error)
+            if is_offline != (place in self.offline):
+                kind = "offline" if is_offline else "online"
+                yield Event(
+                    t_ns=t_ns,
+                    source="metric",
+                    kind=kind,
+                    text=f"clients see {place} {kind}",
+                    place=place,
+                    err_ns=err_ns,
+                )
+            if is_offline or view is None:
+                self.offline.add(place)
+                self.contents.pop(place, None)
+            else:
+                self.offline.discard(place)
+                self.contents[place] = view.sizes
+
+
+class TransactionNews:
+    """Compares what brokers tell of transactions with what they told before.
+
+    A last stable offset stands still from the second question on that finds it the same, and before
+    the high watermark.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[int, dict[str, OpenTransaction]] = {}
+        """What each broker coordinates, by transactional id."""
+        self._offsets: dict[TopicPartition, Offsets] = {}
+        self.stuck: dict[TopicPartition, Offsets] = {}
+
+    @property
+    def open(self) -> list[OpenTransaction]:
+        """All that are open for long, by their ids."""
+        found = {key: one for some in self._open.values() for key, one in some.items()}
+        return [found[key] for key in sorted(found)]
+
+    def answered(
+        self,
+        broker: int,
+        transactions: Iterable[OpenTransaction],
+        offsets: Mapping[TopicPartition, Offsets],
+        t_ns: int,
+        err_ns: int,
+    ) -> Iterator[Event]:
+        """Yield transactions that are open for long or have ended, and offsets that stand or move.
+
+        Args:
+            broker: Who answered.
+            transactions: Those that it coordinates and that are open for long.
+            offsets: Of the partitions that it leads.
+            t_ns: When it answered.
+            err_ns: Time between two questions.
+        """
+        now = {one.transactional_id: one for one in transactions}
+        before = self._open.get(broker, {})
+        for key, one in now.items():
+            if key not in before or before[key].state != one.state:
+                yield _transaction_event(one, t_ns, err_ns)
+        self._open[broker] = now
+        for key, one in before.items():
+            # Its coordinator may have moved.
+            if not any(key in some for some in self._open.values()):
+                yield _transaction_event(replace(one, state="ended"), t_ns, err_ns)
+        for partition, found in offsets.items():
+            last = self._offsets.get(partition)
+            stands = (
+                last is not None
+                and last.last_stable == found.last_stable < last.high_watermark
+                and found.last_stable < found.high_watermark
+            )
+            if stands != (partition in self.stuck):
+                yield _stable_event(partition, found, t_ns, err_ns, stands=stands)
+            if stands:
+                self.stuck[partition] = found
+            else:
+                self.stuck.pop(partition, None)
+            self._offsets[partition] = found
+
+
+def _transaction_event(one: OpenTransaction, t_ns: int, err_ns: int) -> Event:
+    words = "has ended" if one.state == "ended" else f"is open for long: {one.state}"
+    return Event(
+        t_ns=t_ns,
+        source="metric",
+        kind="transaction",
+        text=f"the transaction of {one.transactional_id} {words}",
+        err_ns=err_ns,
+        data={"transactional_id": one.transactional_id, "state": one.state},
+    )
+
+
+def _stable_event(
+    partition: TopicPartition, found: Offsets, t_ns: int, err_ns: int, *, stands: bool
+) -> Event:
+    behind = found.high_watermark - found.last_stable
+    words = f"stands at {found.last_stable}, {behind} before the high watermark"
+    return Event(
+        t_ns=t_ns,
+        source="metric",
+        kind="last-stable",
+        text=f"the last stable offset of {partition} {words if stands else 'moves again'}",
+        partition=partition,
+        err_ns=err_ns,
+        data={"last_stable": found.last_stable, "behind": behind, "stands": stands},
+    )
+
+
+def leader_event(source: str, partition: TopicPartition, leader: int) -> Event:
+    """Return the news of a leader, -1 for none."""
+    said = f"{partition} is led by broker {leader}" if leader >= 0 else f"{partition} has no leader"
+    return Event(
+        t_ns=0,
+        source=source,
+        kind="leader",
+        text=said,
+        partition=partition,
+        data={"leader": int(leader)},
+    )
+
+
+def isr_event(source: str, partition: TopicPartition, isr: int, replicas: int) -> Event:
+    """Return the news of an ISR's size."""
+    return Event(
+        t_ns=0,
+        source=source,
+        kind="isr",
+        text=f"{isr} of {replicas} replicas of {partition} are in sync",
+        partition=partition,
+        data={"isr": isr, "replicas": replicas},
+    )
+
+
+def elr_event(source: str, partition: TopicPartition, eligible: Eligible) -> Event:
+    """Return the news of who may lead a partition beside its ISR."""
+    return Event(
+        t_ns=0,
+        source=source,
+        kind="elr",
+        text=f"{partition}: {eligible}",
+        partition=partition,
+        data={"elr": list(eligible.elr), "last_known_elr": list(eligible.last_known_elr)},
+    )
+
+
+def _at(event: Event, t_ns: int, err_ns: int) -> Event:
+    return replace(event, t_ns=t_ns, err_ns=err_ns)
