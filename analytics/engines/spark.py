@@ -205,6 +205,7 @@ class SparkEngine:
             self._use(self._many, [function.reads])
             rows = self.spark.table(function.reads).groupBy(*function.keys)
             self.keep(name, rows.applyInArrow(function.call, spark_schema(function.schema)))
+            self._done.add(name)
 
     def _plan(self, file: SqlFile, asked: _Asked) -> DataFrame:
         """Return the rows of a text; of a source only the columns that the text names are made."""

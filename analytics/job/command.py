@@ -24,9 +24,8 @@ from analytics.ask.texts import as_of_text, difference_text
 from analytics.engines import LOCAL, SPARK
 from analytics.job.clusters import ReplayOptions, ReplayResult, replay_clusters
 from analytics.job.engine import Engine
-from analytics.job.local_runner import LocalRunner
+from analytics.job.local_tables import LocalTables
 from analytics.job.output import OutputDir, require_in_place, write_beside
-from analytics.job.runner_tables import RunnerTables
 from analytics.machine import complete_input
 from analytics.page.conditions import parse_objective
 from analytics.page.report_figures import Asked, names_of_figures
@@ -205,18 +204,16 @@ def _started(engine: Engine | str, size_bytes: int, catalog: str | None) -> Iter
     if not isinstance(engine, str):
         yield engine
     elif engine == LOCAL:
-        yield RunnerTables(LocalRunner())
+        yield LocalTables()
     else:
-        from analytics.job.session import SMALL_LOG_BYTES, start_session
-        from analytics.job.spark_runner import SmallSparkRunner, SparkRunner
+        from analytics.job.session import start_session
+        from analytics.job.spark_tables import SparkTables
 
         # To stop a session takes PySpark a second: the reports are written meanwhile.
         with ThreadPoolExecutor(1) as pool, ExitStack() as stopping:
             session = start_session(size_bytes)
             stopping.callback(pool.submit, session.stop)
-            runner = SparkRunner(session, stopping.close if catalog is None else int)
-            is_small = size_bytes <= SMALL_LOG_BYTES
-            yield RunnerTables(SmallSparkRunner(runner) if is_small else runner)
+            yield SparkTables(session, stopping.close if catalog is None else int)
 
 
 def answer(output_dir: Path | str, *moments: int | datetime, cluster: str | None = None) -> str:

@@ -18,8 +18,7 @@ from analytics.engines import LOCAL
 from analytics.errors import ReplayInputError
 from analytics.job.clusters import ReplayOptions, ReplayResult
 from analytics.job.command import answer, replay
-from analytics.job.local_runner import LocalRunner
-from analytics.job.runner_tables import RunnerTables
+from analytics.job.local_tables import LocalTables
 from analytics.page.report_figures import Figures, ask_figures
 from analytics.tables.catalog import TABLES
 from jbodlab.metadata.records.config_records import NoOpRecord
@@ -120,7 +119,7 @@ def test_the_engine_is_closed_before_the_reports(
 ) -> None:
     steps: list[str] = []
 
-    class NotingTables(RunnerTables):
+    class NotingTables(LocalTables):
         def write(self, *given: Any) -> None:
             steps.append("write")
             super().write(*given)
@@ -134,7 +133,7 @@ def test_the_engine_is_closed_before_the_reports(
 
     monkeypatch.setattr("analytics.job.clusters.ask_figures", ask)
 
-    replay(runs.inputs[0], tmp_path, NotingTables(LocalRunner()))
+    replay(runs.inputs[0], tmp_path, NotingTables())
 
     assert steps == ["write", "close", "report", "report"]
 

@@ -1,27 +1,15 @@
-"""The files of tables: heads, order, translation; and the local engine beside today's tables."""
+"""The files of tables: heads, order, translation."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import pytest
 import sqlglot
 from sqlglot import ErrorLevel
 
-from analytics.engines import LOCAL
 from analytics.engines.duck import DuckEngine
 from analytics.engines.functions import FUNCTIONS
 from analytics.engines.sql import translate
-from analytics.job.command import replay
-from analytics.job.engine import RunOptions
-from analytics.job.local_tables import LocalTables
-from analytics.job.output import OutputDir
-from analytics.read.log_copies import labelled
-from analytics.read.named_logs import look
-from analytics.tables.catalog import TABLES
 from analytics.tables.sql_files import needed, parse, sql_files
-from bench.compare_tables import compare
-from tests.analytics.builders import LogBuilder, RandomHistory
 
 BASE_VIEWS = {
     "log_rows",
@@ -65,30 +53,6 @@ def test_a_step_is_no_table_of_users() -> None:
         "one thing, kept.",
         "SELECT 1",
     )
-
-
-@pytest.fixture(scope="module")
-def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("log")
-    builder = LogBuilder(root / "meta", segment_bytes=8192)
-    RandomHistory(builder, seed=4).run(120, snapshot_every=40)
-    builder.close()
-    return root / "meta"
-
-
-def test_the_tables_of_the_files_are_those_of_the_folds(log: Path, tmp_path: Path) -> None:
-    replay(log, tmp_path / "folds", LOCAL)
-
-    output = OutputDir(str(tmp_path / "files"), TABLES)
-    output.prepare(())
-    clusters = labelled(look([str(log)]).found)
-    LocalTables().write(clusters, output, RunOptions())
-    output.put_in_place(clusters)
-    output.clean_up()
-
-    differences = compare(tmp_path / "folds", tmp_path / "files")
-    # Nothing is lost where no replica is: the folds left these numbers out.
-    assert [one for one in differences if not one.startswith((" ", "what_if"))] == []
 
 
 @pytest.mark.parametrize(
