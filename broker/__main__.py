@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from broker.bounds.resources import raise_open_files_limit
 from broker.config import BrokerConfig, load
-from broker.resources import raise_open_files_limit
 from jbodlab.cli.command_line import Parser
 from jbodlab.runtime import log_lines
 from jbodlab.runtime.event_loop import new_event_loop

@@ -21,11 +21,11 @@ from broker.assemblies.disks import Disks
 from broker.assemblies.encryption import Encryption
 from broker.assemblies.front import Front
 from broker.assemblies.replicas import Replicas
+from broker.bounds.resources import Wanted, check, memory_limit, open_files_limit
 from broker.compaction.settings import CleanerSettings
 from broker.config import BrokerConfig
 from broker.disk.life.startup import OpenedLogDirs, open_log_dirs
-from broker.dynamic_config import DynamicConfig
-from broker.resources import Wanted, check, memory_limit, open_files_limit
+from broker.metadata.dynamic_config import DynamicConfig
 from jbodlab.config.dynamic_keys import CORDONED_LOG_DIRS
 from jbodlab.config.key_table import Values
 from jbodlab.runtime.environment import Environment

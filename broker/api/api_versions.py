@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from broker.metadata_cache import MetadataCache
+from broker.metadata.metadata_cache import MetadataCache
 from jbodlab.kafka_wire.api_table import OWN_MESSAGES, ApiKey
 from jbodlab.metadata.image.settings_image import ConfigsImage
 from jbodlab.metadata.records.config_records import CLIENT_METRICS_RESOURCE

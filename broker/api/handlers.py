@@ -13,7 +13,7 @@ from broker.api.services.next_coordinator import NextCoordinator
 from broker.api.services.producer_ids import ProducerIds
 from broker.api.services.topic_creator import TopicCreator
 from broker.api.table import APIS
-from broker.client_quotas import ClientQuotas
+from broker.clients.client_quotas import ClientQuotas
 from broker.produce.produce_forwarder import ProduceForwarder
 from jbodlab.controller_api.requests import BROKER, Caller
 from jbodlab.server.dispatch import Dispatcher

@@ -9,27 +9,27 @@ import msgspec
 
 from broker.api.services.coordinators import GroupCoordinators, TransactionCoordinators
 from broker.api.services.own_configs import OwnConfigs
-from broker.client_quotas import ClientQuotas
+from broker.clients.client_quotas import ClientQuotas
+from broker.clients.traffic import Traffic
 from broker.controller_link.channel import ControllerChannel
 from broker.disk.directory.log_dir import LogDir
 from broker.disk.life.revival import LogDirRevival
 from broker.fetch.fetch_sessions import FetchSessions
 from broker.fetch.fetching import FetchService
 from broker.fetch.offset_queries import OffsetQueries
-from broker.metadata_cache import MetadataCache
+from broker.metadata.metadata_cache import MetadataCache
 from broker.moves.move_requests import RequestedMoves
 from broker.produce.appends import AppendService
 from broker.produce.marker_appends import MarkerAppends
 from broker.produce.produce_forwarder import ProduceForwarder
-from broker.replica.client_requests import DeletedRecords, LogDirDescription, RecordDeletion
-from broker.replica.registry import ReplicaRegistry
+from broker.replica.registry.registry import ReplicaRegistry
+from broker.replica.waiting.client_requests import DeletedRecords, LogDirDescription, RecordDeletion
 from broker.telemetry.clients import TelemetryClients
-from broker.traffic import Traffic
 from jbodlab.controller_api.requests import NewTopic
 from jbodlab.peers.client_security import ClientSecurity
-from jbodlab.runtime.threads import Threads
 from jbodlab.server.rights import AllRights, Rights
 from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId
+from jbodlab.vocabulary.threads import Threads
 
 if TYPE_CHECKING:
     from broker.api.services.next_coordinator import NextCoordinator

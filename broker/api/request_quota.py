@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from broker.api.followers import asking_replica
-from broker.client_quotas import ClientQuotas
-from broker.metadata_cache import MetadataCache
-from jbodlab.runtime.client_quota import REQUEST_PERCENTAGE
+from broker.clients.client_quotas import ClientQuotas
+from broker.metadata.metadata_cache import MetadataCache
+from jbodlab.metadata.client_quota import REQUEST_PERCENTAGE
 from jbodlab.server.answer import Answer, Later, RequestContext
 from jbodlab.server.request_counts import RequestCounts
 

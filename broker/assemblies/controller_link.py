@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from broker.bounds.limits import LAST_WORD_S
 from broker.config import BrokerConfig
 from broker.controller_link.assignment_sender import AssignmentSender
 from broker.controller_link.broker_life import BrokerIdentity, BrokerLife
@@ -13,11 +14,10 @@ from broker.controller_link.channel import ControllerChannel
 from broker.controller_link.controllers import way_to_controllers
 from broker.controller_link.metadata_feed import MetadataFeed, MetadataListener
 from broker.controller_link.registration_check import RegistrationCheck
-from broker.disk.directory.condition import DegradedLogDirs
+from broker.disk.condition.condition import DegradedLogDirs
 from broker.disk.life.startup import OpenedLogDirs
-from broker.limits import LAST_WORD_S
-from broker.metadata_cache import MetadataCache
-from broker.metadata_publisher import MetadataPublisher
+from broker.metadata.metadata_cache import MetadataCache
+from broker.metadata.metadata_publisher import MetadataPublisher
 from jbodlab.controller_api.requests import AlterPartitionRequest, AlterPartitionResponse
 from jbodlab.controller_api.rpc_tls import RpcKeys
 from jbodlab.metadata.log.settings import metadata_log_settings

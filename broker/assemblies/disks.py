@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from broker.bounds.limits import CLOSE_HANG_DEADLINE_S
 from broker.compaction.log_cleaner import LogCleaner
 from broker.compaction.settings import CleanerSettings
 from broker.config import BrokerConfig
-from broker.disk.directory.condition import DegradedLogDirs
+from broker.disk.condition.condition import DegradedLogDirs
+from broker.disk.condition.slowness import SlowSettings
 from broker.disk.directory.log_dir import LogDir
 from broker.disk.directory.logs_in_use import LogsInUse
-from broker.disk.directory.slowness import SlowSettings
 from broker.disk.life.closing import close_log_dirs
 from broker.disk.life.revival import LoadingRules, LogDirRevival, RevivedReplicas
 from broker.disk.life.startup import OpenedLogDirs
@@ -19,7 +20,6 @@ from broker.disk.upkeep.condition_monitor import ConditionMonitor, ConditionSett
 from broker.disk.upkeep.cordon import Cordon
 from broker.disk.upkeep.probe import LogDirProbe
 from broker.disk.upkeep.retention import DirectoryRemover, RetentionTask
-from broker.limits import CLOSE_HANG_DEADLINE_S
 from jbodlab.config.key_table import Values
 from jbodlab.runtime.environment import Environment
 from jbodlab.vocabulary.ids import BrokerEpoch, DirectoryId

@@ -11,17 +11,17 @@ from broker.assemblies.controller_link import ControllerLink
 from broker.assemblies.coordinators import Coordinators
 from broker.assemblies.disks import Disks
 from broker.assemblies.encryption import Encryption
+from broker.assemblies.metrics import BrokerMetrics
 from broker.assemblies.replicas import Replicas
+from broker.bounds.limits import LAST_APPENDS_S
+from broker.bounds.resources import OpenFiles
+from broker.clients.user_sessions import UserSessions
 from broker.config import BrokerConfig
-from broker.dynamic_config import DynamicConfig
-from broker.limits import LAST_APPENDS_S
-from broker.metadata_cache import MetadataCache
-from broker.metrics import BrokerMetrics
+from broker.metadata.dynamic_config import DynamicConfig
+from broker.metadata.metadata_cache import MetadataCache
 from broker.produce.produce_forwarder import ProduceForwarder
-from broker.resources import OpenFiles
 from broker.telemetry.clients import TelemetryClients
 from broker.telemetry.subscriptions import Subscriptions
-from broker.user_sessions import UserSessions
 from jbodlab.config import connection_keys, dynamic_keys
 from jbodlab.config.key_table import Values
 from jbodlab.config.listener_security import KEYS_URL, prefix_of

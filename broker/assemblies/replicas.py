@@ -13,6 +13,7 @@ import msgspec
 
 from broker.assemblies.controller_link import ControllerLink
 from broker.assemblies.disks import Disks
+from broker.clients.traffic import Traffic
 from broker.config import BrokerConfig
 from broker.disk.directory.log_dir import LogDir
 from broker.disk.directory.log_dirs import LogDirs
@@ -27,6 +28,7 @@ from broker.fetch.offset_queries import OffsetQueries
 from broker.following.fetcher import FetcherManager
 from broker.following.lane_replicas import FetcherSettings
 from broker.following.quota import ByteQuota, ReplicationQuotas
+from broker.metadata.replica_roles import ReplicaRoles
 from broker.moves.future_throttle import MoveThrottle
 from broker.moves.move_requests import RequestedMoves
 from broker.moves.moves import RunningMoves
@@ -37,18 +39,16 @@ from broker.placement.found_replicas import FoundLogs
 from broker.placement.replica_placement import ReplicaPlacement
 from broker.produce.appends import AppendService
 from broker.produce.record_deletion import delete_records
-from broker.replica.client_requests import (
+from broker.replica.leading.in_sync import IsrChanges
+from broker.replica.log.directory_writer import WriteCheckpoints
+from broker.replica.partition.leadership import NOBODY, LeadershipListener
+from broker.replica.partition.partition import Clock, Partition
+from broker.replica.partition.topic_settings import SettingsOfTopics
+from broker.replica.registry.isr_updates import IsrUpdates
+from broker.replica.registry.registry import ReplicaRegistry
+from broker.replica.waiting.client_requests import (
     LogDirDescription,
 )
-from broker.replica.directory_writer import WriteCheckpoints
-from broker.replica.in_sync import IsrChanges
-from broker.replica.isr_updates import IsrUpdates
-from broker.replica.leadership import NOBODY, LeadershipListener
-from broker.replica.partition import Clock, Partition
-from broker.replica.registry import ReplicaRegistry
-from broker.replica.topic_settings import SettingsOfTopics
-from broker.replica_roles import ReplicaRoles
-from broker.traffic import Traffic
 from jbodlab.config.dynamic_keys import FOLLOWER_RATE, LEADER_RATE, MOVE_RATE
 from jbodlab.config.key_table import Values
 from jbodlab.metadata.image.metadata_image import MetadataImage
@@ -57,9 +57,9 @@ from jbodlab.metadata.records.metadata_version import JBOD_LEVEL
 from jbodlab.peers.client_security import ClientSecurity
 from jbodlab.peers.peer_pool import Address
 from jbodlab.runtime.environment import Environment
-from jbodlab.runtime.loop_clock import loop_ms
 from jbodlab.storage.log.log_config import LogConfig
 from jbodlab.vocabulary.ids import BrokerId, TopicId, TopicPartition
+from jbodlab.vocabulary.loop_clock import loop_ms
 
 PRODUCER_EXPIRATION_CHECK_S = 600.0
 

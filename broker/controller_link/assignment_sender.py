@@ -7,11 +7,10 @@ import logging
 from collections.abc import Callable, Iterator
 from functools import partial
 
+from broker.bounds.limits import ASSIGNMENT_TIMEOUT_S
 from broker.controller_link.assignments import Assignment, AssignmentQueue
 from broker.controller_link.channel import ControllerChannel
-from broker.limits import ASSIGNMENT_TIMEOUT_S
 from jbodlab.controller_api.requests import AssignReplicasToDirsRequest, DirectoryAssignment
-from jbodlab.runtime.loop_clock import call_at_ms, loop_ms
 from jbodlab.runtime.supervised import call_each, supervised
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import ControllerUnavailableError, DecodeError
@@ -23,6 +22,7 @@ from jbodlab.vocabulary.ids import (
     TopicId,
     TopicIdPartition,
 )
+from jbodlab.vocabulary.loop_clock import call_at_ms, loop_ms
 
 logger = logging.getLogger(__name__)
 

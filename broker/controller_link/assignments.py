@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
-from broker.limits import MAX_ASSIGNMENTS_PER_REQUEST
+from broker.bounds.limits import MAX_ASSIGNMENTS_PER_REQUEST
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import DirectoryId, TopicIdPartition
 

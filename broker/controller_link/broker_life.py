@@ -33,10 +33,10 @@ from jbodlab.controller_api.requests import (
     Listener,
 )
 from jbodlab.metadata.records.features import SUPPORTED
-from jbodlab.runtime.loop_clock import call_at_ms, loop_ms
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import ControllerUnavailableError, DecodeError, LogDirError
 from jbodlab.vocabulary.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId, DirectoryId, Offset
+from jbodlab.vocabulary.loop_clock import call_at_ms, loop_ms
 
 logger = logging.getLogger(__name__)
 

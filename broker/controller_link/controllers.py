@@ -13,7 +13,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any
 
-from broker.limits import CONTROLLER_ASK_S, CONTROLLER_PAUSE_S
+from broker.bounds.limits import CONTROLLER_ASK_S, CONTROLLER_PAUSE_S
 from jbodlab.controller_api.requests import DescribeQuorumRequest, DescribeQuorumResponse
 from jbodlab.controller_api.translate import from_proto, to_proto
 from jbodlab.controller_api.transport import RpcTransport

@@ -29,14 +29,14 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from broker.controller_link.channel import ControllerChannel
-from broker.controller_link.metadata_copy import MetadataCopy
-from broker.limits import (
+from broker.bounds.limits import (
     REPLAYED_AT_ONCE_BYTES,
     SILENCE_S_MAX,
     SNAPSHOT_BYTES_MAX,
     UNWRITTEN_BYTES_MAX,
 )
+from broker.controller_link.channel import ControllerChannel
+from broker.controller_link.metadata_copy import MetadataCopy
 from jbodlab.controller_api.requests import MetadataStreamRequest, SnapshotPiece
 from jbodlab.metadata.image.loader import MetadataLoader
 from jbodlab.metadata.image.metadata_delta import MetadataDelta

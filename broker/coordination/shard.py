@@ -29,19 +29,19 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from broker.bounds.limits import RELOAD_S_MAX
 from broker.coordination.core import Answer, Codec, Core, Decision, Producer, Record, Ticket, Work
 from broker.coordination.loading import load
 from broker.coordination.timers import Key, ShardTimers
-from broker.disk.directory.executor import run_aside
-from broker.limits import RELOAD_S_MAX
+from broker.disk.calls.executor import run_aside
 from broker.produce.leader_appends import append_marker, append_own
-from broker.replica.partition import Partition
+from broker.replica.partition.partition import Partition
 from jbodlab.record_batch.record_batch import TRANSACTIONAL, build_batch
-from jbodlab.runtime.threads import Threads
 from jbodlab.storage.log.transactions import COMMIT, Marker
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import JbodlabError, KafkaError
 from jbodlab.vocabulary.ids import LeaderEpoch
+from jbodlab.vocabulary.threads import Threads
 
 logger = logging.getLogger(__name__)
 

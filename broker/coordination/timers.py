@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable
 from heapq import heapify, heappop, heappush
 
 from broker.coordination.core import Timer
-from jbodlab.runtime.loop_clock import loop_ms
+from jbodlab.vocabulary.loop_clock import loop_ms
 
 Key = tuple[Hashable, ...]
 

@@ -16,20 +16,20 @@ from functools import partial
 import msgspec
 from msgspec.structs import replace
 
-from broker.disk.directory.shortage import ShortageError
+from broker.bounds.limits import PART_ENTRIES, READ_WAIT_MAX_S
+from broker.disk.calls.shortage import ShortageError
 from broker.following.quota import ByteQuota
-from broker.limits import PART_ENTRIES, READ_WAIT_MAX_S
-from broker.replica.client_requests import (
+from broker.replica.log.partition_log import PartitionLog
+from broker.replica.log.tail_cache import EMPTY_SLICE, Slice
+from broker.replica.partition.partition import Partition
+from broker.replica.waiting.client_requests import (
     DivergingEpoch,
     FetchEntry,
     FetchParams,
     FetchResult,
     LeaderHint,
 )
-from broker.replica.partition import Partition
-from broker.replica.partition_log import PartitionLog
-from broker.replica.tail_cache import EMPTY_SLICE, Slice
-from broker.replica.waiting import fail_on_exception
+from broker.replica.waiting.waiting import fail_on_exception
 from jbodlab.record_batch.record_batch import iterate_headers
 from jbodlab.server.turns import Turns, slices
 from jbodlab.vocabulary.error_code import ErrorCode

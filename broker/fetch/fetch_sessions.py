@@ -28,19 +28,19 @@ from collections.abc import Callable, Sequence
 from enum import Enum, auto
 from functools import partial
 
+from broker.bounds.limits import SESSIONS_MAX, UNUSED_MAX_MS
 from broker.fetch.fetch_answer import FetchAnswer, Readable
 from broker.fetch.fetching import FetchService, must_wait
-from broker.limits import SESSIONS_MAX, UNUSED_MAX_MS
-from broker.replica.client_requests import (
+from broker.replica.partition.partition import Partition
+from broker.replica.waiting.client_requests import (
     FetchEntry,
     FetchParams,
     FetchResult,
     SessionFetched,
     SessionRequest,
 )
-from broker.replica.partition import Partition
-from broker.replica.waiters import News
-from broker.replica.waiting import fail_on_exception
+from broker.replica.waiting.waiters import News
+from broker.replica.waiting.waiting import fail_on_exception
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import BrokerId, TopicIdPartition

@@ -18,21 +18,21 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from broker.bounds.limits import ASKED_PER_ENTRY_S, ENTRIES_FEW, PART_ENTRIES
 from broker.fetch.closest_replica import ClosestReplica, log_to_read, may_serve
 from broker.fetch.fetch_answer import FetchAnswer, Readable, in_parts, refused, result_of
 from broker.following.quota import ByteQuota
-from broker.limits import ASKED_PER_ENTRY_S, ENTRIES_FEW, PART_ENTRIES
-from broker.replica.client_requests import (
+from broker.replica.log.partition_log import PartitionLog
+from broker.replica.log.tail_cache import EMPTY_SLICE
+from broker.replica.partition.partition import Partition
+from broker.replica.registry.registry import ReplicaRegistry
+from broker.replica.waiting.client_requests import (
     DivergingEpoch,
     FetchEntry,
     FetchParams,
     FetchResult,
 )
-from broker.replica.partition import Partition
-from broker.replica.partition_log import PartitionLog
-from broker.replica.registry import ReplicaRegistry
-from broker.replica.tail_cache import EMPTY_SLICE
-from broker.replica.waiting import FetchQueue, WaitingFetch, fail_on_exception
+from broker.replica.waiting.waiting import FetchQueue, WaitingFetch, fail_on_exception
 from jbodlab.server.turns import Turns, slices
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError

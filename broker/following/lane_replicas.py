@@ -13,12 +13,12 @@ from functools import partial
 
 import msgspec
 
+from broker.bounds.limits import FIRST_PAUSE_S
 from broker.following.lane_session import Asked, LaneSession
 from broker.following.quota import ByteQuota
 from broker.following.replica_sync import drop_incomplete, follows
-from broker.limits import FIRST_PAUSE_S
-from broker.replica.partition import Partition
-from broker.replica.replica_state import Following
+from broker.replica.partition.partition import Partition
+from broker.replica.partition.replica_state import Following
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import JbodlabError
 from jbodlab.vocabulary.ids import BrokerId, TopicPartition

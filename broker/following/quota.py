@@ -15,9 +15,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from broker.limits import KEPT_MS, WAIT_MIN_MS
+from broker.bounds.limits import KEPT_MS, WAIT_MIN_MS
 from jbodlab.config.key_table import LONG_MAX
-from jbodlab.runtime.token_bucket import TokenBucket
+from jbodlab.vocabulary.token_bucket import TokenBucket
 
 
 class ByteQuota:

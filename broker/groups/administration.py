@@ -11,6 +11,7 @@ from itertools import chain, islice
 
 import msgspec
 
+from broker.bounds.limits import EXPIRED_AT_ONCE
 from broker.coordination.core import Answer, Ticket, Timer
 from broker.groups.classic.change import soft_key
 from broker.groups.classic.group import ClassicGroup, State
@@ -30,7 +31,6 @@ from broker.groups.responses import (
 from broker.groups.state import GroupKind, GroupState, kind_of
 from broker.groups.tables import Row
 from broker.groups.tombstones import group_tombstones, offset_tombstones
-from broker.limits import EXPIRED_AT_ONCE
 from jbodlab.group_records.records import GroupRecord
 from jbodlab.vocabulary.error_code import ErrorCode
 

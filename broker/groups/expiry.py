@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
+from broker.bounds.limits import EXPIRED_AT_ONCE, SCANNED_AT_ONCE
 from broker.coordination.core import Timer
 from broker.groups.classic.group import CONSUMER, ClassicGroup, State, subscribed_topics
 from broker.groups.classic.groups import ClassicGroups
@@ -23,7 +24,6 @@ from broker.groups.requests import NO_TOPIC_ID
 from broker.groups.state import GroupKind, GroupState, kind_of
 from broker.groups.tables import Row
 from broker.groups.tombstones import group_tombstones, offset_tombstone
-from broker.limits import EXPIRED_AT_ONCE, SCANNED_AT_ONCE
 from jbodlab.group_records.records import GroupRecord
 
 OFFSETS_TIMER = "offsets"

@@ -14,13 +14,13 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from broker.disk.directory.replica_files import ReplicaLostError
-from broker.limits import COPY_WRITE_BACK_BYTES
+from broker.bounds.limits import COPY_WRITE_BACK_BYTES
+from broker.disk.calls.replica_files import ReplicaLostError
 from broker.moves.future_throttle import MoveThrottle
-from jbodlab.runtime.threads import Threads
 from jbodlab.storage.directory import names
 from jbodlab.storage.directory.filesystem import CopySource, CopyTarget, FileSystem
 from jbodlab.vocabulary.errors import JbodlabError
+from jbodlab.vocabulary.threads import Threads
 
 T = TypeVar("T")
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from broker.limits import THROTTLE_WAIT_MAX_S
-from jbodlab.runtime.threads import Flag
-from jbodlab.runtime.token_bucket import TokenBucket
+from broker.bounds.limits import THROTTLE_WAIT_MAX_S
+from jbodlab.vocabulary.threads import Flag
+from jbodlab.vocabulary.token_bucket import TokenBucket
 
 BURST_S = 0.05
 """Time for which an unused rate may be made up for; a thread never wakes exactly when it should."""

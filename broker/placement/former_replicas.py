@@ -20,8 +20,8 @@ from broker.disk.life.loading import LoadedReplica, sync_if_due
 from broker.placement import replica_folders
 from broker.placement.found_replicas import FoundCopy, facts_of
 from broker.placement.replica_placement import ReplicaPlacement
-from broker.replica.partition import Partition
-from broker.replica.partition_log import PartitionLog
+from broker.replica.log.partition_log import PartitionLog
+from broker.replica.partition.partition import Partition
 from jbodlab.storage.log.loaded_log import LoadedLog
 from jbodlab.storage.log.log_config import LogConfig
 from jbodlab.storage.log.log_files import LogFiles

@@ -25,9 +25,9 @@ from broker.disk.life.loading import LoadedReplica
 from broker.placement.former_replicas import FormerReplicas, promote
 from broker.placement.replica_placement import ReplicaPlacement
 from broker.placement.reported_directory import was_made_anew
-from broker.replica.partition import Partition
-from broker.replica.registry import ReplicaRegistry
-from broker.replica.replica_state import DataLoss, ReplicaState
+from broker.replica.partition.partition import Partition
+from broker.replica.partition.replica_state import DataLoss, ReplicaState
+from broker.replica.registry.registry import ReplicaRegistry
 from jbodlab.storage.log.loaded_log import LoadedLog
 from jbodlab.vocabulary.ids import TopicPartition
 

@@ -24,9 +24,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
-from broker.disk.directory.no_space import FullError
-from broker.disk.directory.shortage import ShortageError
-from broker.limits import APPENDED_AT_ONCE
+from broker.bounds.limits import APPENDED_AT_ONCE
+from broker.disk.calls.no_space import FullError
+from broker.disk.calls.shortage import ShortageError
 from broker.produce import leader_appends
 from broker.produce.batch_checks import CheckedBatch, check_body, check_header, takes_long
 from broker.produce.check_threads import CheckThreads
@@ -39,13 +39,13 @@ from broker.produce.transaction_admission import (
     refusal,
     told_for,
 )
-from broker.replica.client_requests import AppendEntry, AppendResult, Transaction
-from broker.replica.leader_state import LeaderState
-from broker.replica.partition import Partition
-from broker.replica.partition_log import PartitionLog
-from broker.replica.registry import ReplicaRegistry
-from broker.replica.transaction_guards import Guard
-from broker.replica.waiting import AppendRequest, TimeLimits
+from broker.replica.leading.leader_state import LeaderState
+from broker.replica.leading.transaction_guards import Guard
+from broker.replica.log.partition_log import PartitionLog
+from broker.replica.partition.partition import Partition
+from broker.replica.registry.registry import ReplicaRegistry
+from broker.replica.waiting.client_requests import AppendEntry, AppendResult, Transaction
+from broker.replica.waiting.waiting import AppendRequest, TimeLimits
 from jbodlab.record_batch.record_batch import BatchHeader
 from jbodlab.runtime.environment import Environment
 from jbodlab.storage.directory import disk_errors

@@ -10,9 +10,9 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 
-from broker.limits import CHECK_THREADS
+from broker.bounds.limits import CHECK_THREADS
 from broker.produce.batch_checks import CheckedBatch
-from jbodlab.runtime.threads import Threads
+from jbodlab.vocabulary.threads import Threads
 
 Check = Callable[[], CheckedBatch]
 _Item = tuple[Check, asyncio.Future[CheckedBatch]]

@@ -16,14 +16,19 @@ from typing import Any
 
 import msgspec
 
-from broker.limits import (
+from broker.bounds.limits import (
     ANSWER_MAX_S,
     ANSWER_SLACK_S,
     FORWARD_CONNECT_TIMEOUT_S,
     FORWARDED_MAX,
 )
-from broker.metadata_cache import BrokerNode
-from broker.replica.client_requests import AppendEntry, AppendResult, LeaderHint, Transaction
+from broker.metadata.metadata_cache import BrokerNode
+from broker.replica.waiting.client_requests import (
+    AppendEntry,
+    AppendResult,
+    LeaderHint,
+    Transaction,
+)
 from jbodlab.kafka_wire.api_table import ApiKey, item_class, request_class
 from jbodlab.peers.client_security import ClientSecurity
 from jbodlab.peers.peer_pool import PeerPool

@@ -15,11 +15,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from broker.metadata_cache import BrokerNode, MetadataCache
+from broker.metadata.metadata_cache import BrokerNode, MetadataCache
 from broker.produce.appends import AppendService
 from broker.produce.forwarded_appends import ForwardedAppends, NoReply
 from broker.produce.redirected_producers import RedirectedProducers, Sender
-from broker.replica.client_requests import AppendEntry, AppendResult, Transaction
+from broker.replica.waiting.client_requests import AppendEntry, AppendResult, Transaction
 from jbodlab.metadata.image.metadata_delta import MetadataDelta
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.peers.client_security import ClientSecurity

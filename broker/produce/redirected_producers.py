@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from broker.limits import REDIRECTS_REMEMBERED_MAX, REDIRECTS_REMEMBERED_S
+from broker.bounds.limits import REDIRECTS_REMEMBERED_MAX, REDIRECTS_REMEMBERED_S
 from jbodlab.record_batch.crc32c import crc32c
 from jbodlab.vocabulary.ids import TopicPartition
 

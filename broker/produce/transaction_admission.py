@@ -17,12 +17,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple, Protocol
 
-from broker.limits import ADMISSION_RETRY_MAX_S, ADMISSION_RETRY_S
-from broker.replica.client_requests import Transaction
-from broker.replica.leader_state import LeaderState
-from broker.replica.partition import Partition
-from broker.replica.partition_log import PartitionLog
-from broker.replica.transaction_guards import Guard
+from broker.bounds.limits import ADMISSION_RETRY_MAX_S, ADMISSION_RETRY_S
+from broker.replica.leading.leader_state import LeaderState
+from broker.replica.leading.transaction_guards import Guard
+from broker.replica.log.partition_log import PartitionLog
+from broker.replica.partition.partition import Partition
+from broker.replica.waiting.client_requests import Transaction
 from jbodlab.record_batch.record_batch import BatchHeader
 from jbodlab.runtime.supervised import call_each
 from jbodlab.storage.log.producer_state import NO_OFFSET

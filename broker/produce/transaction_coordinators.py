@@ -17,8 +17,8 @@ from typing import Any
 
 import msgspec
 
-from broker.limits import LEADER_CONNECT_TIMEOUT_S, TRANSACTION_ASK_MAX_S
-from broker.metadata_cache import BrokerNode, MetadataCache
+from broker.bounds.limits import LEADER_CONNECT_TIMEOUT_S, TRANSACTION_ASK_MAX_S
+from broker.metadata.metadata_cache import BrokerNode, MetadataCache
 from broker.produce.transaction_admission import Part
 from jbodlab.group_records.partitions import coordinator_partition
 from jbodlab.kafka_wire.api_table import ApiKey, item_class, request_class

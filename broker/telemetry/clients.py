@@ -14,7 +14,7 @@ from uuid import UUID
 
 import msgspec
 
-from broker.limits import (
+from broker.bounds.limits import (
     TELEMETRY_CLIENTS_MAX,
     TELEMETRY_SILENCE_MS_MIN,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from broker.limits import TELEMETRY_SHOWN_MAX
+from broker.bounds.limits import TELEMETRY_SHOWN_MAX
 from broker.telemetry.clients import TelemetryClients
 from jbodlab.runtime.metrics import NO_LABELS, Labels, Metric, rows
 

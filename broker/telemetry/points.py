@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from broker.limits import TELEMETRY_POINTS_MAX, TELEMETRY_TEXT_MAX
+from broker.bounds.limits import TELEMETRY_POINTS_MAX, TELEMETRY_TEXT_MAX
 from jbodlab.record_batch.compression import decompress
 from jbodlab.vocabulary.errors import DecodeError
 

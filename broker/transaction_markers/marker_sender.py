@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from broker.limits import MARKER_CONNECT_TIMEOUT_S, MARKER_REQUESTS_MAX, MARKERS_AT_ONCE
-from broker.metadata_cache import MetadataCache
+from broker.bounds.limits import MARKER_CONNECT_TIMEOUT_S, MARKER_REQUESTS_MAX, MARKERS_AT_ONCE
+from broker.metadata.metadata_cache import MetadataCache
 from broker.produce.marker_appends import MarkerAppends, TransactionMarker
 from broker.transactions.decision import MarkersDue
 from broker.transactions.transaction import EPOCH_BUMP_FROM

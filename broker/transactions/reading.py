@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from broker.regular_expressions import compiled
+from broker.clients.regular_expressions import compiled
 from broker.transactions.requests import (
     DescribedTransaction,
     ListedTransaction,

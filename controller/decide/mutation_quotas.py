@@ -17,13 +17,13 @@ import msgspec
 from msgspec.structs import replace
 
 from jbodlab.controller_api.requests import Caller, Mutator
+from jbodlab.metadata.client_quota import MUTATION_RATE, quota_of
 from jbodlab.metadata.image.settings_image import Quotas
-from jbodlab.runtime.client_quota import MUTATION_RATE, quota_of
-from jbodlab.runtime.token_bucket import TokenBucket
 from jbodlab.security.acl import ANONYMOUS, USER
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.limits import QUOTA_CLIENTS_MAX
+from jbodlab.vocabulary.token_bucket import TokenBucket
 
 
 class MutationQuotas(msgspec.Struct, frozen=True, kw_only=True):

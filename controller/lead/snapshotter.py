@@ -17,8 +17,8 @@ from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.log.metadata_log import MetadataLog
 from jbodlab.metadata.log.settings import MetadataLogSettings
 from jbodlab.metadata.log.snapshotter import Snapshotter
-from jbodlab.runtime.threads import Threads
 from jbodlab.vocabulary.errors import LogDirError
+from jbodlab.vocabulary.threads import Threads
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from jbodlab.runtime.threads import CallQueue, Threads
+from jbodlab.vocabulary.threads import CallQueue, Threads
 
 T = TypeVar("T")
 

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from jbodlab.controller_api.requests import Listener
     from jbodlab.controller_api.rpc_tls import RpcKeys, RpcServerTls
     from jbodlab.controller_api.transport import RpcServer, RpcTransport
-    from jbodlab.runtime.threads import Threads
     from jbodlab.storage.compaction.compaction_plan import Compactor
     from jbodlab.storage.directory.filesystem import Disk
+    from jbodlab.vocabulary.threads import Threads
 
 
 class Environment(msgspec.Struct, frozen=True, kw_only=True):

@@ -79,7 +79,7 @@ def _grpc_transport(address: str, keys: Callable[[], RpcKeys] | None) -> RpcTran
 
 def _cleaner_process() -> Compactor:
     # Few brokers have a log to compact.
-    from jbodlab.storage.compaction.cleaner_process import CleanerProcess
+    from jbodlab.runtime.cleaner_process import CleanerProcess
 
     return CleanerProcess()
 

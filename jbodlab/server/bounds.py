@@ -12,12 +12,12 @@ from collections.abc import Callable
 from jbodlab.kafka_wire.framing import MAX_FRAME_BYTES, new_scratch
 from jbodlab.metadata.image.settings_image import Quotas
 from jbodlab.runtime.environment import Environment
-from jbodlab.runtime.loop_clock import loop_ms
 from jbodlab.server.connection_rate import ConnectionRate
 from jbodlab.server.fair_turns import FairTurns
 from jbodlab.server.malloc import MemoryReturn
 from jbodlab.server.open_connections import ConnectionLimits, OpenConnections
 from jbodlab.server.request_memory import RequestMemory
+from jbodlab.vocabulary.loop_clock import loop_ms
 
 LOOK_S_MIN, LOOK_S_MAX = 0.05, 2.0
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from jbodlab.metadata.client_quota import connection_rate, normal_ip
 from jbodlab.metadata.image.settings_image import Quotas
-from jbodlab.runtime.client_quota import connection_rate, normal_ip
-from jbodlab.runtime.token_bucket import TokenBucket
 from jbodlab.vocabulary.limits import CONNECTION_HELD_S_MAX, CONNECTIONS_KEPT_S, QUOTA_CLIENTS_MAX
+from jbodlab.vocabulary.token_bucket import TokenBucket
 
 
 class ConnectionRate:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
-from jbodlab.runtime.threads import Threads
+from jbodlab.vocabulary.threads import Threads
 
 T = TypeVar("T")
 

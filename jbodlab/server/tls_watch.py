@@ -11,11 +11,11 @@ from typing import Any
 
 from jbodlab.runtime.metrics import Metric
 from jbodlab.runtime.supervised import supervised
-from jbodlab.runtime.threads import Threads
 from jbodlab.security.tls_context import TlsContext
 from jbodlab.security.tls_settings import TlsSettings
 from jbodlab.server.helper_thread import HelperThread
 from jbodlab.vocabulary.errors import ConfigError
+from jbodlab.vocabulary.threads import Threads
 
 logger = logging.getLogger(__name__)
 

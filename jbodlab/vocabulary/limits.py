@@ -2,7 +2,7 @@
 
 # Files of a directory.
 OPEN_FILES_MAX = 4_096
-"""`.log` files that a directory keeps open: one descriptor each. See `broker.limits.divide`."""
+"""`.log` files that a directory keeps open, one descriptor each; `broker.bounds.limits.divide`."""
 INDEX_BYTES_MAX = 16 << 20
 """Memory of a directory for indexes that are kept between reads."""
 READ_BYTES = 1 << 20

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from broker.disk.directory.log_dir import LogDir
 from broker.disk.directory.logs_in_use import LogInUse, OwnedLog
-from broker.replica.partition_log import PartitionLog
+from broker.replica.log.partition_log import PartitionLog
 from jbodlab.record_batch.record_batch import build_batch, read_header
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.storage.log.instructions import Instructions, SyncRequest

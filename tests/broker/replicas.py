@@ -9,6 +9,7 @@ from pathlib import Path
 from uuid import UUID
 
 from broker.assemblies.replicas import ReplicaManager, ReplicationSettings
+from broker.clients.traffic import Traffic
 from broker.controller_link.metadata_feed import MetadataListener
 from broker.coordination.core import Producer
 from broker.disk.directory.lifecycle import LogDirEvent
@@ -17,12 +18,11 @@ from broker.disk.directory.log_dirs import LogDirs
 from broker.following.fetcher import FetcherManager
 from broker.following.lane_replicas import FetcherSettings
 from broker.placement.directory_reports import DirectoryReports
-from broker.replica.client_requests import AppendEntry, AppendResult, Transaction
-from broker.replica.partition import Partition
-from broker.replica.registry import ReplicaRegistry
-from broker.replica.topic_settings import SettingsOfTopics
-from broker.replica.transaction_guards import Guard
-from broker.traffic import Traffic
+from broker.replica.leading.transaction_guards import Guard
+from broker.replica.partition.partition import Partition
+from broker.replica.partition.topic_settings import SettingsOfTopics
+from broker.replica.registry.registry import ReplicaRegistry
+from broker.replica.waiting.client_requests import AppendEntry, AppendResult, Transaction
 from jbodlab.config.node_config import read_values
 from jbodlab.metadata.image.metadata_delta import MetadataDelta
 from jbodlab.metadata.image.metadata_image import EMPTY, MetadataImage

@@ -243,7 +243,7 @@ class SimLoop(asyncio.BaseEventLoop):
 
 
 class SimThreads:
-    """`jbodlab.runtime.threads.Threads` of one process."""
+    """`jbodlab.vocabulary.threads.Threads` of one process."""
 
     def __init__(self, loop: SimLoop) -> None:
         self._loop = loop
@@ -305,7 +305,7 @@ def pause(loop: SimLoop, seconds: float) -> None:
 
 
 class SimQueue(Waiters):
-    """`jbodlab.runtime.threads.CallQueue`."""
+    """`jbodlab.vocabulary.threads.CallQueue`."""
 
     def __init__(self, loop: SimLoop) -> None:
         super().__init__(loop)
@@ -322,7 +322,7 @@ class SimQueue(Waiters):
 
 
 class SimFlag(Waiters):
-    """`jbodlab.runtime.threads.Flag`."""
+    """`jbodlab.vocabulary.threads.Flag`."""
 
     _is_set = False
 

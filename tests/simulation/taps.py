@@ -15,20 +15,20 @@ from typing import Any
 from broker.compaction.round import Round
 from broker.controller_link.broker_life import BrokerLife
 from broker.controller_link.broker_life_rules import BrokerLifeRules
-from broker.disk.directory.fence import Fence
+from broker.disk.calls.fence import Fence
+from broker.disk.calls.no_space import NoSpaceError
 from broker.disk.directory.log_dir import LogDir
-from broker.disk.directory.no_space import NoSpaceError
 from broker.following.fetch_lane import Lane
-from broker.metadata_cache import MetadataCache
+from broker.metadata.metadata_cache import MetadataCache
 from broker.moves.announcements import Announcements
 from broker.moves.directory_swap import DirectorySwap, SwapToken
 from broker.moves.move_states import MoveState
 from broker.moves.moves import RunningMoves
 from broker.produce import leader_appends
 from broker.produce.forwarded_appends import ForwardedAppends
-from broker.replica.in_sync import InSyncReplicas
-from broker.replica.partition import Partition
-from broker.replica.replica_state import DataLoss, Deleted
+from broker.replica.leading.in_sync import InSyncReplicas
+from broker.replica.partition.partition import Partition
+from broker.replica.partition.replica_state import DataLoss, Deleted
 from controller.decide.partitions import isr
 from controller.lead.active_controller import ActiveController
 from controller.lead.metadata_stream import MetadataStream

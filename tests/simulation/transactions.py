@@ -20,7 +20,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from broker.produce.marker_appends import MarkerAppends
-from broker.replica.partition import Partition
+from broker.replica.partition.partition import Partition
 from broker.transactions.transaction import PREPARED, TransactionState
 from broker.transactions.transaction_core import TransactionCore
 from jbodlab.group_records.partitions import coordinator_partition

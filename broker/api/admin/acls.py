@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from broker.api.admin.forwarding import NO_AUTHORIZER
 from broker.api.parts import ApiParts
-from broker.metadata_cache import MetadataCache
+from broker.metadata.metadata_cache import MetadataCache
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AccessControlEntry, AclFilter, AclOperation, entry_of
 from jbodlab.server.answer import RequestContext

@@ -18,7 +18,7 @@ from broker.api.parts import ApiParts
 from broker.api.services import loggers
 from broker.api.services.own_configs import OwnConfigs, check_broker
 from broker.controller_link.channel import ControllerChannel
-from broker.metadata_cache import MetadataCache
+from broker.metadata.metadata_cache import MetadataCache
 from jbodlab.config import kafka_configs, key_table
 from jbodlab.controller_api.requests import (
     AlterConfigsRequest,

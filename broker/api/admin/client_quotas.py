@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from broker.api.parts import ApiParts
-from broker.metadata_cache import MetadataCache
+from broker.metadata.metadata_cache import MetadataCache
 from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.metadata.client_quota import CLIENT_ID, IP, USER
 from jbodlab.metadata.image.settings_image import QuotaEntities
-from jbodlab.runtime.client_quota import CLIENT_ID, IP, USER
 from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import RequestContext
 from jbodlab.server.api import Api

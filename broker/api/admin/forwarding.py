@@ -20,10 +20,10 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from broker.api.services.callers import caller_of
-from broker.client_quotas import muted
+from broker.bounds.limits import FORWARDED_TIMEOUT_S_MAX
+from broker.clients.client_quotas import muted
 from broker.controller_link.channel import ControllerChannel
-from broker.limits import FORWARDED_TIMEOUT_S_MAX
-from broker.metadata_cache import MetadataCache
+from broker.metadata.metadata_cache import MetadataCache
 from jbodlab.controller_api.requests import (
     RECORDS_PER_REQUEST_MAX,
     TOO_LARGE,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from broker.api.parts import ApiParts
 from broker.api.services import loggers
 from broker.api.services.own_configs import OwnConfigs, check_broker
-from broker.metadata_cache import MetadataCache
+from broker.metadata.metadata_cache import MetadataCache
 from jbodlab.config import value_sources
 from jbodlab.config.value_sources import Described
 from jbodlab.kafka_wire.api_table import ApiKey

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import NamedTuple
 
-from broker.limits import ENCODED_KINDS_MAX
+from broker.bounds.limits import ENCODED_KINDS_MAX
 from jbodlab.metadata.image.cluster_image import ClusterImage
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.image.topics_image import TopicImage

@@ -14,7 +14,7 @@ from broker.api.cluster.encoded_topics import EncodedTopics, Kind, Known
 from broker.api.parts import ApiParts
 from broker.api.services.callers import caller_of
 from broker.api.services.topic_creator import TopicCreator
-from broker.metadata_cache import MetadataCache
+from broker.metadata.metadata_cache import MetadataCache
 from jbodlab.kafka_wire.api_table import ApiKey, item_class, response_class
 from jbodlab.kafka_wire.codec import encode
 from jbodlab.kafka_wire.layout import EntityClass

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from broker.api.cluster.metadata import leader_or_error
 from broker.api.parts import ApiParts
 from broker.api.services.topic_creator import TOPIC_NAME
-from broker.metadata_cache import MetadataCache
+from broker.metadata.metadata_cache import MetadataCache
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.security.acl import AclOperation, ResourceType

@@ -18,12 +18,13 @@ import msgspec
 from broker.api.data.leader_hints import LeaderHints
 from broker.api.followers import asking_replica, by_follower, named_replica
 from broker.api.parts import ApiParts
-from broker.client_quotas import ClientQuotas
+from broker.bounds.limits import FETCH_BYTES_MAX, FETCHED_AT_ONCE
+from broker.clients.client_quotas import ClientQuotas
+from broker.clients.traffic import Traffic
 from broker.fetch.fetch_sessions import FetchSessions
 from broker.fetch.fetching import FetchService
-from broker.limits import FETCH_BYTES_MAX, FETCHED_AT_ONCE
-from broker.metadata_cache import MetadataCache
-from broker.replica.client_requests import (
+from broker.metadata.metadata_cache import MetadataCache
+from broker.replica.waiting.client_requests import (
     CONSUMER_ID,
     READ_COMMITTED,
     FetchEntry,
@@ -32,11 +33,10 @@ from broker.replica.client_requests import (
     SessionFetched,
     SessionRequest,
 )
-from broker.traffic import Traffic
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.kafka_wire.fetch_response import TOPIC_IDS_FROM, FetchedPartition, FetchedTopic
 from jbodlab.kafka_wire.leader_hints import NodeEndpoint
-from jbodlab.runtime.client_quota import CONSUMER_RATE
+from jbodlab.metadata.client_quota import CONSUMER_RATE
 from jbodlab.security.acl import AclOperation, ResourceType
 from jbodlab.server.answer import MILLISECOND, Answer, Later, RequestContext, milliseconds
 from jbodlab.server.api import Api

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from broker.api.parts import ApiParts
 from broker.fetch.offset_queries import OffsetQueries
-from broker.replica.client_requests import EpochAnswer, EpochQuery
+from broker.replica.waiting.client_requests import EpochAnswer, EpochQuery
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import InParts, RequestContext

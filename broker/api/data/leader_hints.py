@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from broker.metadata_cache import MetadataCache
+from broker.metadata.metadata_cache import MetadataCache
 from broker.produce.produce_forwarder import REDIRECTING
-from broker.replica.client_requests import LeaderHint
+from broker.replica.waiting.client_requests import LeaderHint
 from jbodlab.kafka_wire.leader_hints import CurrentLeader, NodeEndpoint
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import NO_LEADER, BrokerId, TopicPartition

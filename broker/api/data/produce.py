@@ -15,17 +15,18 @@ from typing import TYPE_CHECKING
 
 from broker.api.data.leader_hints import LeaderHints
 from broker.api.parts import ApiParts
-from broker.client_quotas import ClientQuotas
-from broker.limits import APPENDED_AT_ONCE
-from broker.metadata_cache import MetadataCache
+from broker.bounds.limits import APPENDED_AT_ONCE
+from broker.clients.client_quotas import ClientQuotas
+from broker.clients.traffic import Traffic
+from broker.metadata.metadata_cache import MetadataCache
 from broker.produce.forwarded_appends import NoReply
 from broker.produce.produce_forwarder import ProduceForwarder
 from broker.produce.redirected_producers import Sender
-from broker.replica.client_requests import AppendEntry, AppendResult, Transaction
-from broker.traffic import Traffic
+from broker.replica.waiting.client_requests import AppendEntry, AppendResult, Transaction
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.kafka_wire.leader_hints import NodeEndpoint
 from jbodlab.kafka_wire.produce_response import ProducedPartition, ProducedTopic
+from jbodlab.metadata.client_quota import PRODUCER_RATE
 from jbodlab.record_batch.compression import ZSTD
 from jbodlab.record_batch.record_batch import (
     codec_of,
@@ -33,7 +34,6 @@ from jbodlab.record_batch.record_batch import (
     producer_of,
     records_count,
 )
-from jbodlab.runtime.client_quota import PRODUCER_RATE
 from jbodlab.security.acl import AclOperation, ResourceType
 from jbodlab.server.answer import MILLISECOND, Answer, Later, NoAnswer, RequestContext
 from jbodlab.server.api import Api

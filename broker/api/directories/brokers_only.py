@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from broker.metadata_cache import MetadataCache
+from broker.metadata.metadata_cache import MetadataCache
 from jbodlab.server.answer import Answer, Handler, RequestContext
 from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode

@@ -17,7 +17,7 @@ from broker.api.services.coordinators import (
 )
 from broker.groups import requests
 from broker.groups.consumer import responses
-from broker.metadata_cache import MetadataCache
+from broker.metadata.metadata_cache import MetadataCache
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.metadata.records.features import GROUP_VERSION
 from jbodlab.security.acl import AclOperation, ResourceType

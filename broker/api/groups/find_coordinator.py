@@ -22,7 +22,7 @@ from broker.api.services.coordinators import (
     TransactionCoordinators,
 )
 from broker.api.services.topic_creator import TopicCreator
-from broker.metadata_cache import MetadataCache
+from broker.metadata.metadata_cache import MetadataCache
 from jbodlab.group_records.partitions import coordinator_partition
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation, ResourceType

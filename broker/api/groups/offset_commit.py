@@ -16,7 +16,7 @@ from broker.api.parts import ApiParts
 from broker.api.services.coordinators import GroupCoordinators, check_group_id, request_of
 from broker.groups import requests
 from broker.groups.responses import PartitionResponse
-from broker.metadata_cache import MetadataCache
+from broker.metadata.metadata_cache import MetadataCache
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.metadata.image.topics_image import TopicImage, TopicsImage
 from jbodlab.security.acl import AclOperation

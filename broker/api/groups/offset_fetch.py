@@ -17,7 +17,7 @@ from uuid import UUID
 from broker.api.parts import ApiParts
 from broker.api.services.coordinators import GroupCoordinators
 from broker.groups import requests, responses
-from broker.metadata_cache import MetadataCache
+from broker.metadata.metadata_cache import MetadataCache
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation, ResourceType
 from jbodlab.server.answer import Later, RequestContext

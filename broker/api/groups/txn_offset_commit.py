@@ -17,9 +17,9 @@ from broker.api.services.coordinators import GroupCoordinators, check_group_id
 from broker.coordination.core import Producer
 from broker.groups import requests
 from broker.groups.group_core import APPEND_ERRORS
-from broker.metadata_cache import MetadataCache
+from broker.metadata.metadata_cache import MetadataCache
 from broker.produce.transaction_admission import Part, TransactionAdmission, told_for
-from broker.replica.client_requests import Transaction
+from broker.replica.waiting.client_requests import Transaction
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation, ResourceType
 from jbodlab.server.answer import Answer, RequestContext, in_background

@@ -16,12 +16,12 @@ import logging
 from typing import Any
 
 from broker.api.services.coordinators import TransactionCoordinators
-from broker.limits import (
+from broker.bounds.limits import (
     FORWARD_CONNECT_TIMEOUT_S,
     NEXT_COORDINATOR_MAX_S,
     NEXT_COORDINATOR_PAUSE_S,
 )
-from broker.metadata_cache import BrokerNode, MetadataCache
+from broker.metadata.metadata_cache import BrokerNode, MetadataCache
 from jbodlab.group_records.partitions import coordinator_partition
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.peers.client_security import ClientSecurity

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from broker.bounds.limits import ALLOCATE_TIMEOUT_S
 from broker.controller_link.channel import ControllerChannel
-from broker.limits import ALLOCATE_TIMEOUT_S
 from jbodlab.controller_api.requests import AllocateProducerIdsRequest
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import ControllerUnavailableError, KafkaError

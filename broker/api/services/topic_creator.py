@@ -13,8 +13,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
+from broker.bounds.limits import CREATE_TIMEOUT_S, CREATION_FAILURES_MAX, CREATIONS_MAX
 from broker.controller_link.channel import ControllerChannel
-from broker.limits import CREATE_TIMEOUT_S, CREATION_FAILURES_MAX, CREATIONS_MAX
 from jbodlab.controller_api.requests import Caller, CreateTopicsRequest, Mutator, NewTopic
 from jbodlab.runtime.supervised import supervised
 from jbodlab.vocabulary.error_code import ErrorCode

@@ -19,7 +19,7 @@ from broker.api.parts import ApiParts
 from broker.api.services.coordinators import TransactionCoordinators
 from broker.api.services.next_coordinator import NextCoordinator
 from broker.api.services.transactions import ProducerFailures, on_transaction
-from broker.metadata_cache import MetadataCache
+from broker.metadata.metadata_cache import MetadataCache
 from broker.transactions.requests import AddPartitions, VerifyPartitions
 from broker.transactions.transaction import EPOCH_BUMP_FROM
 from jbodlab.kafka_wire.api_table import ApiKey

@@ -16,7 +16,7 @@ from broker.api.services.transactions import (
     with_producer_id,
 )
 from broker.coordination.core import Producer
-from broker.metadata_cache import MetadataCache
+from broker.metadata.metadata_cache import MetadataCache
 from broker.transactions.requests import AddPartitions, EndTransaction
 from broker.transactions.transaction import EPOCH_BUMP_FROM
 from jbodlab.group_records.partitions import coordinator_partition

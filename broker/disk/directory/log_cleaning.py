@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from jbodlab.runtime.threads import Flag
+from jbodlab.vocabulary.threads import Flag
 
 
 class LogCleaning:

@@ -20,14 +20,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Self, TypeVar
 
-from broker.disk.directory.condition import HEALTHY, space_text
-from broker.disk.directory.disk_space import DirectorySpace
-from broker.disk.directory.executor import DirectoryExecutor
-from broker.disk.directory.fence import Fence, FencedDisk
+from broker.disk.calls.executor import DirectoryExecutor
+from broker.disk.calls.fence import Fence, FencedDisk
+from broker.disk.calls.no_space import FullError
+from broker.disk.calls.replica_files import ReplicaFiles
+from broker.disk.condition.condition import HEALTHY, space_text
+from broker.disk.condition.disk_space import DirectorySpace
+from broker.disk.condition.slowness import IoSamples
 from broker.disk.directory.lifecycle import LogDirEvent, LogDirState, next_state
-from broker.disk.directory.no_space import FullError
-from broker.disk.directory.replica_files import ReplicaFiles
-from broker.disk.directory.slowness import IoSamples
 from jbodlab.runtime.environment import Environment
 from jbodlab.runtime.machine import system_environment
 from jbodlab.storage.directory.filesystem import Disk, FileSystem

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from broker.bounds.limits import PROBES
 from broker.disk.life.startup import with_directory_id
-from broker.limits import PROBES
 from jbodlab.storage.directory import meta_properties
 from jbodlab.storage.directory.directory_lock import DirectoryLock
 from jbodlab.storage.directory.directory_probe import probe

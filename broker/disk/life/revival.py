@@ -33,20 +33,20 @@ from typing import Protocol
 
 import msgspec
 
-from broker.disk.directory.executor import run_aside
-from broker.disk.directory.fence import Fence, FencedDisk
+from broker.bounds.limits import (
+    INSPECTION_TIMEOUT_S,
+    REVIVAL_LOOK_INTERVAL_S,
+    SETTLED_TIMEOUT_S,
+    SILENT_TIMEOUT_S,
+)
+from broker.disk.calls.executor import run_aside
+from broker.disk.calls.fence import Fence, FencedDisk
 from broker.disk.directory.lifecycle import LogDirState
 from broker.disk.directory.log_dir import LogDir
 from broker.disk.directory.logs_in_use import FoundLog
 from broker.disk.life.inspection import Inspected, inspect
 from broker.disk.life.loading import LogConfigOf, ReplicaOf, load_revived
 from broker.disk.life.startup import OpenedLogDirs
-from broker.limits import (
-    INSPECTION_TIMEOUT_S,
-    REVIVAL_LOOK_INTERVAL_S,
-    SETTLED_TIMEOUT_S,
-    SILENT_TIMEOUT_S,
-)
 from jbodlab.storage.directory import disk_errors
 from jbodlab.storage.directory.directory_lock import DirectoryLock
 from jbodlab.vocabulary.error_code import ErrorCode

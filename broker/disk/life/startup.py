@@ -23,15 +23,14 @@ from typing import NamedTuple, NoReturn, TypeVar
 
 import msgspec
 
-from broker.disk.directory.condition import hung
-from broker.disk.directory.executor import run_aside
+from broker.bounds.limits import START_DEADLINE_S
+from broker.disk.calls.executor import run_aside
+from broker.disk.condition.condition import hung
 from broker.disk.directory.log_dir import LogDir
 from broker.disk.directory.log_dirs import LogDirs
 from broker.disk.life import clean_shutdown
-from broker.limits import START_DEADLINE_S
 from jbodlab.runtime.environment import Environment
 from jbodlab.runtime.machine import system_environment
-from jbodlab.runtime.threads import Threads
 from jbodlab.storage.directory import disk_errors, meta_properties
 from jbodlab.storage.directory.directory_lock import DirectoryLock
 from jbodlab.storage.directory.filesystem import Disk, FileSystem
@@ -40,6 +39,7 @@ from jbodlab.vocabulary import directory_id
 from jbodlab.vocabulary.errors import ConfigError, FormatError, JbodlabError
 from jbodlab.vocabulary.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId, DirectoryId
 from jbodlab.vocabulary.limits import OPEN_FILES_MAX
+from jbodlab.vocabulary.threads import Threads
 
 logger = logging.getLogger(__name__)
 

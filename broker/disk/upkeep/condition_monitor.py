@@ -21,19 +21,19 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from broker.disk.directory.condition import (
+from broker.bounds.limits import STALL_LOOK_S, STALL_MIN_S, STALLS_MAX
+from broker.disk.condition.condition import (
     HEALTHY,
     Condition,
     DegradedLogDirs,
     degraded_log_dirs,
     space_text,
 )
-from broker.disk.directory.disk_space import DirectorySpace, DiskSpace
+from broker.disk.condition.disk_space import DirectorySpace, DiskSpace
+from broker.disk.condition.slowness import LatencyWindow, SlowSettings, SlowWatch, Stall
 from broker.disk.directory.log_dir import LogDir
 from broker.disk.directory.log_dirs import LogDirs
 from broker.disk.directory.logs_in_use import FoundLog
-from broker.disk.directory.slowness import LatencyWindow, SlowSettings, SlowWatch, Stall
-from broker.limits import STALL_LOOK_S, STALL_MIN_S, STALLS_MAX
 from jbodlab.runtime.supervised import supervised
 from jbodlab.storage.directory.filesystem import FileSystem
 from jbodlab.vocabulary.errors import JbodlabError, LogDirError

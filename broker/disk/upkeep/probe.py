@@ -17,14 +17,14 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import NoReturn, TypeVar
 
-from broker.disk.directory.condition import hung
-from broker.disk.directory.executor import run_aside
-from broker.disk.directory.fence import Fence
+from broker.disk.calls.executor import run_aside
+from broker.disk.calls.fence import Fence
+from broker.disk.condition.condition import hung
+from broker.disk.condition.slowness import Work
 from broker.disk.directory.lifecycle import LogDirState
 from broker.disk.directory.log_dir import LogDir
 from broker.disk.directory.log_dirs import LogDirs
 from broker.disk.directory.logs_in_use import FoundLog
-from broker.disk.directory.slowness import Work
 from broker.disk.upkeep.condition_monitor import Look, look
 from jbodlab.runtime.supervised import supervised
 from jbodlab.storage.directory import disk_errors

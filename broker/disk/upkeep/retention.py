@@ -19,13 +19,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+from broker.bounds.limits import EXPIRED_FILES_INTERVAL_MS, LOGS_PER_TURN, RMTREE_ATTEMPTS
+from broker.disk.calls.replica_files import ReplicaLostError
 from broker.disk.directory.lifecycle import LogDirState
 from broker.disk.directory.log_dir import LogDir
 from broker.disk.directory.log_dirs import LogDirs
 from broker.disk.directory.logs_in_use import LogsInUse, OwnedLog
-from broker.disk.directory.replica_files import ReplicaLostError
 from broker.disk.upkeep.periodic import PeriodicTask
-from broker.limits import EXPIRED_FILES_INTERVAL_MS, LOGS_PER_TURN, RMTREE_ATTEMPTS
 from jbodlab.runtime.supervised import supervised
 from jbodlab.storage.directory.filesystem import FileSystem
 from jbodlab.storage.directory.names import DirKind, parse_partition_dir

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from broker.bounds.limits import NEW_MEMBER_TIMEOUT_MS
 from broker.groups.classic.change import SESSION_TIMER, GroupChange
 from broker.groups.classic.group import Member, State, choose_protocol, joined_members
 from broker.groups.responses import JoinGroupResponse
-from broker.limits import NEW_MEMBER_TIMEOUT_MS
 from jbodlab.vocabulary.error_code import ErrorCode
 
 

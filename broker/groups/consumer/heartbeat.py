@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from broker.clients.regular_expressions import compiled
 from broker.groups.consumer.checks import UNCHANGED_MS, check_epoch, check_known, check_place
 from broker.groups.consumer.draft import Draft, HashedTopics, hashed_topics
 from broker.groups.consumer.group import (
@@ -26,7 +27,6 @@ from broker.groups.consumer.responses import ConsumerGroupHeartbeatResponse
 from broker.groups.consumer.target import renew_target
 from broker.groups.consumer.topics import topic_ids
 from broker.groups.requests import ConsumerGroupHeartbeat
-from broker.regular_expressions import compiled
 from jbodlab.vocabulary.ids import TopicIdPartition
 
 Owned = frozenset[TopicIdPartition] | None

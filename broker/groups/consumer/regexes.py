@@ -8,11 +8,11 @@ Source: KIP-848, "Regular Expressions"; `GroupMetadataManager.refreshRegularExpr
 
 from __future__ import annotations
 
+from broker.bounds.limits import CHECKS_AT_ONCE
+from broker.clients.regular_expressions import compiled
 from broker.groups.consumer.draft import Draft, regex_timer
 from broker.groups.consumer.group import ConsumerGroup, Member, ResolvedRegex
 from broker.groups.topics import Topics
-from broker.limits import CHECKS_AT_ONCE
-from broker.regular_expressions import compiled
 
 RESOLUTION_INTERVAL_MS = 10_000
 """At least so long between two resolutions of one group."""

@@ -16,9 +16,9 @@ from jbodlab.controller_api.requests import (
     QuotaChange,
     QuotaEntry,
 )
+from jbodlab.metadata.client_quota import CLIENT_ID, IP, OF_CLIENTS, OF_IPS, USER, WHOLE, normal_ip
 from jbodlab.metadata.image.settings_image import QuotaEntities
 from jbodlab.metadata.records.config_records import ClientQuotaRecord, QuotaEntity
-from jbodlab.runtime.client_quota import CLIENT_ID, IP, OF_CLIENTS, OF_IPS, USER, WHOLE, normal_ip
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 

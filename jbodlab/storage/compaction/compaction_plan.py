@@ -8,8 +8,6 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from jbodlab.runtime.threads import Flag
-from jbodlab.runtime.token_bucket import TokenBucket
 from jbodlab.storage.compaction.compacted_batch import LastBatch, last_batches
 from jbodlab.storage.compaction.compaction import DirtyRange
 from jbodlab.storage.directory.filesystem import FileSystem
@@ -18,6 +16,8 @@ from jbodlab.storage.log.segments import ClosedSegment
 from jbodlab.storage.log.transactions import AbortedTransaction
 from jbodlab.vocabulary.errors import JbodlabError
 from jbodlab.vocabulary.limits import FOLLOW_S
+from jbodlab.vocabulary.threads import Flag
+from jbodlab.vocabulary.token_bucket import TokenBucket
 
 BURST_S = 0.05
 """Time for which an unused rate may be made up for; a thread never wakes exactly when it should."""

@@ -16,13 +16,14 @@ import uvloop
 
 from broker.api.handlers import ClientApis
 from broker.api.parts import BrokerParts
+from broker.clients.traffic import Traffic
 from broker.disk.life.revival import Revived
-from broker.dynamic_config import DynamicConfig
-from broker.metadata_cache import MetadataCache
+from broker.metadata.dynamic_config import DynamicConfig
+from broker.metadata.metadata_cache import MetadataCache
 from broker.produce.marker_appends import TransactionMarker
 from broker.produce.produce_forwarder import ProduceForwarder
 from broker.produce.transaction_admission import Part
-from broker.replica.client_requests import (
+from broker.replica.waiting.client_requests import (
     AppendEntry,
     AppendResult,
     DeletedRecords,
@@ -38,7 +39,6 @@ from broker.replica.client_requests import (
     Transaction,
 )
 from broker.telemetry.clients import TelemetryClients
-from broker.traffic import Traffic
 from jbodlab.config.node_config import read_values
 from jbodlab.controller_api import requests
 from jbodlab.controller_api.requests import NewTopic

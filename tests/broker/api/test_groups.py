@@ -13,7 +13,7 @@ import pytest
 
 from broker.groups import requests, responses
 from broker.produce.transaction_admission import Part
-from broker.replica.client_requests import Transaction
+from broker.replica.waiting.client_requests import Transaction
 from jbodlab.controller_api.requests import CreatedTopic, CreateTopicsResponse
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError

@@ -16,12 +16,17 @@ from broker.api.cluster.metadata import MetadataApi
 from broker.api.data.fetch import FetchApi
 from broker.api.data.list_offsets import ListOffsetsApi
 from broker.api.directories.alter_log_dirs import AlterReplicaLogDirsApi
-from broker.client_quotas import ClientQuotas
-from broker.dynamic_config import DynamicConfig
-from broker.limits import FETCHED_AT_ONCE, OFFSETS_AT_ONCE
-from broker.metadata_cache import MetadataCache
-from broker.replica.client_requests import FetchEntry, FetchResult, OffsetAnswer, OffsetQuery
-from broker.traffic import Traffic
+from broker.bounds.limits import FETCHED_AT_ONCE, OFFSETS_AT_ONCE
+from broker.clients.client_quotas import ClientQuotas
+from broker.clients.traffic import Traffic
+from broker.metadata.dynamic_config import DynamicConfig
+from broker.metadata.metadata_cache import MetadataCache
+from broker.replica.waiting.client_requests import (
+    FetchEntry,
+    FetchResult,
+    OffsetAnswer,
+    OffsetQuery,
+)
 from jbodlab.config.node_config import read_values
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.kafka_wire.headers import RequestHeader

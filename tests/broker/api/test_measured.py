@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from broker.replica.client_requests import AppendResult, FetchResult
-from broker.traffic import TopicCount
+from broker.clients.traffic import TopicCount
+from broker.replica.waiting.client_requests import AppendResult, FetchResult
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.record_batch.record_batch import build_batch
 from jbodlab.vocabulary.error_code import ErrorCode

@@ -13,7 +13,7 @@ import pytest
 
 from broker.api.api_versions import TELEMETRY
 from broker.api.table import APIS
-from broker.replica.client_requests import (
+from broker.replica.waiting.client_requests import (
     DeletedRecords,
     EpochAnswer,
     EpochQuery,

@@ -13,12 +13,17 @@ from typing import Any
 
 import pytest
 
-from broker.metadata_cache import MetadataCache
+from broker.clients.traffic import TopicCount
+from broker.metadata.metadata_cache import MetadataCache
 from broker.produce import forwarded_appends
 from broker.produce.produce_forwarder import ProduceForwarder
 from broker.produce.redirected_producers import Sender
-from broker.replica.client_requests import AppendEntry, AppendResult, LeaderHint, Transaction
-from broker.traffic import TopicCount
+from broker.replica.waiting.client_requests import (
+    AppendEntry,
+    AppendResult,
+    LeaderHint,
+    Transaction,
+)
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.peers.client import KafkaConnection
 from jbodlab.record_batch.record_batch import TRANSACTIONAL, build_batch

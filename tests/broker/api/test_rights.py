@@ -14,7 +14,7 @@ import pytest
 from broker.api.table import APIS
 from broker.coordination.core import Producer
 from broker.groups import requests, responses
-from broker.replica.client_requests import AppendResult
+from broker.replica.waiting.client_requests import AppendResult
 from broker.transactions.requests import AddPartitions, EndTransaction, InitProducerId
 from jbodlab.controller_api.requests import (
     Caller,

@@ -16,10 +16,10 @@ from broker.compaction.choice import damage_is_there
 from broker.compaction.log_cleaner import LogCleaner
 from broker.compaction.metrics import cleaner_metrics
 from broker.compaction.settings import CleanerSettings
-from broker.disk.directory.disk_space import DiskSpace
+from broker.disk.condition.disk_space import DiskSpace
 from broker.disk.directory.log_dir import LogDir
 from broker.disk.upkeep.checkpoints import CheckpointWriter
-from broker.replica.partition import Partition
+from broker.replica.partition.partition import Partition
 from jbodlab.config.topic_keys import SEGMENT_BYTES
 from jbodlab.record_batch.record_batch import build_batch, iterate_headers, iterate_records
 from jbodlab.runtime.machine import system_environment

@@ -10,9 +10,9 @@ from typing import Any, Generic, TypeVar
 
 from broker.coordination.coordinator_service import CoordinatorService
 from broker.coordination.shard import ShardState
-from broker.metadata_cache import MetadataCache
-from broker.metadata_publisher import MetadataPublisher
-from broker.replica.partition import Partition
+from broker.metadata.metadata_cache import MetadataCache
+from broker.metadata.metadata_publisher import MetadataPublisher
+from broker.replica.partition.partition import Partition
 from jbodlab.metadata.records.schema import Record
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError

@@ -24,9 +24,9 @@ from broker.groups.consumer.assignors.uniform import assign_uniformly
 from broker.groups.consumer.group import Target
 from broker.groups.group_core import APPEND_ERRORS, GroupCore
 from broker.groups.settings import GroupSettings
-from broker.metadata_cache import MetadataCache
-from broker.replica.partition_log import PartitionLog
-from broker.replica.tail_cache import Slice
+from broker.metadata.metadata_cache import MetadataCache
+from broker.replica.log.partition_log import PartitionLog
+from broker.replica.log.tail_cache import Slice
 from jbodlab.config.topic_keys import SEGMENT_BYTES
 from jbodlab.group_records import records
 from jbodlab.metadata.records.schema import Record

@@ -11,7 +11,7 @@ import uvloop
 from msgspec.structs import replace
 
 from broker.coordination.shard import ShardState
-from broker.metadata_cache import MetadataCache
+from broker.metadata.metadata_cache import MetadataCache
 from jbodlab.vocabulary.error_code import ErrorCode
 from tests.broker.coordination import led_topic
 from tests.broker.coordination.led_topic import LedTopic, code

@@ -13,7 +13,7 @@ from broker.coordination import core, loading
 from broker.coordination.coordinator_service import CoordinatorService
 from broker.coordination.core import Answer, Producer, Ticket, Timer
 from broker.coordination.shard import ShardContext, ShardState
-from broker.metadata_cache import MetadataCache
+from broker.metadata.metadata_cache import MetadataCache
 from jbodlab.runtime.machine import system_environment
 from jbodlab.storage.log.transactions import ABORT, COMMIT, Marker
 from jbodlab.vocabulary.error_code import ErrorCode

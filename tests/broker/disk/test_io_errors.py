@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from broker.disk.calls.no_space import NoSpaceError, fsync_or_fail
 from broker.disk.directory.log_dir import LogDir
 from broker.disk.directory.log_dirs import LogDirs
-from broker.disk.directory.no_space import NoSpaceError, fsync_or_fail
 from broker.disk.upkeep.probe import LogDirProbe
 from jbodlab.storage.directory.checkpoints import write_offsets
 from jbodlab.storage.log.log_config import LogConfig

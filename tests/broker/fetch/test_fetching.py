@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from broker.limits import PART_ENTRIES
-from broker.replica.client_requests import (
+from broker.bounds.limits import PART_ENTRIES
+from broker.replica.log.partition_log import PartitionLog
+from broker.replica.partition.partition import Partition
+from broker.replica.waiting.client_requests import (
     FetchEntry,
     FetchResult,
     LeaderHint,
     OffsetQuery,
 )
-from broker.replica.partition import Partition
-from broker.replica.partition_log import PartitionLog
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, TopicId, TopicPartition
 from tests.broker.fetch.requests import fetch_entry, fetch_params

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from broker.replica.client_requests import (
+from broker.replica.log.partition_log import PartitionLog
+from broker.replica.partition.partition import Partition
+from broker.replica.waiting.client_requests import (
     FetchResult,
     OffsetQuery,
     RecordDeletion,
 )
-from broker.replica.partition import Partition
-from broker.replica.partition_log import PartitionLog
 from jbodlab.config.topic_keys import SEGMENT_BYTES
 from jbodlab.record_batch.record_batch import iterate_headers, read_header
 from jbodlab.storage.log.transactions import read_marker

@@ -15,11 +15,11 @@ import pytest
 from broker.api.handlers import ClientApis
 from broker.api.parts import BrokerParts
 from broker.following.lane_replicas import LaneReplicas
-from broker.metadata_cache import MetadataCache
-from broker.metadata_publisher import MetadataPublisher
-from broker.replica.client_requests import AppendResult, RecordDeletion
-from broker.replica.partition import Partition
-from broker.replica.replica_state import Offline
+from broker.metadata.metadata_cache import MetadataCache
+from broker.metadata.metadata_publisher import MetadataPublisher
+from broker.replica.partition.partition import Partition
+from broker.replica.partition.replica_state import Offline
+from broker.replica.waiting.client_requests import AppendResult, RecordDeletion
 from jbodlab.metadata.image.metadata_delta import MetadataDelta
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.runtime.machine import system_environment

@@ -11,8 +11,8 @@ import pytest
 from broker.moves.move import Move
 from broker.moves.move_states import MoveState
 from broker.moves.moves import RunningMoves
-from broker.replica.partition import Partition
-from broker.replica.partition_log import PartitionLog
+from broker.replica.log.partition_log import PartitionLog
+from broker.replica.partition.partition import Partition
 from jbodlab.config.topic_keys import SEGMENT_BYTES
 from jbodlab.record_batch.record_batch import iterate_headers
 from jbodlab.storage.directory.filesystem import FileSystem

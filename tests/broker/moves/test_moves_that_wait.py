@@ -7,13 +7,13 @@ import time
 
 import pytest
 
-from broker.disk.directory import disk_space
-from broker.disk.directory.disk_space import DiskSpace
+from broker.disk.condition import disk_space
+from broker.disk.condition.disk_space import DiskSpace
 from broker.moves.copy_rounds import CopyRounds
 from broker.moves.move import Move
 from broker.moves.move_states import MoveState
-from broker.replica import directory_writer
-from broker.replica.partition_log import PartitionLog
+from broker.replica.log import directory_writer
+from broker.replica.log.partition_log import PartitionLog
 from jbodlab.record_batch.record_batch import build_batch, iterate_headers, read_header
 from jbodlab.storage.log.replica_copy import CopyPoint
 from tests.broker.disks import CrampedDisk

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from broker.disk.calls.shortage import ShortageError
 from broker.disk.directory.log_dir import LogDir
-from broker.disk.directory.shortage import ShortageError
 from broker.placement.creation_queue import CreationQueue
 from broker.placement.replica_folders import Creation, create_log
 from jbodlab.storage.log.log_config import LogConfig

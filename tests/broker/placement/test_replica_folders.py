@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.disk.directory.replica_files import missing_folders
+from broker.disk.calls.replica_files import missing_folders
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 
 FS = PosixFileSystem()
@@ -35,7 +35,7 @@ def test_folder_without_permissions_is_a_failure_of_the_directory(mode: str) -> 
 import os, sys
 sys.path.insert(0, {str(Path.cwd())!r})
 from pathlib import Path
-from broker.disk.directory.replica_files import missing_folders
+from broker.disk.calls.replica_files import missing_folders
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 root = Path(sys.argv[1])
 folder = root / "orders-0"

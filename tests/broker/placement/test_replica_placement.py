@@ -11,7 +11,7 @@ import pytest
 
 from broker.placement import replica_placement
 from broker.placement.replica_placement import ReplicaPlacement
-from broker.replica.partition_log import PartitionLog
+from broker.replica.log.partition_log import PartitionLog
 from jbodlab.storage.log.log_config import LogConfig
 from jbodlab.vocabulary.directory_id import UNASSIGNED
 from jbodlab.vocabulary.errors import KafkaError

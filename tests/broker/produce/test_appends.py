@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.limits import CHECK_THREADS
+from broker.bounds.limits import CHECK_THREADS
 from broker.produce import appends, batch_checks
-from broker.replica.client_requests import AppendResult
+from broker.replica.waiting.client_requests import AppendResult
 from jbodlab.record_batch import record_batch
 from jbodlab.record_batch.crc32c import crc32c
 from jbodlab.record_batch.record_batch import HEADER_SIZE, build_batch

@@ -6,9 +6,9 @@ import struct
 import cramjam
 import pytest
 
-from broker.limits import BYTES_AT_ONCE, RECORDS_AT_ONCE, RECORDS_BYTES_MAX, RECORDS_RATIO
+from broker.bounds.limits import BYTES_AT_ONCE, RECORDS_AT_ONCE, RECORDS_BYTES_MAX, RECORDS_RATIO
 from broker.produce.batch_checks import CheckedBatch, check_body, check_header, takes_long
-from broker.replica.topic_settings import BatchLimits
+from broker.replica.partition.topic_settings import BatchLimits
 from jbodlab.record_batch import record_batch
 from jbodlab.record_batch.compression import LZ4, SNAPPY, compress
 from jbodlab.record_batch.crc32c import crc32c

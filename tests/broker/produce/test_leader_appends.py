@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from broker.produce.leader_appends import append_own
-from broker.replica.partition import Partition
+from broker.replica.partition.partition import Partition
 from jbodlab.metadata.records.schema import Record
 from jbodlab.metadata.records.topic_records import RemoveTopicRecord
 from jbodlab.vocabulary.error_code import ErrorCode

@@ -10,8 +10,8 @@ import pytest
 
 from broker.coordination.core import Producer
 from broker.produce.marker_appends import MarkerAppends, TransactionMarker
-from broker.replica.client_requests import AppendResult, Transaction
-from broker.replica.partition import Partition
+from broker.replica.partition.partition import Partition
+from broker.replica.waiting.client_requests import AppendResult, Transaction
 from jbodlab.record_batch.record_batch import TRANSACTIONAL
 from jbodlab.storage.log.transactions import ABORT, Marker
 from jbodlab.vocabulary.error_code import ErrorCode

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.limits import REDIRECTS_REMEMBERED_MAX, REDIRECTS_REMEMBERED_S
+from broker.bounds.limits import REDIRECTS_REMEMBERED_MAX, REDIRECTS_REMEMBERED_S
 from broker.produce.redirected_producers import (
     RedirectedProducers,
     Sender,

@@ -11,8 +11,8 @@ import pytest
 from broker.coordination.core import Producer
 from broker.produce.leader_appends import append_marker, append_own
 from broker.produce.transaction_admission import NoCoordinators, Part
-from broker.replica.client_requests import AppendResult, Transaction
-from broker.replica.partition import Partition
+from broker.replica.partition.partition import Partition
+from broker.replica.waiting.client_requests import AppendResult, Transaction
 from jbodlab.record_batch.record_batch import TRANSACTIONAL
 from jbodlab.storage.log.transactions import ABORT, COMMIT, Marker
 from jbodlab.vocabulary.error_code import ErrorCode

@@ -12,7 +12,7 @@ import pytest
 
 from broker.produce.transaction_admission import Part
 from broker.produce.transaction_coordinators import CoordinatorsOfTransactions
-from broker.replica.client_requests import Transaction
+from broker.replica.waiting.client_requests import Transaction
 from jbodlab.group_records.partitions import coordinator_partition
 from jbodlab.kafka_wire.api_table import ApiKey, response_class
 from jbodlab.metadata.image.metadata_delta import MetadataDelta

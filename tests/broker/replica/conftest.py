@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.broker.replica.test_partition_leading import Cluster, leading
+from tests.broker.replica.partition.test_partition_leading import Cluster, leading
 
 
 @pytest.fixture

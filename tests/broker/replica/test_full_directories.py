@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from broker.disk.calls.replica_files import ReplicaLostError
 from broker.disk.directory.log_dir import LogDir
-from broker.disk.directory.replica_files import ReplicaLostError
 from broker.disk.upkeep.condition_monitor import ConditionMonitor, ConditionSettings, Look
-from broker.replica.client_requests import AppendResult, FetchResult
-from broker.replica.partition import Partition
-from broker.replica.replica_state import Following, Leading, Offline
+from broker.replica.partition.partition import Partition
+from broker.replica.partition.replica_state import Following, Leading, Offline
+from broker.replica.waiting.client_requests import AppendResult, FetchResult
 from jbodlab.runtime.machine import system_environment
 from jbodlab.vocabulary.directory_id import UNASSIGNED
 from jbodlab.vocabulary.error_code import ErrorCode
@@ -21,7 +21,7 @@ from jbodlab.vocabulary.ids import BrokerId, TopicPartition
 from tests.broker.disks import CrampedDisk
 from tests.broker.fetch.requests import fetch_entry, fetch_params
 from tests.broker.following.test_following import Pair
-from tests.broker.replica.test_partition_leading import THREE, TWO, Cluster
+from tests.broker.replica.partition.test_partition_leading import THREE, TWO, Cluster
 from tests.broker.replicas import (
     DEADLINE_S,
     TOPIC,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from broker.replica.metrics import LATE_AFTER_MS, PREFIX, replica_metrics
+from broker.replica.registry.metrics import LATE_AFTER_MS, PREFIX, replica_metrics
 from jbodlab.record_batch.record_batch import read_header
 from jbodlab.storage.log.transactions import COMMIT
 from tests.broker.replicas import Host, Metadata, broker, feature, partition_record, topic

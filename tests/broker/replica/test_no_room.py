@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from broker.disk.directory import disk_space
+from broker.bounds.limits import FULL_RETRY_S
+from broker.disk.calls.no_space import WaitsForRoomError
+from broker.disk.condition import disk_space
 from broker.disk.directory.log_dir import LogDir
 from broker.disk.directory.log_dirs import LogDirs
 from broker.disk.directory.logs_in_use import LogInUse
-from broker.disk.directory.no_space import WaitsForRoomError
 from broker.disk.life.closing import close_log_dirs
-from broker.limits import FULL_RETRY_S
-from broker.replica import directory_writer
-from broker.replica.directory_writer import DirectoryWriter
-from broker.replica.partition_log import PartitionLog
-from broker.replica.replica_state import Following, Leading
-from broker.replica.tail_cache import EMPTY_SLICE, Slice, TailCacheBudget
+from broker.replica.log import directory_writer
+from broker.replica.log.directory_writer import DirectoryWriter
+from broker.replica.log.partition_log import PartitionLog
+from broker.replica.log.tail_cache import EMPTY_SLICE, Slice, TailCacheBudget
+from broker.replica.partition.replica_state import Following, Leading
 from jbodlab.record_batch.record_batch import build_batch, iterate_headers, read_header
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.storage.log.loaded_log import create_log

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.disk.directory.shortage import ShortageError
-from broker.replica import directory_writer
-from broker.replica.directory_writer import DirectoryWriter
+from broker.disk.calls.shortage import ShortageError
+from broker.replica.log import directory_writer
+from broker.replica.log.directory_writer import DirectoryWriter
 from jbodlab.storage.directory.posix_filesystem import PosixAppendFile, PosixFileSystem
 from jbodlab.storage.log.log_config import LogConfig
 from jbodlab.vocabulary.error_code import ErrorCode

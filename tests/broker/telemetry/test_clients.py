@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from broker.limits import TELEMETRY_CLIENTS_MAX, TELEMETRY_SILENCE_MS_MIN
+from broker.bounds.limits import TELEMETRY_CLIENTS_MAX, TELEMETRY_SILENCE_MS_MIN
 from broker.telemetry.clients import TelemetryClients, asked_of
 from broker.telemetry.metrics import telemetry_metrics
 from broker.telemetry.subscriptions import Subscriptions

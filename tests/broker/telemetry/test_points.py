@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from broker.limits import TELEMETRY_POINTS_MAX, TELEMETRY_TEXT_MAX
+from broker.bounds.limits import TELEMETRY_POINTS_MAX, TELEMETRY_TEXT_MAX
 from broker.telemetry.points import Point, read
 from jbodlab.vocabulary.errors import DecompressedSizeError
 from tests.broker.telemetry.metrics_data import gauge, metric, metrics_data, point

@@ -41,7 +41,7 @@ OF_PATHS_ALONE = frozenset({"exists", "is_dir", "unlink", "read_bytes", "rmdir",
 EXCEPTIONS = {
     "jbodlab/runtime/machine.py",
     # What the process may use, before it is a server.
-    "broker/resources.py",
+    "broker/bounds/resources.py",
     "jbodlab/storage/directory/posix_filesystem.py",
     # Programs in the command line, not servers: a property file, where the lab keeps its own, and
     # where our packages are.
@@ -72,7 +72,7 @@ DEFAULTS = {
     "system_environment": {
         "jbodlab/runtime/machine.py",
         # A process of its own, which `machine` starts.
-        "jbodlab/storage/compaction/cleaner_process.py",
+        "jbodlab/runtime/cleaner_process.py",
         "jbodlab/metadata/log/formatting.py",
         "broker/server.py",
         "broker/disk/directory/log_dir.py",

@@ -8,10 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from jbodlab.runtime.machine import system_environment
-from jbodlab.runtime.threads import CallQueue, Flag
 from jbodlab.server.bounds import LOOK_S_MAX, Bounds
 from jbodlab.server.malloc import WORTH_RETURNING_BYTES
 from jbodlab.server.open_connections import ConnectionLimits
+from jbodlab.vocabulary.threads import CallQueue, Flag
 from tests.jbodlab.server.fakes import FakeConnection
 from tests.waiting import AdjustableLoop, runner_on, set_forward, turns
 

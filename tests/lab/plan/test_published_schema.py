@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import yaml
 from jsonschema import Draft202012Validator
-from tests.lab.plan.test_reader import GOOD, WRONG
 
 from lab.plan import plans
 from lab.plan.plans import shipped
@@ -25,6 +24,7 @@ from lab.plan.vocabulary import (
     OF_WRITERS,
 )
 from scripts import plan_schema
+from tests.lab.plan.test_reader import GOOD, WRONG
 
 PLANS = Path(plans.__file__).parent
 SCHEMA = json.loads(plan_schema.FILE.read_text("utf-8"))

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from broker.replica.client_requests import AppendResult, FetchResult
+from broker.replica.waiting.client_requests import AppendResult, FetchResult
 from jbodlab.controller_api import requests
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.metadata.image.settings_image import Quotas

@@ -8,8 +8,8 @@ from uuid import UUID
 import pytest
 
 from broker.api.cluster.encoded_topics import EncodedTopics, Kind
-from broker.limits import ENCODED_KINDS_MAX
-from broker.metadata_cache import MetadataCache
+from broker.bounds.limits import ENCODED_KINDS_MAX
+from broker.metadata.metadata_cache import MetadataCache
 from jbodlab.controller_api import requests
 from jbodlab.vocabulary.error_code import ErrorCode
 from tests.waiting import called, turns

@@ -7,7 +7,12 @@ from typing import Any
 
 import pytest
 
-from broker.replica.client_requests import AppendEntry, AppendResult, LeaderHint, Transaction
+from broker.replica.waiting.client_requests import (
+    AppendEntry,
+    AppendResult,
+    LeaderHint,
+    Transaction,
+)
 from jbodlab.peers.client import KafkaConnection
 from jbodlab.record_batch.record_batch import HEADER_SIZE, TRANSACTIONAL, build_batch
 from jbodlab.vocabulary.error_code import ErrorCode

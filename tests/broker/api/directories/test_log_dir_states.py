@@ -6,7 +6,7 @@ from pathlib import Path
 from uuid import UUID
 
 from broker.api.directories.log_dir_states import DescribeLogDirStatesApi
-from broker.disk.directory.condition import Condition
+from broker.disk.condition.condition import Condition
 from broker.disk.directory.lifecycle import LogDirEvent
 from broker.disk.directory.log_dir import LogDir
 from jbodlab.kafka_wire.api_table import ApiKey, response_class, response_reader

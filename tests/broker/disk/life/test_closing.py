@@ -7,8 +7,8 @@ import threading
 import time
 from pathlib import Path
 
+from broker.bounds.limits import SYNCS_AT_ONCE
 from broker.disk.life.closing import close_log_dirs
-from broker.limits import SYNCS_AT_ONCE
 from jbodlab.storage.directory.checkpoints import read_offsets
 from jbodlab.vocabulary.ids import BrokerEpoch
 from tests.broker.disks import DeadDisk, FaultPlan, fails, make_log_dirs

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from broker.disk.calls.no_space import NoSpaceError
 from broker.disk.directory.log_dirs import LogDirs
-from broker.disk.directory.no_space import NoSpaceError
 from broker.disk.upkeep.checkpoints import CheckpointWriter
 from jbodlab.storage.directory.checkpoints import read_offsets
 from jbodlab.storage.log.log_config import LogConfig

@@ -4,8 +4,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from broker.disk.calls.no_space import NoSpaceError
 from broker.disk.directory.log_dirs import LogDirs
-from broker.disk.directory.no_space import NoSpaceError
 from broker.disk.upkeep.retention import DirectoryRemover, RetentionTask
 from jbodlab.runtime.machine import system_environment
 from jbodlab.storage.log.log_config import LogConfig

@@ -1,0 +1,1 @@
+"""The bounds of a broker, and what the process may use."""

@@ -1,0 +1,1 @@
+"""Clients: their quotas, the bytes that they send and fetch, sessions, regular expressions."""

@@ -1,0 +1,1 @@
+"""The condition of a directory: full, slow, hung; its space and its response times."""

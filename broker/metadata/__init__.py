@@ -1,0 +1,1 @@
+"""The metadata of the cluster in this broker: the image that clients are told, settings, roles."""

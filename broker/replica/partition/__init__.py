@@ -1,0 +1,1 @@
+"""One replica: its states and transitions, its settings, and what it refuses."""

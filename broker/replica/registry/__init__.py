@@ -1,0 +1,1 @@
+"""All replicas of this broker, the ISRs that they propose, and their metrics."""
