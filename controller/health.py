@@ -35,9 +35,10 @@ def serves_brokers(config: NodeConfig, tls: TlsSettings | None = None) -> tuple[
             request = messages.DescribeQuorumRequest()
             answer = ControllerStub(channel).DescribeQuorum(request, timeout=HEALTH_TIMEOUT_S)
     except grpc.RpcError as error:
-        if error.code() is grpc.StatusCode.FAILED_PRECONDITION:
-            return False, f"{where} responds, but is not active"
         return False, f"{where} does not respond: {error.code().name}"
+    if answer.error_code:
+        known = f"epoch {answer.leader_epoch}, committed up to offset {answer.high_watermark - 1}"
+        return False, f"{where} responds, but is not active; it knows of {known}"
     return True, f"{where} is active in epoch {answer.leader_epoch}"
 
 

@@ -131,7 +131,7 @@ class ControllerServer:
         )
         log.add_listener(snapshotter)
         service = ControllerService(
-            term=lambda: leadership.term,
+            leadership=leadership,
             heartbeat_interval_ms=config.heartbeat_interval_ms,
             randomness=environment.random,
             new_id=environment.new_id,

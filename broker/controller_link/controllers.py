@@ -17,6 +17,7 @@ from broker.bounds.limits import CONTROLLER_ASK_S, CONTROLLER_PAUSE_S
 from jbodlab.controller_api.requests import DescribeQuorumRequest, DescribeQuorumResponse
 from jbodlab.controller_api.translate import from_proto, to_proto
 from jbodlab.controller_api.transport import RpcTransport
+from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import ControllerUnavailableError, DecodeError
 
 logger = logging.getLogger(__name__)
@@ -139,4 +140,4 @@ class ControllerDirectory:
             response: DescribeQuorumResponse = from_proto(message)
         except (ControllerUnavailableError, DecodeError):
             return -1
-        return response.leader_epoch
+        return response.leader_epoch if response.error_code == ErrorCode.NONE else -1

@@ -81,18 +81,20 @@ class Leadership:
         start_periodic: Callable[[ActiveController], list[asyncio.Task[None]]],
     ) -> None:
         self.wall_ms = environment.wall_ms
+        self.cluster_id = opened.cluster_id
+        self.committed = committed
+        self.epoch = opened.epoch
+        """The newest leader epoch."""
+        self.leader: BrokerId | None = None
+        """Leader of that epoch; None if it is unknown."""
         self.counts = OperationCounts()
         self._config = config
         self._incarnation_id = incarnation_id
-        self._cluster_id = opened.cluster_id
         self._metadata_log = opened.log
         self._log_thread = log_thread
         self._now_ms = environment.monotonic_ms
         self._start_periodic = start_periodic
         self._log = log
-        self._committed = committed
-        self._epoch: LeaderEpoch | None = None
-        """Epoch in which this node leads; None while it does not."""
         self._elected = asyncio.Event()
         self.is_settled = asyncio.Event()
         """Set as soon as a term has begun, or another node leads."""
@@ -102,6 +104,10 @@ class Leadership:
     def is_active(self) -> bool:
         """Whether an active controller runs here."""
         return self._term is not None
+
+    @property
+    def _leads(self) -> bool:
+        return self.leader == self._config.node.node_id
 
     @property
     def term(self) -> Term:
@@ -116,12 +122,13 @@ class Leadership:
 
     def on_leader(self, epoch: LeaderEpoch) -> None:
         """Begin a term in an epoch; see `RoleListener`."""
-        assert self._epoch is None
-        self._epoch = epoch
+        assert not self._leads
+        self.epoch, self.leader = epoch, self._config.node.node_id
         self._elected.set()
 
     def on_follower(self, epoch: LeaderEpoch, leader: BrokerId | None) -> None:
         """End the term, or its begin; see `RoleListener`."""
+        self.epoch, self.leader = epoch, leader
         self._end_term()
         if leader is not None:
             self.is_settled.set()
@@ -139,8 +146,7 @@ class Leadership:
                 await self._elected.wait()
                 self._elected.clear()
                 with contextlib.suppress(NotLeaderError):
-                    assert self._epoch is not None
-                    await self._lead(self._epoch)
+                    await self._lead(self.epoch)
         finally:
             self.resign()
 
@@ -149,7 +155,6 @@ class Leadership:
         self._log.resign()
 
     def _end_term(self) -> None:
-        self._epoch = None
         self._elected.clear()
         term, self._term = self._term, None
         if term is None:
@@ -177,7 +182,7 @@ class Leadership:
 
     async def _begin_term(self, epoch: LeaderEpoch) -> None:
         assert self._term is None
-        committed = self._committed
+        committed = self.committed
         # Later it counts for nothing, whatever has become of it.
         is_fresh = FEATURE_NAME not in committed.image.features.levels
         bootstrap = await self._log_thread.run(self._bootstrap) if is_fresh else []
@@ -220,7 +225,7 @@ class Leadership:
         )
 
     def _require(self, epoch: LeaderEpoch) -> None:
-        if self._epoch != epoch:
+        if not (self._leads and self.epoch == epoch):
             raise NotLeaderError
 
     async def _append(self, epoch: LeaderEpoch, records: list[VersionedRecord]) -> None:
@@ -242,14 +247,14 @@ class Leadership:
 
     def _initial_state(self) -> ControllerState:
         """Return the state at the begin of a term: every broker counts as just heard."""
-        config, image = self._config, self._committed.image
+        config, image = self._config, self.committed.image
         return ControllerState(
             image=image,
             heartbeats=Heartbeats.at_activation(
                 image.cluster.brokers, config.session_timeout_ms, self._now_ms()
             ),
             settings=ControllerSettings(
-                cluster_id=self._cluster_id,
+                cluster_id=self.cluster_id,
                 node_id=config.node.node_id,
                 num_partitions=config.num_partitions,
                 default_replication_factor=config.default_replication_factor,

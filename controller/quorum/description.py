@@ -1,6 +1,8 @@
 """DescribeQuorum: the one voter, and the brokers that follow its log.
 
-Each heartbeat of a broker reports its offset, so the offsets are as old as the last heartbeat.
+Each heartbeat of a broker reports its offset, so the offsets are as old as the last heartbeat. A
+node without a term knows of no broker: its response is an error that names the leader it knows of,
+and how far the log is committed here.
 
 Source: `org.apache.kafka.raft.LeaderState`, KIP-595, KIP-836.
 """
@@ -10,7 +12,28 @@ from __future__ import annotations
 from controller.decide.heartbeats import UNKNOWN_OFFSET
 from controller.decide.state import ControllerState
 from jbodlab.controller_api.requests import DescribeQuorumResponse, QuorumReplica
-from jbodlab.vocabulary.ids import LeaderEpoch, Offset
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.ids import NO_LEADER, BrokerId, LeaderEpoch, Offset
+
+
+def describe_without_term(
+    cluster_id: str, epoch: LeaderEpoch, leader: BrokerId | None, end_offset: Offset
+) -> DescribeQuorumResponse:
+    """Describe the quorum as a node knows it that is not active.
+
+    Args:
+        cluster_id: Of the log.
+        epoch: The newest leader epoch.
+        leader: Leader of that epoch; None if it is unknown.
+        end_offset: Up to where the log is committed, as far as this node knows.
+    """
+    return DescribeQuorumResponse(
+        error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        cluster_id=cluster_id,
+        leader_id=NO_LEADER if leader is None else leader,
+        leader_epoch=epoch,
+        high_watermark=end_offset,
+    )
 
 
 def describe_quorum(

@@ -33,9 +33,9 @@ from controller.decide.settings.producer_ids import allocate_producer_ids
 from controller.decide.settings.scram_credentials import alter_user_scram_credentials
 from controller.decide.state import ControllerResult, ControllerState, IdSource, Randomness
 from controller.lead.active_controller import ActiveController, Decision
-from controller.lead.leadership import Term
+from controller.lead.leadership import Leadership
 from controller.limits import STREAMS_MAX
-from controller.quorum.description import describe_quorum
+from controller.quorum.description import describe_quorum, describe_without_term
 from controller.serve.authorized import Authorized, check_caller
 from jbodlab.controller_api import requests
 from jbodlab.controller_api.translate import from_proto, to_proto
@@ -73,11 +73,11 @@ class Query(msgspec.Struct, Generic[RequestT, ResponseT], frozen=True):
 
     Attributes:
         request: Its type.
-        answer: The response, by the state of the controller.
+        answer: The response of a node, which may have no term.
     """
 
     request: type[RequestT]
-    answer: Callable[[RequestT, ActiveController], ResponseT]
+    answer: Callable[[RequestT, Leadership], ResponseT]
 
 
 def calls(randomness: Randomness, new_id: IdSource) -> tuple[Call[Any, Any] | Query[Any, Any], ...]:
@@ -129,18 +129,24 @@ def calls(randomness: Randomness, new_id: IdSource) -> tuple[Call[Any, Any] | Qu
 
 
 def _reassignments(
-    request: requests.ListPartitionReassignmentsRequest, controller: ActiveController
+    request: requests.ListPartitionReassignmentsRequest, leadership: Leadership
 ) -> requests.ListPartitionReassignmentsResponse:
-    return list_partition_reassignments(request, controller.committed.image)
+    return list_partition_reassignments(request, leadership.term.controller.committed.image)
 
 
 def _quorum(
-    _: requests.DescribeQuorumRequest, controller: ActiveController
+    _: requests.DescribeQuorumRequest, leadership: Leadership
 ) -> requests.DescribeQuorumResponse:
+    committed = leadership.committed
+    if not leadership.is_active:
+        return describe_without_term(
+            leadership.cluster_id, leadership.epoch, leadership.leader, committed.end_offset
+        )
+    controller = leadership.term.controller
     return describe_quorum(
-        replace(controller.state, image=controller.committed.image),
+        replace(controller.state, image=committed.image),
         controller.epoch,
-        controller.committed.end_offset,
+        committed.end_offset,
         controller.now_ms(),
         controller.wall_ms(),
     )
@@ -150,8 +156,9 @@ class ControllerService:
     """Answers calls; `jbodlab.controller_api.transport.RpcService`.
 
     Args:
-        term: Returns the present term, whose active controller runs the operations and whose stream
-            has the committed metadata; raises `NotLeaderError`, a refusal, while there is none.
+        leadership: Of this node. The active controller of its term runs the operations, and the
+            stream of that term has the committed metadata; while there is none, all that needs it
+            is refused.
         heartbeat_interval_ms: Half of it is the longest that a heartbeat may wait in the queue.
         randomness: Where placement begins.
         new_id: Draws ids of topics and of access control entries.
@@ -161,28 +168,28 @@ class ControllerService:
     def __init__(
         self,
         *,
-        term: Callable[[], Term],
+        leadership: Leadership,
         heartbeat_interval_ms: int,
         randomness: Randomness,
         new_id: IdSource,
         monotonic_s: Callable[[], float],
     ) -> None:
         self._authorized = Authorized(monotonic_s)
-        self._term = term
+        self._leadership = leadership
         self._heartbeat_deadline_ms = heartbeat_interval_ms // 2
         self._calls = {each.request.method(): each for each in calls(randomness, new_id)}
         self._streams = 0
 
     @property
     def _controller(self) -> ActiveController:
-        return self._term().controller
+        return self._leadership.term.controller
 
     async def unary(self, method: str, message: Message) -> Any:
         """Carry out a request."""
         call = self._calls[method]
         request = _translated(message)
         if isinstance(call, Query):
-            return to_proto(call.answer(request, self._controller))
+            return to_proto(call.answer(request, self._leadership))
         decide: Decision[Any] = partial(call.decide, request)
         is_secured = self._controller.state.settings.authorizer is not None
         if is_secured and call.request.method() in FORWARDED:
@@ -225,7 +232,7 @@ class ControllerService:
             )
         self._streams += 1
         try:
-            async for response in self._term().stream.subscribe(request):
+            async for response in self._leadership.term.stream.subscribe(request):
                 yield to_proto(response)
         finally:
             self._streams -= 1

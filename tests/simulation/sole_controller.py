@@ -143,7 +143,7 @@ class SoleController(World):
         await self.at(0.5)
         self.boot(self.controller)
         await self.at(0.9)
-        await self.ask(r.DescribeQuorumRequest())
+        assert (await self.ask(r.DescribeQuorumRequest())).leader_id == CONTROLLER
 
     async def run(self) -> None:
         """Do everything that the seed says."""

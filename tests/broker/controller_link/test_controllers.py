@@ -22,6 +22,7 @@ from jbodlab.controller_api.requests import (
 )
 from jbodlab.controller_api.translate import from_proto, to_proto
 from jbodlab.controller_api.transport import RpcTransport
+from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import ControllerUnavailableError
 from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset
 from tests.broker.controller_link.scripted_controller import ScriptedController, serving
@@ -39,7 +40,7 @@ STREAM = MetadataStreamRequest(
 
 
 class Controller:
-    """A controller, which leads in an epoch or, without one, refuses."""
+    """A controller, which leads in an epoch or, without one, refuses all but one question."""
 
     def __init__(self, epoch: int | None = None) -> None:
         self.epoch = epoch
@@ -50,6 +51,13 @@ class Controller:
     def responses(self, method: str) -> list[Any]:
         self.asked += method == DescribeQuorumRequest.method()
         if self.epoch is None:
+            if method == DescribeQuorumRequest.method():
+                # It knows the epoch of another one.
+                return [
+                    DescribeQuorumResponse(
+                        error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER, leader_epoch=LeaderEpoch(99)
+                    )
+                ]
             raise ControllerUnavailableError("FAILED_PRECONDITION")
         if method == DescribeQuorumRequest.method():
             return [DescribeQuorumResponse(leader_epoch=LeaderEpoch(self.epoch))]

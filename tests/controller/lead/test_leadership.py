@@ -23,6 +23,7 @@ from controller.quorum.replicated_log import Committed, NotLeaderError
 from controller.serve.service import ControllerService
 from jbodlab.controller_api import messages as pb
 from jbodlab.controller_api.requests import MetadataStreamRequest
+from jbodlab.controller_api.translate import from_proto
 from jbodlab.controller_api.transport import Refusal, RpcRefusedError
 from jbodlab.metadata.log.batches import read_batches
 from jbodlab.metadata.log.quorum_state import read_quorum_state
@@ -32,10 +33,11 @@ from jbodlab.metadata.records.frame import VersionedRecord
 from jbodlab.metadata.records.topic_records import TopicRecord
 from jbodlab.record_batch.record_batch import iterate_headers
 from jbodlab.runtime.machine import system_environment
+from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import LogDirError
-from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset, TopicId
+from jbodlab.vocabulary.ids import NO_LEADER, BrokerId, LeaderEpoch, Offset, TopicId
 from tests.builders import CLUSTER_ID, PureController
-from tests.controller.formatted import config_of, format_dir
+from tests.controller.formatted import NODE_ID, config_of, format_dir
 from tests.controller.lead.test_snapshotter import SETTINGS, snapshotting
 from tests.controller.scripted_log import ScriptedLog
 from tests.controller.shell import Shell, SlowFlush, led, replayed
@@ -205,7 +207,7 @@ def test_opening_replays_the_log_and_writes_no_record(directory: Path) -> None:
 async def test_who_does_not_lead_refuses_and_shows_what_is_committed(tmp_path: Path) -> None:
     it = Shell(format_dir(tmp_path / "m"))
     service: Any = ControllerService(
-        term=lambda: it.leadership.term,
+        leadership=it.leadership,
         heartbeat_interval_ms=2_000,
         randomness=None,  # type: ignore[arg-type]
         new_id=lambda: UUID(int=1),
@@ -213,7 +215,7 @@ async def test_who_does_not_lead_refuses_and_shows_what_is_committed(tmp_path: P
     )
     refused = []
     for call in (
-        service.unary("DescribeQuorum", pb.DescribeQuorumRequest()),
+        service.unary("ListPartitionReassignments", pb.ListPartitionReassignmentsRequest()),
         service.unary("BrokerHeartbeat", pb.BrokerHeartbeatRequest(broker_id=1, broker_epoch=1)),
         anext(service.stream("MetadataStream", pb.MetadataStreamRequest(cluster_id=CLUSTER_ID))),
     ):
@@ -225,6 +227,28 @@ async def test_who_does_not_lead_refuses_and_shows_what_is_committed(tmp_path: P
     assert not it.leadership.is_active
     assert (it.committed.end_offset, it.image.offset) == (0, -1)
     await it.close()
+
+
+async def test_who_leads_and_what_is_committed_is_told_with_and_without_a_term(it: Shell) -> None:
+    service: Any = ControllerService(
+        leadership=it.leadership,
+        heartbeat_interval_ms=2_000,
+        randomness=None,  # type: ignore[arg-type]
+        new_id=lambda: UUID(int=1),
+        monotonic_s=lambda: 0.0,
+    )
+
+    async def told() -> tuple[int, int, int, int]:
+        answer = from_proto(await service.unary("DescribeQuorum", pb.DescribeQuorumRequest()))
+        return answer.error_code, answer.leader_id, answer.leader_epoch, answer.high_watermark
+
+    await it.controller.submit(new_topic(1))
+    end = it.committed.end_offset
+    assert await told() == (ErrorCode.NONE, NODE_ID, 1, end)
+    it.leadership.resign()
+    assert await told() == (ErrorCode.NOT_LEADER_OR_FOLLOWER, NO_LEADER, 1, end)
+    await it.until_active()
+    assert await told() == (ErrorCode.NONE, NODE_ID, 2, it.committed.end_offset)
 
 
 async def test_after_a_resignation_the_sole_voter_leads_again_in_a_higher_epoch(

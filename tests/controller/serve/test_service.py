@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from random import Random
 from types import SimpleNamespace
 from typing import Any
@@ -36,8 +37,10 @@ from controller.decide.settings import (
     producer_ids,
     scram_credentials,
 )
+from controller.health import serves_brokers
 from controller.lead.committed_state import CommittedState
 from controller.lead.leadership import Term
+from controller.quorum.replicated_log import NotLeaderError
 from controller.serve.service import ControllerService
 from jbodlab.controller_api import messages as pb
 from jbodlab.controller_api import requests
@@ -53,9 +56,10 @@ from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import ControllerUnavailableError, KafkaError
 from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset
 from lab.machine.ports import HeldPorts
-from tests.builders import PureController
+from tests.builders import CLUSTER_ID, PureController
 from tests.builders import brokers as brokers_of
 from tests.certificates import Authority, now, rpc_keys_of
+from tests.controller.formatted import config_of
 from tests.jbodlab.controller_api.samples import sample
 
 HEARTBEAT_INTERVAL_MS = 3_000
@@ -130,9 +134,27 @@ def sample_of(name: str) -> Any:
     return sample(getattr(requests, name))
 
 
-def service_of(controller: ScriptedController, stream: ScriptedStream) -> ControllerService:
+class ScriptedLeadership:
+    """Has a term, unless the test takes it."""
+
+    cluster_id = CLUSTER_ID
+    epoch, leader = LeaderEpoch(6), BrokerId(102)
+
+    def __init__(self, controller: ScriptedController, stream: ScriptedStream) -> None:
+        self._term: Any = Term(controller, stream, [])  # type: ignore[arg-type]
+        self.committed = controller.committed
+        self.is_active = True
+
+    @property
+    def term(self) -> Term:
+        if not self.is_active:
+            raise NotLeaderError
+        return self._term  # type: ignore[no-any-return]
+
+
+def service_of(leadership: ScriptedLeadership) -> ControllerService:
     return ControllerService(
-        term=lambda: Term(controller, stream, []),  # type: ignore[arg-type]
+        leadership=leadership,  # type: ignore[arg-type]
         heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
         randomness=Random(1),
         new_id=lambda: UUID(int=1),
@@ -144,22 +166,25 @@ def service_of(controller: ScriptedController, stream: ScriptedStream) -> Contro
 def it(runner: asyncio.Runner) -> Iterator[SimpleNamespace]:
     """Serves the calls as the program does, on any port."""
     controller, stream = ScriptedController(), ScriptedStream()
-    service = service_of(controller, stream)
+    leadership = ScriptedLeadership(controller, stream)
+    service = service_of(leadership)
 
-    async def start() -> tuple[grpc.aio.Server, grpc.aio.Channel]:
+    async def start() -> tuple[grpc.aio.Server, grpc.aio.Channel, int]:
         server = grpc.aio.server(options=OPTIONS)
         add_to_server(service, server)
         port = server.add_insecure_port("127.0.0.1:0")
         await server.start()
-        return server, grpc.aio.insecure_channel(f"127.0.0.1:{port}")
+        return server, grpc.aio.insecure_channel(f"127.0.0.1:{port}"), port
 
     async def stop() -> None:
         await channel.close()
         await server.stop(None)
 
-    server, channel = runner.run(start())
+    server, channel, port = runner.run(start())
     stub: Any = ControllerStub(channel)
-    yield SimpleNamespace(stub=stub, controller=controller, stream=stream)
+    yield SimpleNamespace(
+        stub=stub, controller=controller, stream=stream, leadership=leadership, port=port
+    )
     runner.run(stop())
 
 
@@ -309,6 +334,39 @@ async def test_the_quorum_is_described_by_the_controller_and_what_it_committed(
     )
 
 
+async def test_a_node_without_a_term_tells_what_it_knows_and_is_not_healthy(
+    it: SimpleNamespace, tmp_path: Path
+) -> None:
+    config = config_of(tmp_path, it.port)
+    healthy = await asyncio.to_thread(serves_brokers, config.node)
+    it.leadership.is_active = False
+    answer = from_proto(await it.stub.DescribeQuorum(pb.DescribeQuorumRequest()))
+    inactive = await asyncio.to_thread(serves_brokers, config.node)
+
+    assert answer == requests.DescribeQuorumResponse(
+        error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        cluster_id=CLUSTER_ID,
+        leader_id=BrokerId(102),
+        leader_epoch=LeaderEpoch(6),
+        high_watermark=Offset(17),
+    )
+    where = f"controller 100 at 127.0.0.1:{it.port}"
+    assert healthy == (True, f"{where} is active in epoch 5")
+    known = "it knows of epoch 6, committed up to offset 16"
+    assert inactive == (False, f"{where} responds, but is not active; {known}")
+
+
+async def test_what_needs_the_active_controller_is_refused_without_a_term(
+    it: SimpleNamespace,
+) -> None:
+    it.leadership.is_active = False
+    for name in {*DECIDED, "ListPartitionReassignments"}:
+        with pytest.raises(grpc.aio.AioRpcError, match="NOT_CONTROLLER") as refused:
+            await getattr(it.stub, name)(to_proto(sample_of(CALLS[name].input_type.name)))
+        assert refused.value.code() == grpc.StatusCode.FAILED_PRECONDITION
+    assert it.controller.submitted == []
+
+
 async def test_the_metadata_stream_sends_what_the_subscription_yields(it: SimpleNamespace) -> None:
     known = sample_of("MetadataStreamRequest")
     cluster_id = it.controller.state.settings.cluster_id
@@ -357,7 +415,7 @@ async def test_g03_wrong_cluster() -> None:
                 now=now,
             ),
         )
-        server.bind(service_of(controller, stream))
+        server.bind(service_of(ScriptedLeadership(controller, stream)))
         await server.start()
         mine = rpc_keys_of(ca.issue("broker-1"), ca)
         transport = GrpcTransport(f"localhost:{port}", lambda: mine)
