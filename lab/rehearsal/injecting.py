@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -50,9 +50,24 @@ class Active:
     entry: Entry
     facts: FaultFacts
     handles: list[Fault | ControllerFault] = field(default_factory=list)
-    made: Future[None] | None = None
-    healing: Future[None] | None = None
+    work: list[Future[None]] = field(default_factory=list)
+    """What threads do, or did, about it."""
     bytes_before: int = 0
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a thread works on it; errors of threads are mistakes here, and come out."""
+        return any(is_open(future) for future in self.work)
+
+    @property
+    def stands(self) -> bool:
+        """Whether something of it is still to be reverted."""
+        return bool(self.handles) and self.facts.healed_ns is None
+
+
+def is_open(future: Future[None]) -> bool:
+    """Return whether a thread works on it; an error of it comes out."""
+    return not future.done() or bool(future.result())
 
 
 class ControllerFault:
@@ -108,6 +123,8 @@ class Injector:
         self._chance = chance
         self._say = say
         self._find = find
+        self.tried_ns: dict[Place, int] = {}
+        """When a directory was last brought back, or that was tried."""
 
     def inject(self, faults: Sequence[Active]) -> None:
         """Make the faults of one instant; what becomes of them stands in their facts."""
@@ -269,14 +286,17 @@ class Injector:
                 before, counts=True, calls_broken=calls_broken, first_broken_ns=first
             )
 
-    def revive(self, place: Place) -> None:
-        """Bring a directory back that was healed and that its broker still calls offline."""
-        try:
-            text = self._target_cluster.revive(place)
-        except (JbodlabError, NotInTimeError) as error:
-            text = f"{place} could not be brought back: {_first_line(error)}"
-        if text:
-            self._say("action", "revive", text, place=place)
+    def revive(self, places: Iterable[Place]) -> None:
+        """Bring directories back that were healed and that their broker still calls offline."""
+        for place in places:
+            try:
+                text = self._target_cluster.revive(place)
+            except (JbodlabError, NotInTimeError) as error:
+                text = f"{place} could not be brought back: {_first_line(error)}"
+            if text:
+                self._say("action", "revive", text, place=place)
+            # What was brought back is seen a moment later.
+            self.tried_ns[place] = time.monotonic_ns()
 
 
 def _first_line(error: BaseException) -> str:

@@ -23,7 +23,7 @@ from lab.cluster import kafka_metrics, questions
 from lab.cluster.kafka_metrics import GaugeChange, GaugeLines
 from lab.cluster.picture import Eligible
 from lab.cluster.places import Picture, Place
-from lab.cluster.questions import ClusterView, LogDirView, Offsets, OpenTransaction
+from lab.cluster.questions import ClusterView, LogDirView, Offsets, OpenTransaction, PartitionView
 from lab.machine import processes
 from lab.machine.growing import GrowingLog, GrowingOutput
 from lab.watch.events import Clock, Event, Sample
@@ -172,6 +172,11 @@ class Observer(threading.Thread):
             contents=dict(self._polled.contents),
             coordinators=dict(self._coordinators),
         )
+
+    @property
+    def partitions(self) -> Mapping[TopicPartition, PartitionView]:
+        """The partitions that are watched, as clients were told last."""
+        return self._polled.partitions
 
     @property
     def open_transactions(self) -> list[OpenTransaction]:

@@ -23,7 +23,7 @@ from lab.cluster.log_dir_states import offline
 from lab.errors import LabError
 from lab.machine import folders, processes
 from lab.machine.folders import make_folder, remove_folder
-from lab.rehearsal.engine import RESTORED_DEADLINE_S
+from lab.rehearsal.schedule import NS, RESTORED_DEADLINE_NS
 from tests.cluster.lab_cluster import Cluster
 
 pytestmark = pytest.mark.cluster
@@ -281,7 +281,7 @@ def test_a_second_fault_that_is_refused_does_not_keep_the_directory_of_the_first
     assert done.returncode == 2, done.stdout
     assert "second: not injected: " in done.stdout
     assert "broker-2/dir-1 is revived" in done.stdout
-    assert time.monotonic() - begun < RESTORED_DEADLINE_S
+    assert time.monotonic() - begun < RESTORED_DEADLINE_NS / NS
     assert [entry for one in staying.cluster.brokers for entry in offline(one)] == []
     staying.cluster.delete_topics("twice")
 
