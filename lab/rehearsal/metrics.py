@@ -153,8 +153,12 @@ class Measured:
 
     def _surest(self, fault: FaultFacts, sources: Sequence[str]) -> Mapping[Place, Notice | None]:
         has_metadata = "elected" not in self.facts.not_measured
-        found = notices(fault, self.facts.events)
-        return surest(fault, found, sources, has_metadata=has_metadata)
+        return surest(fault.places, self.notices(fault), sources, has_metadata=has_metadata)
+
+    def notices(self, fault: FaultFacts) -> list[Notice]:
+        """Return the first notice of a fault by each source."""
+        since_ns = fault.injected_ns
+        return [] if since_ns is None else notices(fault.places, since_ns, self.facts.events)
 
     def _faults_of(self, owner: str) -> list[FaultFacts]:
         """The repetitions of an entry, or the one entry."""

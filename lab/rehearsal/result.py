@@ -21,7 +21,6 @@ from lab.rehearsal.facts import Facts, FaultFacts
 from lab.rehearsal.judgement import Judgement
 from lab.rehearsal.metrics import NEVER, Measured
 from lab.watch.events import Event
-from lab.watch.noticed import Notice, notices
 
 SCHEMA = 2
 BUCKET_S = 0.1
@@ -139,20 +138,14 @@ def _fault(fault: FaultFacts, measured: Measured, at: Any) -> dict[str, Any]:
                 "place": str(notice.place),
                 "by": notice.by,
                 "at": at(notice.t_ns),
-                "after": _after(fault, notice),
+                "after": round(notice.after_s(fault.begin_ns or 0), 4),
                 "err": round(notice.err_ns / 1e9, 4),
             }
-            for notice in notices(fault, measured.facts.events)
+            for notice in measured.notices(fault)
         ],
         "touched": list(map(str, fault.touched)),
         "led": list(map(str, fault.led)),
     }
-
-
-def _after(fault: FaultFacts, notice: Notice) -> float | None:
-    """Return how long after a fault took effect it was noticed, in seconds."""
-    begin = fault.begin_ns
-    return None if begin is None else max(0.0, round((notice.t_ns - begin) / 1e9, 4))
 
 
 def _clients(facts: Facts) -> list[dict[str, Any]]:

@@ -16,8 +16,7 @@ from lab.cluster import NotInTimeError, wait_for
 from lab.cluster.cluster import Cluster
 from lab.cluster.places import Place, places_of
 from lab.cluster.questions import PartitionView
-from lab.watch.events import Event
-from lab.watch.noticed import ANSWERS, METADATA, SILENCE
+from lab.watch.noticed import ANSWERS, METADATA, SILENCE, Notice, notices
 from lab.watch.observer import Observer
 from lab.watch.server_log import LOG, last_words
 
@@ -148,7 +147,7 @@ class Detecting:
         if CONTROLLER in parties:
             return self._fenced(since_ns)
         if CLIENTS in parties:
-            silent = self._first("metric", "silent", Place(self._broker.id), since_ns)
+            silent = self._notice(SILENCE, Place(self._broker.id), since_ns)
             return ("no client reaches the broker", SILENCE, silent.t_ns) if silent else None
         view = self._observer.view
         if view is None or self._before is None:
@@ -162,7 +161,7 @@ class Detecting:
         return (text, ISR, time.monotonic_ns()) if smaller else None
 
     def _fenced(self, since_ns: int) -> Found | None:
-        fenced = self._first("metadata", "fenced", Place(self._broker.id), since_ns)
+        fenced = self._notice(METADATA, Place(self._broker.id), since_ns)
         return ("the controller has fenced the broker", METADATA, fenced.t_ns) if fenced else None
 
     def _found_of_directory(self, since_ns: int, *, is_last: bool) -> Found | None:
@@ -172,10 +171,10 @@ class Detecting:
             return None
         assert self._directory is not None
         place = Place(self._broker.id, self._broker.paths.index(self._directory) + 1)
-        logged = self._first("broker", "offline", place, since_ns)
+        logged = self._notice(LOG, place, since_ns)
         if logged is None and not self._answers_tell:
             # Kafka's brokers look at the file system for each answer, whatever they know.
-            seen = self._first("metric", "offline", place, since_ns)
+            seen = self._notice(ANSWERS, place, since_ns)
             text = f"answers say that the directory is {state}, its broker has not noticed it,"
             return (text, ANSWERS, seen.t_ns) if is_last and seen else None
         if logged is None:
@@ -213,16 +212,9 @@ class Detecting:
         ]
         return bool(news) and news[-1] == "unfenced"
 
-    def _first(self, source: str, kind: str, place: Place, since_ns: int) -> Event | None:
-        return next(
-            (
-                event
-                for event in self._observer.events
-                if (event.source, event.kind, event.place) == (source, kind, place)
-                and event.t_ns + event.err_ns >= since_ns
-            ),
-            None,
-        )
+    def _notice(self, by: str, place: Place, since_ns: int) -> Notice | None:
+        found = notices((place,), since_ns, self._observer.events)
+        return next((notice for notice in found if notice.by == by), None)
 
     def _moved(self, end: float) -> int:
         """Count leaders that changed, once partitions that can find another one have done so."""

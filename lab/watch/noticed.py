@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
 from lab.cluster.places import Place
-from lab.rehearsal.facts import FaultFacts
 from lab.watch.events import Event
 from lab.watch.server_log import LOG
 
@@ -50,16 +49,25 @@ class Notice:
     t_ns: int
     err_ns: int
 
+    def after_s(self, begin_ns: int) -> float:
+        """Return how long after a moment that was."""
+        return max(0.0, (self.t_ns - begin_ns) / 1e9)
 
-def notices(fault: FaultFacts, events: Iterable[Event]) -> list[Notice]:
-    """Return the first notice by each source of each place that a fault hit, in order of time."""
+
+def notices(places: Collection[Place], since_ns: int, events: Iterable[Event]) -> list[Notice]:
+    """Return the first notice by each source of each place that was lost, in order of time.
+
+    Args:
+        places: What a fault hit.
+        since_ns: When it took effect.
+        events: What was seen.
+    """
     found: dict[tuple[Place, str], Notice] = {}
     for event in events:
         by = SOURCES.get((event.source, event.kind))
-        if by is None or event.place not in fault.places or fault.injected_ns is None:
+        if by is None or event.place not in places or event.t_ns + event.err_ns < since_ns:
             continue
-        if event.t_ns + event.err_ns < fault.injected_ns:
-            continue
+        assert event.place is not None
         new = Notice(place=event.place, by=by, t_ns=event.t_ns, err_ns=event.err_ns)
         before = found.get((new.place, by))
         if before is None or new.t_ns < before.t_ns:
@@ -68,7 +76,7 @@ def notices(fault: FaultFacts, events: Iterable[Event]) -> list[Notice]:
 
 
 def surest(
-    fault: FaultFacts, found: Sequence[Notice], sources: Sequence[str], *, has_metadata: bool
+    places: Iterable[Place], found: Iterable[Notice], sources: Sequence[str], *, has_metadata: bool
 ) -> dict[Place, Notice | None]:
     """Return for each place that a fault hit the notice of the surest source that has one.
 
@@ -76,7 +84,7 @@ def surest(
     the node's silence.
 
     Args:
-        fault: The fault.
+        places: What the fault hit.
         found: All notices of it.
         sources: Names of sources for a directory, the surest first.
         has_metadata: Whether the metadata log is read.
@@ -92,5 +100,5 @@ def surest(
             ),
             None,
         )
-        for place in fault.places
+        for place in places
     }

@@ -28,7 +28,7 @@ ALL = (
 
 
 def test_each_source_tells_once_and_the_earliest_comes_first() -> None:
-    found = notices(FAULT, [*ALL, at(900, "broker")])
+    found = notices((DISK,), 100 * MS, [*ALL, at(900, "broker")])
     assert [(one.by, one.t_ns // MS) for one in found] == [
         (LOG, 200),
         (METADATA, 250),
@@ -39,16 +39,15 @@ def test_each_source_tells_once_and_the_earliest_comes_first() -> None:
 
 def test_what_was_seen_before_the_fault_or_of_other_places_is_no_notice() -> None:
     others = [at(50, "broker"), at(200, "broker", place=Place(2, 2)), at(200, "broker", "online")]
-    assert notices(FAULT, others) == []
-    assert len(notices(FAULT, [at(50, "jmx", err=60)])) == 1
+    assert notices((DISK,), 100 * MS, others) == []
+    assert len(notices((DISK,), 100 * MS, [at(50, "jmx", err=60)])) == 1
 
 
 def test_a_node_is_noticed_by_the_controller_else_by_its_silence() -> None:
-    fault = FaultFacts(name="dead", kind="kill", places=(BROKER,), injected_ns=0)
     events = [at(10, "metric", "silent", BROKER), at(20, "metadata", "fenced", BROKER)]
-    found = notices(fault, events)
+    found = notices((BROKER,), 0, events)
     for has_metadata, by in ((True, METADATA), (False, SILENCE)):
-        notice = surest(fault, found, (LOG,), has_metadata=has_metadata)[BROKER]
+        notice = surest((BROKER,), found, (LOG,), has_metadata=has_metadata)[BROKER]
         assert notice is not None
         assert notice.by == by
 
