@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from broker.disk.directory.log_dir import LogDir
-from tests.broker.following.test_following import Pair, paired
+from tests.broker.pair import Pair, paired
+from tests.broker.stage import Stage
 from tests.waiting import AdjustableLoop
 
 
@@ -42,6 +43,13 @@ def options(request: pytest.FixtureRequest) -> dict[str, Any]:
     """The arguments of the test's mark `stage`."""
     mark = request.node.get_closest_marker("stage")
     return dict(mark.kwargs) if mark is not None else {}
+
+
+@pytest.fixture
+async def stage(tmp_path: Path, options: dict[str, Any]) -> AsyncIterator[Stage]:
+    """A stage on which nothing has begun."""
+    async with Stage(tmp_path, **options) as stage:
+        yield stage
 
 
 @pytest.fixture

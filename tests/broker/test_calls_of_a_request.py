@@ -31,7 +31,7 @@ from jbodlab.runtime.machine import system_environment
 from jbodlab.server.bounds import Bounds
 from jbodlab.server.connection import Connection
 from jbodlab.server.listener_counts import ListenerCounts
-from tests.broker.following.test_following import Node, Pair
+from tests.broker.pair import Node, Pair
 from tests.broker.replicas import (
     DEADLINE_S,
     TOPIC,

@@ -10,7 +10,6 @@ import pytest
 
 from broker.bounds.limits import PART_ENTRIES
 from broker.replica.log.partition_log import PartitionLog
-from broker.replica.partition.partition import Partition
 from broker.replica.waiting.client_requests import (
     FetchEntry,
     FetchResult,
@@ -22,49 +21,20 @@ from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, TopicId, TopicPartitio
 from tests.broker.fetch.requests import fetch_entry, fetch_params
 from tests.broker.replicas import (
     DEADLINE_S,
-    TOPIC,
     TP,
-    Host,
-    Metadata,
     batch,
     broker,
     change,
     directory_id,
-    feature,
-    partition_record,
-    topic,
 )
+from tests.broker.stage import D2, TWO, Stage, tp
 from tests.waiting import turns
 
-TWO = BrokerId(2)
-OTHER = TopicPartition(TOPIC, 1)
-D2 = directory_id(20)
+OTHER = tp(1)
 
 
-class Leader:
+class Leader(Stage):
     """Broker 1 leads two partitions in two directories; broker 2 follows."""
-
-    def __init__(self, tmp_path: Path) -> None:
-        self.host = Host(tmp_path)
-        self.metadata = Metadata(self.host.manager.roles)
-
-    async def start(self) -> None:
-        first, second = self.host.directories
-        self.metadata.apply(
-            feature(),
-            broker(1, first, second),
-            broker(2, D2, directory_id(21)),
-            topic(),
-            partition_record((1, 2), (first, D2), index=0),
-            partition_record((1, 2), (second, D2), index=1),
-        )
-        await self.host.online(TP)
-        await self.host.online(OTHER)
-
-    def partition(self, topic_partition: TopicPartition = TP) -> Partition:
-        found = self.host.manager.registry.partition(topic_partition)
-        assert found is not None
-        return found
 
     async def append(self, count: int = 1, topic_partition: TopicPartition = TP) -> None:
         await self.host.produced(batch(count), acks=1, topic_partition=topic_partition)
@@ -79,12 +49,9 @@ class Leader:
 
 @pytest.fixture
 async def leader(tmp_path: Path) -> AsyncIterator[Leader]:
-    leader = Leader(tmp_path)
-    await leader.start()
-    try:
+    async with Leader(tmp_path) as leader:
+        await leader.begin(1, 2, partitions=2)
         yield leader
-    finally:
-        await leader.host.stop()
 
 
 async def got(future: asyncio.Future[list[FetchResult]]) -> FetchResult:
@@ -132,20 +99,17 @@ async def test_what_memory_no_longer_has_is_read_from_the_file(leader: Leader) -
     await leader.append(2)
     await leader.append(1)
     in_memory = await got(leader.fetch(0, follower=True))
-    log = leader.partition().log
-    assert log is not None
-
-    log.tail.clear()
+    leader.log.tail.clear()
     from_file = await got(leader.fetch(0, follower=True))
 
     assert b"".join(from_file.records) == b"".join(in_memory.records)
 
 
 async def test_waiting_fetch_is_answered_the_moment_its_directory_fails(leader: Leader) -> None:
-    leader.metadata.apply(change(leader=1, isr=(1,)))
+    leader.apply(change(leader=1, isr=(1,)))
     waiting = [leader.fetch(0), leader.fetch(0, follower=True)]
 
-    leader.host.log_dirs.fail(leader.host.dirs[0], "test")
+    leader.fail()
 
     assert [now(each).error_code for each in waiting] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
 
@@ -154,7 +118,7 @@ async def test_consumers_wait_for_the_next_leader_and_followers_do_not(leader: L
     consumers = [leader.fetch(0)]
     follower = leader.fetch(0, follower=True)
 
-    leader.host.log_dirs.fail(leader.host.dirs[0], "test")
+    leader.fail()
     consumers.append(leader.fetch(0, fetch_entry(0, current_leader_epoch=0)))
 
     assert now(follower).error_code is ErrorCode.KAFKA_STORAGE_ERROR
@@ -163,7 +127,7 @@ async def test_consumers_wait_for_the_next_leader_and_followers_do_not(leader: L
     await turns()
     assert not any(each.done() for each in consumers)
 
-    leader.metadata.apply(change(leader=2, isr=(2,)))
+    leader.apply(change(leader=2, isr=(2,)))
 
     first, second = [await got(each) for each in consumers]
     assert first.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -175,10 +139,8 @@ async def test_consumers_wait_for_the_next_leader_and_followers_do_not(leader: L
 async def test_fetch_beside_a_failed_leader_is_answered_with_what_others_have(
     leader: Leader,
 ) -> None:
-    leader.host.log_dirs.fail(leader.host.dirs[0], "test")
+    leader.fail()
     await leader.append(1, OTHER)
-    log = leader.partition(OTHER).log
-    assert log is not None
 
     failed, other = await asyncio.wait_for(
         leader.fetch(0, fetch_entry(0), fetch_entry(0, OTHER), min_bytes=0), DEADLINE_S
@@ -189,7 +151,7 @@ async def test_fetch_beside_a_failed_leader_is_answered_with_what_others_have(
 
 
 async def test_offsets_are_looked_up_when_the_next_leader_is_known(leader: Leader) -> None:
-    leader.host.log_dirs.fail(leader.host.dirs[0], "test")
+    leader.fail()
     query = OffsetQuery(topic_partition=TP, timestamp=-1)
     asked = asyncio.ensure_future(
         leader.host.manager.offsets.list_offsets([query], BrokerId(-1), 0)
@@ -197,7 +159,7 @@ async def test_offsets_are_looked_up_when_the_next_leader_is_known(leader: Leade
     await turns()
     assert not asked.done()
 
-    leader.metadata.apply(change(leader=2, isr=(2,)))
+    leader.apply(change(leader=2, isr=(2,)))
 
     (answer,) = await asyncio.wait_for(asked, DEADLINE_S)
     assert answer.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -216,7 +178,7 @@ async def test_fetch_that_cannot_be_answered_keeps_nobody_else_waiting(
         return read(log, *arguments, **options)
 
     # A fenced follower: nothing waits for what it has.
-    leader.metadata.apply(broker(2, D2, directory_id(21), fenced=True), change(isr=(1,)))
+    leader.apply(broker(2, D2, directory_id(21), fenced=True), change(isr=(1,)))
     broken = leader.fetch(0, follower=True)
     consumer = leader.fetch(0)
     monkeypatch.setattr(PartitionLog, "read", read_later)
@@ -244,7 +206,7 @@ async def test_what_is_not_known_to_be_replicated_is_found_by_no_time_and_no_lar
     assert await found_offset(leader, 500) == (ErrorCode.NONE, -1)
 
     # An earlier leader may have shown more than this one knows to be replicated.
-    leader.metadata.apply(change(leader=1))
+    leader.apply(change(leader=1))
     for timestamp in (-1, -3, 500, 10**12):
         code, _ = await found_offset(leader, timestamp)
         assert code is ErrorCode.OFFSET_NOT_AVAILABLE, timestamp
@@ -260,7 +222,7 @@ async def test_what_is_not_known_to_be_replicated_is_found_by_no_time_and_no_lar
 async def test_waiting_fetch_is_answered_with_the_new_leader(leader: Leader) -> None:
     waiting = leader.fetch(0)
 
-    leader.metadata.apply(change(leader=2))
+    leader.apply(change(leader=2))
 
     answer = now(waiting)
     assert answer.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -273,7 +235,7 @@ async def test_followers_waiting_fetch_is_answered_when_the_leader_epoch_rises(
 ) -> None:
     waiting = leader.fetch(0, fetch_entry(0, current_leader_epoch=0), follower=True)
 
-    leader.metadata.apply(change(leader=1))
+    leader.apply(change(leader=1))
 
     assert now(waiting).error_code is ErrorCode.FENCED_LEADER_EPOCH
 
@@ -281,11 +243,11 @@ async def test_followers_waiting_fetch_is_answered_when_the_leader_epoch_rises(
 async def test_offline_replica_names_the_new_leader_once_the_metadata_has_it(
     leader: Leader,
 ) -> None:
-    leader.metadata.apply(change(leader=1, isr=(1,)))
-    leader.host.log_dirs.fail(leader.host.dirs[0], "test")
+    leader.apply(change(leader=1, isr=(1,)))
+    leader.fail()
     assert now(leader.fetch(0)).error_code is ErrorCode.KAFKA_STORAGE_ERROR
 
-    leader.metadata.apply(change(leader=2, isr=(2,)))
+    leader.apply(change(leader=2, isr=(2,)))
 
     answer = now(leader.fetch(0))
     assert answer.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -297,7 +259,7 @@ async def test_fetch_without_data_is_answered_when_its_wait_is_over(leader: Lead
     answer = await got(leader.fetch(0, max_wait_ms=10))
 
     assert (answer.error_code, answer.records_size) == (ErrorCode.NONE, 0)
-    assert leader.partition().waiters.count == 0
+    assert leader.partition.waiters.count == 0
 
 
 async def test_fetch_waits_until_there_is_as_much_as_it_wants(leader: Leader) -> None:
@@ -313,17 +275,17 @@ async def test_fetch_waits_until_there_is_as_much_as_it_wants(leader: Leader) ->
 
 async def test_cancelled_fetch_leaves_nothing_behind(leader: Leader) -> None:
     waiting = leader.fetch(0)
-    assert leader.partition().waiters.count == 1
+    assert leader.partition.waiters.count == 1
 
     waiting.cancel()
     await asyncio.sleep(0)
 
-    assert leader.partition().waiters.count == 0
+    assert leader.partition.waiters.count == 0
 
 
 async def test_epochs_and_offsets_of_a_fetch_are_checked(leader: Leader) -> None:
     await leader.append(2)
-    leader.metadata.apply(change(leader=1))
+    leader.apply(change(leader=1))
 
     def code(wanted: FetchEntry, **arguments: int) -> ErrorCode:
         return now(leader.fetch(0, wanted, **arguments)).error_code  # type: ignore[arg-type]
@@ -346,17 +308,17 @@ async def test_who_is_not_registered_with_its_broker_epoch_moves_no_high_waterma
     leader: Leader, epoch: int, code: ErrorCode
 ) -> None:
     await leader.append(2)
-    before = leader.partition().high_watermark
+    before = leader.partition.high_watermark
 
     found = leader.fetch(2, follower=True, replica_epoch=epoch)
 
     assert now(found).error_code is code
-    assert leader.partition().high_watermark == before
+    assert leader.partition.high_watermark == before
 
 
 async def test_follower_that_left_the_log_is_told_where(leader: Leader) -> None:
     await leader.append(2)
-    leader.metadata.apply(change(leader=1), change(leader=1))
+    leader.apply(change(leader=1), change(leader=1))
     await leader.append(1)
 
     answer = now(leader.fetch(0, fetch_entry(5, last_fetched_epoch=1), follower=True))
@@ -383,9 +345,7 @@ async def test_hanging_disk_does_not_hold_up_what_other_disks_have(
 
     await leader.append()
     await leader.append(topic_partition=OTHER)
-    log = leader.partition().log
-    assert log is not None
-    log.tail.clear()
+    leader.log.tail.clear()
     release = threading.Event()
     hanging = leader.host.dirs[0].run(release.wait)
 

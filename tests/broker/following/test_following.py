@@ -1,181 +1,31 @@
-"""Two brokers in one process, connected by the real protocol over the loopback interface."""
+"""A follower takes over what its leader has, over the real protocol."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import pytest
 
-from broker.api.handlers import ClientApis
-from broker.api.parts import BrokerParts
 from broker.following.lane_replicas import LaneReplicas
-from broker.metadata.metadata_cache import MetadataCache
-from broker.metadata.metadata_publisher import MetadataPublisher
-from broker.replica.partition.partition import Partition
 from broker.replica.partition.replica_state import Offline
-from broker.replica.waiting.client_requests import AppendResult, RecordDeletion
-from jbodlab.metadata.image.metadata_delta import MetadataDelta
-from jbodlab.metadata.image.metadata_image import MetadataImage
+from broker.replica.waiting.client_requests import RecordDeletion
 from jbodlab.runtime.machine import system_environment
 from jbodlab.server.bounds import Bounds
 from jbodlab.server.listener import Listener
-from jbodlab.storage.directory.filesystem import FileSystem
 from jbodlab.vocabulary.error_code import ErrorCode
-from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, TopicPartition
-from tests.broker.logs import read_direct
+from jbodlab.vocabulary.ids import TopicPartition
+from tests.broker.pair import Pair
 from tests.broker.replicas import (
     DEADLINE_S,
     TP,
-    Host,
-    Metadata,
     batch,
-    broker,
     change,
-    config,
-    feature,
     partition_record,
-    topic,
     until,
 )
 from tests.waiting import turns
-
-
-class Node:
-    """A broker's replicas behind a listener, as its server puts them together."""
-
-    def __init__(
-        self,
-        root: Path,
-        broker_id: int,
-        nodes: dict[int, Node],
-        fetch_wait_max_ms: int,
-        disk: FileSystem | None = None,
-    ) -> None:
-        self.broker_id = broker_id
-        self.host = Host(
-            root,
-            broker_id=broker_id,
-            fetch_wait_max_ms=fetch_wait_max_ms,
-            fs=disk,
-            address_of=lambda leader: (
-                ("127.0.0.1", nodes[leader].listener.port) if leader in nodes else None
-            ),
-        )
-        self.cache = MetadataCache(BrokerId(broker_id), "PLAINTEXT")
-        self.publisher = MetadataPublisher(self.cache)
-        self.publisher.publish_to(
-            internal_listeners=[self.host.manager.roles], listeners_after_clients=[]
-        )
-        manager = self.host.manager
-        self.apis = ClientApis(
-            BrokerParts(
-                threads=system_environment().threads,
-                monotonic_s=system_environment().monotonic_s,
-                broker_id=BrokerId(broker_id),
-                cluster_id="test",
-                cache=self.cache,
-                appends=manager.appends,
-                fetches=manager.fetches,
-                sessions=manager.sessions,
-                offsets=manager.offsets,
-                registry=manager.registry,
-                move_requests=manager.move_requests,
-                delete_records=manager.delete_records,
-                describe_log_dirs=manager.describe_log_dirs,
-                markers=None,  # type: ignore[arg-type]
-                groups=None,  # type: ignore[arg-type]  # no request here needs one
-                transactions=None,  # type: ignore[arg-type]
-                controller=None,  # type: ignore[arg-type]
-                revival=None,  # type: ignore[arg-type]
-                broker_epoch=lambda: BrokerEpoch(7),
-                configs=None,  # type: ignore[arg-type]
-                telemetry=None,  # type: ignore[arg-type]
-                traffic=self.host.traffic,
-            )
-        )
-        self.listener = Listener(
-            "PLAINTEXT", "127.0.0.1", 0, self.apis.dispatcher, Bounds(system_environment())
-        )
-
-    def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        self.publisher.metadata_changed(delta, image)
-
-    @property
-    def replica(self) -> Partition:
-        found = self.host.manager.registry.partition(TP)
-        assert found is not None
-        return found
-
-    @property
-    def end_offset(self) -> int:
-        log = self.replica.log
-        return -1 if log is None else log.written_end
-
-    def content(self) -> bytes:
-        """Return the whole log as it is on the disk; the thread must be idle."""
-        log = self.replica.log
-        assert log is not None
-        return read_direct(log, 0)
-
-    async def stop(self) -> None:
-        await self.listener.close()
-        await self.host.stop()
-        await self.apis.close()
-
-
-class Pair:
-    """Brokers 1 and 2 with one partition on both; broker 1 leads."""
-
-    def __init__(self, root: Path, fetch_wait_max_ms: int, disks: Mapping[int, FileSystem]) -> None:
-        self.nodes: dict[int, Node] = {}
-        for number in (1, 2):
-            self.nodes[number] = Node(
-                root, number, self.nodes, fetch_wait_max_ms, disks.get(number)
-            )
-        self.one, self.two = self.nodes[1], self.nodes[2]
-        self.metadata = Metadata(self.one, self.two)
-
-    async def start(self) -> None:
-        for node in self.nodes.values():
-            await node.listener.start()
-        self.metadata.apply(
-            feature(),
-            broker(1, *self.one.host.directories),
-            broker(2, *self.two.host.directories),
-            config("min.insync.replicas", "1"),
-            topic(),
-            partition_record((1, 2), (self.one.host.directory(0), self.two.host.directory(0))),
-        )
-        await self.one.host.online()
-        await self.two.host.online()
-
-    async def stop(self) -> None:
-        for node in self.nodes.values():
-            await node.stop()
-
-    async def produced(self, node: Node, records: bytes, acks: int = -1) -> AppendResult:
-        return await node.host.produced(records, acks=acks)
-
-
-@asynccontextmanager
-async def paired(
-    tmp_path: Path,
-    *,
-    fetch_wait_max_ms: int = 500,
-    disks: Mapping[int, FileSystem] = MappingProxyType({}),
-) -> AsyncIterator[Pair]:
-    pair = Pair(tmp_path, fetch_wait_max_ms, disks)
-    await pair.start()
-    try:
-        yield pair
-    finally:
-        await pair.stop()
 
 
 async def test_follower_has_the_leaders_bytes_when_acks_all_is_answered(pair: Pair) -> None:
@@ -199,7 +49,7 @@ async def test_partition_that_is_added_does_not_wait_for_the_running_fetch(pair:
 
     directories = (pair.one.host.directory(0), pair.two.host.directory(0))
     for index in range(1, 4):
-        pair.metadata.apply(partition_record((1, 2), directories, index=index))
+        pair.apply(partition_record((1, 2), directories, index=index))
         added = TP._replace(partition=index)
         await pair.one.host.online(added)
         await pair.two.host.online(added)
@@ -228,14 +78,14 @@ async def test_follower_cuts_what_the_new_leader_does_not_have(pair: Pair) -> No
     await pair.produced(pair.one, batch(2))
     # Broker 1 is cut off from the metadata: it goes on leading for itself alone.
     pair.metadata.listeners = (pair.two,)
-    pair.metadata.apply(change(leader=2, isr=(2,)))
+    pair.apply(change(leader=2, isr=(2,)))
     await pair.produced(pair.one, batch(5), acks=1)
     assert pair.one.end_offset == 7
     assert (await pair.produced(pair.two, batch(3))).base_offset == 2
 
     pair.metadata.listeners = (pair.one,)
     pair.metadata.image = pair.one.cache.image
-    pair.metadata.apply(change(leader=2, isr=(2,)))
+    pair.apply(change(leader=2, isr=(2,)))
 
     await until(lambda: pair.one.end_offset == 5)
     assert pair.one.content() == pair.two.content()
@@ -247,9 +97,9 @@ async def test_follower_forgets_an_epoch_in_which_it_led_and_wrote_nothing(pair:
     await until(lambda: pair.two.end_offset == 2)
     # Broker 2 leads for a moment; broker 1 hears of it only when it leads again.
     pair.metadata.listeners = (pair.two,)
-    pair.metadata.apply(change(leader=2))
+    pair.apply(change(leader=2))
     pair.metadata.listeners = (pair.one, pair.two)
-    pair.metadata.apply(change(leader=1))
+    pair.apply(change(leader=1))
 
     answer = await pair.produced(pair.one, batch(3))
 
@@ -263,7 +113,7 @@ async def test_sequences_are_known_to_the_next_leader(pair: Pair) -> None:
     await pair.produced(pair.one, first)
     await pair.produced(pair.one, batch(1, producer_id=9, sequence=2))
 
-    pair.metadata.apply(change(leader=2, isr=(2,)))
+    pair.apply(change(leader=2, isr=(2,)))
 
     again = await pair.produced(pair.two, first)
     gap = await pair.produced(pair.two, batch(producer_id=9, sequence=4))
@@ -274,7 +124,7 @@ async def test_sequences_are_known_to_the_next_leader(pair: Pair) -> None:
 
 
 async def test_returning_follower_catches_up_and_is_proposed_for_the_isr(pair: Pair) -> None:
-    pair.metadata.apply(change(isr=(1,)))
+    pair.apply(change(isr=(1,)))
 
     await pair.produced(pair.one, batch(4))
 
@@ -284,7 +134,7 @@ async def test_returning_follower_catches_up_and_is_proposed_for_the_isr(pair: P
 
 async def test_followers_dead_directory_stops_only_what_lies_in_it(pair: Pair) -> None:
     other = TP._replace(partition=1)
-    pair.metadata.apply(
+    pair.apply(
         partition_record((1, 2), (pair.one.host.directory(0), pair.two.host.directory(1)), index=1)
     )
     await pair.one.host.online(other)
@@ -358,7 +208,7 @@ async def test_replica_that_comes_while_a_fetch_waits_is_followed_at_once(pair: 
     other = TopicPartition(TP.topic, 1)
     directories = (pair.one.host.directory(0), pair.two.host.directory(0))
     # The one connection of the lane is in the middle of a fetch that waits for a minute.
-    pair.metadata.apply(partition_record((1, 2), directories, index=1))
+    pair.apply(partition_record((1, 2), directories, index=1))
     await pair.one.host.online(other)
     result = await pair.one.host.produced(batch(), topic_partition=other)
     assert result.error_code is ErrorCode.NONE
@@ -404,7 +254,7 @@ async def test_a_follower_whose_disk_lost_the_first_segments_copies_the_log_befo
 
     leading.follower_fetched = fetched  # type: ignore[method-assign]
 
-    pair.metadata.apply(change(leader=1, isr=(1,)))
+    pair.apply(change(leader=1, isr=(1,)))
 
     await until(lambda: pair.two.end_offset == 6 and log.state.lost_from is None)
     assert told[0] == (0, 0)
@@ -421,7 +271,7 @@ async def test_a_leader_without_its_first_segments_says_so_and_goes_on(
     assert log is not None
     log.state.start_offset, log.state.lost_from = 1, 0
 
-    pair.metadata.apply(change(leader=1, isr=(1,)))
+    pair.apply(change(leader=1, isr=(1,)))
 
     assert log.state.lost_from is None
     assert "is missing offsets 0 to 0, which its disk lost" in caplog.text

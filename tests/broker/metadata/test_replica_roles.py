@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import TopicPartition
-from tests.broker.following.test_following import Pair
+from tests.broker.pair import Pair
 from tests.broker.replicas import TOPIC, batch, change, partition_record, until
 from tests.waiting import quiet
 

@@ -13,26 +13,17 @@ from jbodlab.metadata.records.schema import Record
 from jbodlab.metadata.records.topic_records import RemoveTopicRecord
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
-from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch
+from jbodlab.vocabulary.ids import LeaderEpoch
 from tests.broker.replicas import (
     TOPIC,
     TOPIC_ID,
     TP,
-    Host,
-    Metadata,
     batch,
-    broker,
     change,
-    config,
-    directory_id,
-    feature,
     partition_record,
-    topic,
     until,
 )
-
-TWO = BrokerId(2)
-D2, D3 = directory_id(20), directory_id(30)
+from tests.broker.stage import D2, D3, TWO, Stage
 
 
 class Leadership:
@@ -52,36 +43,22 @@ class Leadership:
         self.heard.append(f"committed {high_watermark}")
 
 
-class Cluster:
-    """Broker 1 with real directories leads; broker 2 is told of by the test."""
+class Cluster(Stage):
+    """Broker 1 leads, broker 2 follows; who hears of it is written down."""
 
     def __init__(self, root: Path) -> None:
-        self.host = Host(root)
+        super().__init__(root)
         self.leadership = Leadership()
         self.host.manager.leaderships[TOPIC] = self.leadership
-        self.metadata = Metadata(self.host.manager.roles)
 
     async def start(self, isr: tuple[int, ...], **configs: str) -> Partition:
-        self.metadata.apply(
-            feature(),
-            broker(1, *self.host.directories),
-            broker(2, D2),
-            broker(3, D3),
-            config("min.insync.replicas", "2"),
-            *(config(name.replace("_", "."), value) for name, value in configs.items()),
-            topic(),
-            partition_record((1, 2), (self.host.directory(0), D2), isr=isr),
-        )
-        return await self.host.online()
+        return await self.begin(1, 2, isr=isr, min_insync_replicas="2", **configs)
 
 
 @pytest.fixture
 async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
-    cluster = Cluster(tmp_path)
-    try:
+    async with Cluster(tmp_path) as cluster:
         yield cluster
-    finally:
-        await cluster.host.stop()
 
 
 async def test_own_batch_gets_its_offset_at_once_and_is_committed_with_the_high_watermark(
@@ -91,9 +68,8 @@ async def test_own_batch_gets_its_offset_at_once_and_is_committed_with_the_high_
     assert append_own(partition, batch(3)).next_offset == 3
     assert append_own(partition, batch(2)).base_offset == 3
     assert cluster.leadership.heard == ["leads in 0"]
-    assert partition.log is not None
-    await partition.log.written()
-    partition.in_sync.follower_fetched(TWO, 5, 7)
+    await cluster.written()
+    cluster.fetched(TWO, 5)
 
     assert cluster.leadership.heard == ["leads in 0", "committed 5"]
 
@@ -113,7 +89,7 @@ async def test_refused_own_batch_changes_nothing(
 ) -> None:
     partition = await cluster.start(isr, **configs)
     if isr[0] == 2:
-        cluster.metadata.apply(change(leader=2))
+        cluster.apply(change(leader=2))
     with pytest.raises(KafkaError) as caught:
         append_own(partition, batch(10))
     assert caught.value.code is code
@@ -137,9 +113,9 @@ async def test_end_of_a_leadership_is_told_in_the_turn_of_its_cause(
 ) -> None:
     append_own(await cluster.start((1, 2)), batch())
     if record is None:
-        cluster.host.log_dirs.fail(cluster.host.dirs[0], "test")
+        cluster.fail()
     else:
-        cluster.metadata.apply(record)
+        cluster.apply(record)
     assert cluster.leadership.heard == ["leads in 0", *ended]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,21 +17,14 @@ from jbodlab.record_batch.record_batch import TRANSACTIONAL
 from jbodlab.storage.log.transactions import ABORT, Marker
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
-from jbodlab.vocabulary.ids import BrokerId, TopicPartition
+from jbodlab.vocabulary.ids import TopicPartition
 from tests.broker.replicas import (
     TP,
-    Host,
-    Metadata,
     batch,
-    broker,
     change,
-    config,
-    directory_id,
-    feature,
     has_partition,
-    partition_record,
-    topic,
 )
+from tests.broker.stage import TWO, Stage
 from tests.waiting import AdjustableLoop, runner_on, set_forward, turns
 
 runner = runner_on(AdjustableLoop)
@@ -38,7 +32,6 @@ runner = runner_on(AdjustableLoop)
 P = Producer(7, 0)
 TRANSACTION = Transaction(transactional_id="t", knows_abortable=True, adds_partitions=True)
 OF_GROUP = TopicPartition("__consumer_offsets", 3)
-D2 = directory_id(20)
 
 
 class Groups:
@@ -63,32 +56,17 @@ class Groups:
         return future
 
 
-class Leader:
+class Leader(Stage):
     """A partition that broker 1 leads and broker 2 follows."""
 
     def __init__(self, root: Path) -> None:
-        self.host = Host(root)
+        super().__init__(root)
         self.groups = Groups()
         loop = asyncio.get_running_loop()
         self.markers = MarkerAppends(self.host.registry, self.groups, loop, lambda: 1234)
-        self.metadata = Metadata(self.host.manager.roles)
 
-    async def start(self, isr: tuple[int, ...] = (1, 2)) -> None:
-        self.metadata.apply(
-            feature(),
-            broker(1, *self.host.directories),
-            broker(2, D2),
-            topic(),
-            config("min.insync.replicas", "2"),
-            partition_record([1, 2], [self.host.directory(0), D2], isr=isr),
-        )
-        await self.host.online()
-
-    @property
-    def partition(self) -> Partition:
-        found = self.host.registry.partition(TP)
-        assert found is not None
-        return found
+    async def begin(self, *_: int, **described: Any) -> Partition:
+        return await super().begin(1, 2, min_insync_replicas="2", **described)
 
     def open(self, producer: Producer = P) -> None:
         """Open a transaction."""
@@ -102,22 +80,13 @@ class Leader:
         self.host.produce(records, transaction=TRANSACTION)
 
     async def replicate(self) -> None:
-        log = self.partition.log
-        assert log is not None
-        await log.written()
-        self.partition.in_sync.follower_fetched(BrokerId(2), log.end_offset, 7)
+        await self.written()
+        self.fetched(TWO, self.end)
         await turns()
 
     @property
     def stable(self) -> int:
-        log = self.partition.log
-        assert log is not None
-        return log.last_stable_offset(self.partition.high_watermark)
-
-    @property
-    def end(self) -> int:
-        assert self.partition.log is not None
-        return self.partition.log.end_offset
+        return self.log.last_stable_offset(self.partition.high_watermark)
 
 
 def marker(
@@ -145,10 +114,9 @@ async def codes(future: asyncio.Future[list[AppendResult]]) -> list[ErrorCode]:
 
 @pytest.fixture
 async def leader(tmp_path: Path) -> AsyncIterator[Leader]:
-    made = Leader(tmp_path)
-    await made.start()
-    yield made
-    await made.host.stop()
+    async with Leader(tmp_path) as leader:
+        await leader.begin()
+        yield leader
 
 
 async def test_a_marker_ends_the_transaction_and_is_answered_when_it_is_replicated(
@@ -166,10 +134,8 @@ async def test_a_marker_ends_the_transaction_and_is_answered_when_it_is_replicat
 
     assert await codes(written) == [ErrorCode.NONE]
     assert leader.stable == 2
-    log = leader.partition.log
-    assert log is not None
-    assert await log.aborted_between(0, 2) == [(7, 0)]
-    entry = log.producers.entry(7)
+    assert await leader.log.aborted_between(0, 2) == [(7, 0)]
+    entry = leader.log.producers.entry(7)
     assert entry is not None
     assert (entry.epoch, entry.coordinator_epoch, entry.last_timestamp) == (1, 3, 1234)
 
@@ -232,7 +198,7 @@ async def test_partitions_that_are_not_led_here_are_refused(leader: Leader) -> N
     refused = leader.markers.write_markers([marker(partitions=(gone,))])
     assert await codes(refused) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
-    leader.metadata.apply(change(leader=2))
+    leader.apply(change(leader=2))
     refused = leader.markers.write_markers([marker()])
     assert await codes(refused) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
@@ -242,10 +208,9 @@ async def test_who_waits_for_a_marker_hears_at_once_that_the_leader_is_another(
 ) -> None:
     written = leader.markers.write_markers([marker()])
     await turns()
-    assert leader.partition.log is not None
-    await leader.partition.log.written()
+    await leader.written()
 
-    leader.metadata.apply(change(leader=2, isr=(2,)))
+    leader.apply(change(leader=2, isr=(2,)))
 
     assert await codes(written) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
@@ -257,20 +222,20 @@ async def test_who_waits_for_a_marker_hears_at_once_that_the_directory_died(
     await turns()
 
     leader.partition.go_offline("the disk is gone")
-    leader.metadata.apply(change(leader=2, isr=(2,)))
+    leader.apply(change(leader=2, isr=(2,)))
 
     (code,) = await codes(written)
     assert code in (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
 async def test_no_marker_is_written_below_min_isr(tmp_path: Path) -> None:
-    made = Leader(tmp_path)
-    await made.start(isr=(1,))
+    async with Leader(tmp_path) as leader:
+        await leader.begin(isr=(1,))
 
-    assert await codes(made.markers.write_markers([marker()])) == [ErrorCode.NOT_ENOUGH_REPLICAS]
+        written = leader.markers.write_markers([marker()])
 
-    assert made.end == 0
-    await made.host.stop()
+        assert await codes(written) == [ErrorCode.NOT_ENOUGH_REPLICAS]
+        assert leader.end == 0
 
 
 async def test_a_marker_that_is_not_replicated_in_time_is_unknown(leader: Leader) -> None:

@@ -12,60 +12,35 @@ from broker.replica.partition.partition import Partition
 from broker.replica.waiting.client_requests import DeletedRecords, RecordDeletion
 from jbodlab.storage.log.producer_state import ProducerEntry
 from jbodlab.vocabulary.error_code import ErrorCode
-from jbodlab.vocabulary.ids import BrokerId, TopicPartition
+from jbodlab.vocabulary.ids import TopicPartition
 from tests.broker.replicas import (
     DEADLINE_S,
     TOPIC,
     TP,
-    Host,
-    Metadata,
     batch,
-    broker,
     change,
     config,
     directories_left,
     directory_id,
-    feature,
-    partition_record,
-    topic,
 )
+from tests.broker.stage import TWO, Stage
 from tests.waiting import turns
 
-TWO = BrokerId(2)
-THEIRS = directory_id(20)
 
-
-class Leader:
+class Leader(Stage):
     """Broker 1 leads ten records, all committed; broker 2 follows by the test's word."""
 
-    def __init__(self, root: Path) -> None:
-        self.host = Host(root, dir_count=1)
-        self.metadata = Metadata(self.host.manager.roles)
-
-    async def start(self) -> None:
-        self.metadata.apply(
-            feature(),
-            broker(1, *self.host.directories),
-            broker(2, THEIRS, directory_id(21)),
-            topic(),
-            partition_record((1, 2), (self.host.directory(0), THEIRS)),
-        )
-        await self.host.online()
+    async def begin(self, *_: int, **__: object) -> Partition:
+        partition = await super().begin(1, 2)
         await self.host.produced(batch(10), acks=1)
-        self.fetched(0)
-
-    @property
-    def partition(self) -> Partition:
-        found = self.host.manager.registry.partition(TP)
-        assert found is not None
-        return found
+        self.reached(0)
+        return partition
 
     @property
     def log_start(self) -> int:
-        assert self.partition.log is not None
-        return self.partition.log.start_offset
+        return self.log.start_offset
 
-    def fetched(self, log_start: int) -> None:
+    def reached(self, log_start: int) -> None:
         """The follower has all records from an offset on."""
         self.partition.in_sync.follower_fetched(TWO, 10, 7, log_start)
 
@@ -82,12 +57,9 @@ class Leader:
 
 @pytest.fixture
 async def leader(tmp_path: Path) -> AsyncIterator[Leader]:
-    leader = Leader(tmp_path)
-    await leader.start()
-    try:
+    async with Leader(tmp_path) as leader:
+        await leader.begin()
         yield leader
-    finally:
-        await leader.host.stop()
 
 
 async def test_answer_waits_until_the_follower_begins_behind_what_was_deleted(
@@ -96,24 +68,24 @@ async def test_answer_waits_until_the_follower_begins_behind_what_was_deleted(
     answer = leader.delete(7)
     await turns()
     assert leader.log_start == 7
-    leader.fetched(6)
+    leader.reached(6)
     await turns()
     assert not answer.done()
 
-    leader.fetched(7)
+    leader.reached(7)
 
     (result,) = await asyncio.wait_for(answer, DEADLINE_S)
     assert (result.error_code, result.low_watermark) == (ErrorCode.NONE, 7)
 
 
 async def test_minus_one_deletes_up_to_the_high_watermark(leader: Leader) -> None:
-    leader.fetched(10)
+    leader.reached(10)
     assert await leader.deleted(-1) == (ErrorCode.NONE, 10)
     assert leader.log_start == 10
 
 
 async def test_what_is_gone_already_is_answered_at_once(leader: Leader) -> None:
-    leader.fetched(7)
+    leader.reached(7)
     assert await leader.deleted(7) == (ErrorCode.NONE, 7)
     assert await leader.deleted(3) == (ErrorCode.NONE, 7)
     assert leader.log_start == 7
@@ -129,7 +101,7 @@ async def test_only_committed_records_can_be_deleted(leader: Leader) -> None:
 async def test_a_follower_that_cannot_be_reached_is_not_waited_for(leader: Leader) -> None:
     answer = leader.delete(7)
     await turns()
-    leader.metadata.apply(directories_left(2, directory_id(21)), change(isr=(1,)))
+    leader.apply(directories_left(2, directory_id(21)), change(isr=(1,)))
     (result,) = await asyncio.wait_for(answer, DEADLINE_S)
     assert (result.error_code, result.low_watermark) == (ErrorCode.NONE, 7)
 
@@ -142,7 +114,7 @@ async def test_a_follower_that_says_nothing_runs_the_time_out(leader: Leader) ->
 async def test_a_leader_that_leads_no_more_says_so_at_once(leader: Leader) -> None:
     answer = leader.delete(7)
     await turns()
-    leader.metadata.apply(change(leader=2))
+    leader.apply(change(leader=2))
     (result,) = await asyncio.wait_for(answer, DEADLINE_S)
     assert result.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert await leader.deleted(8) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
@@ -152,12 +124,12 @@ async def test_a_leader_that_leads_no_more_says_so_at_once(leader: Leader) -> No
 
 
 async def test_compacted_topics_lose_no_records(leader: Leader) -> None:
-    leader.metadata.apply(config("cleanup.policy", "compact"))
+    leader.apply(config("cleanup.policy", "compact"))
     assert await leader.deleted(7) == (ErrorCode.POLICY_VIOLATION, -1)
 
 
 async def test_a_deletion_waits_for_a_replica_that_changes_its_directory(leader: Leader) -> None:
-    leader.fetched(7)
+    leader.reached(7)
     leader.partition.hold()
     answer = leader.delete(7)
     await turns()
@@ -170,9 +142,9 @@ async def test_a_deletion_waits_for_a_replica_that_changes_its_directory(leader:
 async def test_producers_are_described_by_any_replica(leader: Leader) -> None:
     await leader.host.produced(batch(3, producer_id=44, epoch=2, sequence=0), acks=1)
     for _ in range(2):
-        ((producer_id, entry),) = leader.host.manager.registry.usable_log(TP).producers.entries
+        ((producer_id, entry),) = leader.host.registry.usable_log(TP).producers.entries
         assert (producer_id, entry.epoch, entry.last_sequence) == (44, 2, 2)
         assert isinstance(entry, ProducerEntry)
-        leader.metadata.apply(change(leader=2))
+        leader.apply(change(leader=2))
     with pytest.raises(Exception, match="UNKNOWN_TOPIC_OR_PARTITION"):
-        leader.host.manager.registry.usable_log(TopicPartition(TOPIC, 9))
+        leader.host.registry.usable_log(TopicPartition(TOPIC, 9))

@@ -11,7 +11,6 @@ import pytest
 from broker.coordination.core import Producer
 from broker.produce.leader_appends import append_marker, append_own
 from broker.produce.transaction_admission import NoCoordinators, Part
-from broker.replica.partition.partition import Partition
 from broker.replica.waiting.client_requests import AppendResult, Transaction
 from jbodlab.record_batch.record_batch import TRANSACTIONAL
 from jbodlab.storage.log.transactions import ABORT, COMMIT, Marker
@@ -19,16 +18,11 @@ from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from tests.broker.replicas import (
     TP,
-    Host,
-    Metadata,
     batch,
-    broker,
     change,
-    feature,
-    partition_record,
-    topic,
     until,
 )
+from tests.broker.stage import Stage, code
 from tests.waiting import turns
 
 P = 7
@@ -58,34 +52,13 @@ class Coordinators:
         await turns()
 
 
-class Leader:
+class Leader(Stage):
     """A partition that broker 1 leads alone."""
 
     def __init__(self, root: Path) -> None:
-        self.host = Host(root)
+        super().__init__(root)
         self.coordinators = Coordinators()
         self.host.manager.appends.admission.coordinators = self.coordinators
-        self.metadata = Metadata(self.host.manager.roles)
-
-    async def start(self) -> None:
-        self.metadata.apply(
-            feature(),
-            broker(1, *self.host.directories),
-            topic(),
-            partition_record([1], [self.host.directory(0)]),
-        )
-        await self.host.online()
-
-    @property
-    def partition(self) -> Partition:
-        found = self.host.registry.partition(TP)
-        assert found is not None
-        return found
-
-    @property
-    def end(self) -> int:
-        assert self.partition.log is not None
-        return self.partition.log.end_offset
 
     def send(
         self,
@@ -113,17 +86,11 @@ class Leader:
         )
 
 
-async def code(sent: asyncio.Future[list[AppendResult]]) -> ErrorCode:
-    (result,) = await asyncio.wait_for(sent, 10)
-    return result.error_code
-
-
 @pytest.fixture
 async def leader(tmp_path: Path) -> AsyncIterator[Leader]:
-    made = Leader(tmp_path)
-    await made.start()
-    yield made
-    await made.host.stop()
+    async with Leader(tmp_path) as leader:
+        await leader.begin()
+        yield leader
 
 
 @pytest.mark.parametrize("transaction", [OLD, KNOWS, NEW], ids=["old", "knows", "new"])
@@ -146,8 +113,7 @@ async def test_a_transaction_of_an_earlier_epoch_is_aborted_when_the_next_one_be
     (said,) = (each.message for each in caplog.records if "its marker was lost" in each.message)
     assert f"producer {P} in {TP}" in said
     assert "open from offset 0 in epoch 3" in said
-    log = leader.partition.log
-    assert log is not None
+    log = leader.log
     assert await log.aborted_between(0, 4) == [(P, 0)]
     assert log.producers.open_since(P, 4) == 2
 
@@ -184,8 +150,7 @@ async def test_the_first_batch_waits_for_the_coordinator_and_the_next_ones_do_no
     assert await code(first) is OK
     assert await code(leader.send(1)) is OK
     assert len(leader.coordinators.asked) == 1
-    assert leader.partition.log is not None
-    assert leader.partition.log.producers.open_since(P, 0) == 0
+    assert leader.log.producers.open_since(P, 0) == 0
 
 
 async def test_batches_behind_the_first_one_wait_with_it_in_their_order(leader: Leader) -> None:
@@ -250,8 +215,7 @@ async def test_what_a_producer_is_told_of_the_coordinators_answer(
         await leader.coordinators.say(said)
         assert await code(sent) is expected
     assert leader.end == 0
-    assert leader.partition.leader is not None
-    assert len(leader.partition.leader.guards) == 0
+    assert len(leader.leading.guards) == 0
 
 
 @pytest.mark.parametrize(
@@ -339,8 +303,7 @@ async def test_txn_late_produce_that_was_overtaken_by_a_marker_opens_no_transact
     await leader.coordinators.say()
 
     assert await code(late) is expected
-    assert leader.partition.log is not None
-    assert leader.partition.log.producers.first_open_offset is None
+    assert leader.log.producers.first_open_offset is None
 
 
 async def test_a_batch_after_the_end_of_its_transaction_is_asked_about_anew(
@@ -392,7 +355,7 @@ async def test_a_repeated_batch_of_an_ended_transaction_gets_its_old_answer(
 async def test_another_leadership_asks_again(leader: Leader) -> None:
     first = leader.send(0)
     await turns()
-    leader.metadata.apply(change(leader=1))
+    leader.apply(change(leader=1))
     await leader.coordinators.say()
     await turns()
 
@@ -408,7 +371,7 @@ async def test_what_is_open_in_the_log_needs_no_question_of_another_leadership(
     await turns()
     await leader.coordinators.say()
     await first
-    leader.metadata.apply(change(leader=1))
+    leader.apply(change(leader=1))
 
     assert await code(leader.send(1)) is OK
     assert len(leader.coordinators.asked) == 1
@@ -459,14 +422,11 @@ async def test_a_batch_of_a_transaction_without_its_id_is_refused(leader: Leader
 
 
 async def test_a_broker_that_knows_no_coordinator_lets_the_producer_try_again(
-    tmp_path: Path,
+    leader: Leader,
 ) -> None:
-    made = Leader(tmp_path)
-    await made.start()
-    made.host.manager.appends.admission.coordinators = NoCoordinators()
+    leader.host.manager.appends.admission.coordinators = NoCoordinators()
 
-    assert await code(made.send(0)) is NOT_THERE
-    await made.host.stop()
+    assert await code(leader.send(0)) is NOT_THERE
 
 
 async def test_the_brokers_own_batches_need_the_coordinators_word_as_well(leader: Leader) -> None:

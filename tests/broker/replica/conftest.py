@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.broker.replica.partition.test_partition_leading import Cluster, leading
+from tests.broker.stage import Stage
 
 
 @pytest.fixture
-async def cluster(tmp_path: Path, options: dict[str, Any]) -> AsyncIterator[Cluster]:
-    async with leading(tmp_path, **options) as cluster:
+async def cluster(tmp_path: Path, options: dict[str, Any]) -> AsyncIterator[Stage]:
+    async with Stage(tmp_path) as cluster:
+        await cluster.begin(1, 2, 3, **{"min_insync_replicas": "2", **options})
         yield cluster

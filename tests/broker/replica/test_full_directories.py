@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -11,32 +12,25 @@ import pytest
 from broker.disk.calls.replica_files import ReplicaLostError
 from broker.disk.directory.log_dir import LogDir
 from broker.disk.upkeep.condition_monitor import ConditionMonitor, ConditionSettings, Look
-from broker.replica.partition.partition import Partition
 from broker.replica.partition.replica_state import Following, Leading, Offline
 from broker.replica.waiting.client_requests import AppendResult, FetchResult
 from jbodlab.runtime.machine import system_environment
 from jbodlab.vocabulary.directory_id import UNASSIGNED
 from jbodlab.vocabulary.error_code import ErrorCode
-from jbodlab.vocabulary.ids import BrokerId, TopicPartition
 from tests.broker.disks import CrampedDisk
 from tests.broker.fetch.requests import fetch_entry, fetch_params
-from tests.broker.following.test_following import Pair
-from tests.broker.replica.partition.test_partition_leading import THREE, TWO, Cluster
+from tests.broker.pair import Pair
 from tests.broker.replicas import (
     DEADLINE_S,
-    TOPIC,
     TP,
     Host,
-    Metadata,
     batch,
-    broker,
     change,
     config,
-    feature,
     partition_record,
-    topic,
     until,
 )
+from tests.broker.stage import THREE, TWO, Stage, appended, code, tp
 from tests.waiting import quiet
 
 TOTAL, RESERVED = 10_000_000, 100_000
@@ -62,16 +56,26 @@ def look(monitor: ConditionMonitor, log_dir: LogDir, free_bytes: int) -> None:
     monitor.looked(log_dir, Look(TOTAL, free_bytes))
 
 
-async def leader_alone(root: Path) -> tuple[Host, Partition, ConditionMonitor]:
-    host = Host(root)
-    monitor = watch(host)
-    Metadata(host.manager.roles).apply(
-        feature(),
-        broker(1, *host.directories),
-        topic(),
-        partition_record((1,), (host.directory(0),)),
-    )
-    return host, await host.online(), monitor
+class Alone(Stage):
+    """Broker 1 leads alone."""
+
+    def __init__(self, root: Path, **arguments: object) -> None:
+        super().__init__(root, **arguments)
+        self.monitor = watch(self.host)
+
+    def look(self, free_bytes: int, number: int = 0) -> None:
+        look(self.monitor, self.host.dirs[number], free_bytes)
+
+    async def sent(self, sequence: int, timeout_ms: int = 30_000) -> AppendResult:
+        records = batch(producer_id=5, sequence=sequence)
+        return await self.host.produced(records, timeout_ms=timeout_ms)
+
+
+@pytest.fixture
+async def alone(tmp_path: Path) -> AsyncIterator[Alone]:
+    async with Alone(tmp_path) as alone:
+        await alone.begin()
+        yield alone
 
 
 def consumed(host: Host, offset: int) -> asyncio.Future[list[FetchResult]]:
@@ -79,11 +83,11 @@ def consumed(host: Host, offset: int) -> asyncio.Future[list[FetchResult]]:
 
 
 async def test_an_append_waits_for_room_in_a_full_directory_and_everything_else_goes_on(
-    tmp_path: Path,
+    alone: Alone,
 ) -> None:
-    host, partition, monitor = await leader_alone(tmp_path)
+    host, partition = alone.host, alone.partition
     first = await host.produced(batch(producer_id=5, sequence=0))
-    look(monitor, host.dirs[0], NO_ROOM)
+    alone.look(NO_ROOM)
 
     # Answered while the directory is full: it needs no room.
     repeated = await host.produced(batch(producer_id=5, sequence=0))
@@ -93,31 +97,27 @@ async def test_an_append_waits_for_room_in_a_full_directory_and_everything_else_
     await quiet(host.dirs)
     assert not any(each.done() for each in waiting)
     assert isinstance(partition.state, Leading)
-    assert partition.log is not None
-    assert partition.log.end_offset == 1, "what waits gets no offset"
+    assert alone.end == 1, "what waits gets no offset"
     (fetched,) = await consumed(host, 0)
     assert fetched.records_size > 0
 
-    look(monitor, host.dirs[0], ROOM)
-    results = [(await asyncio.wait_for(each, DEADLINE_S))[0] for each in waiting]
+    alone.look(ROOM)
+    results = [await appended(each) for each in waiting]
     assert [(each.error_code, each.base_offset) for each in results] == [
-        (NONE, 1),
-        (NONE, 2),
-        (NONE, 3),
+        (NONE, n) for n in (1, 2, 3)
     ]
-    await host.stop()
 
 
-async def test_what_waits_for_room_is_sent_to_the_next_leader(cluster: Cluster) -> None:
+async def test_what_waits_for_room_is_sent_to_the_next_leader(cluster: Stage) -> None:
     monitor = watch(cluster.host)
     look(monitor, cluster.host.dirs[0], NO_ROOM)
     waiting = cluster.host.produce(batch())
     await quiet(cluster.host.dirs)
     assert not waiting.done()
 
-    cluster.metadata.apply(change(leader=2, isr=(2, 3)))
+    cluster.apply(change(leader=2, isr=(2, 3)))
 
-    (result,) = await asyncio.wait_for(waiting, DEADLINE_S)
+    result = await appended(waiting)
     assert result.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert result.leader_hint is not None
 
@@ -130,73 +130,64 @@ async def test_a_batch_whose_write_finds_no_room_is_sent_to_the_next_leader(
     """Followers may have the batch before its leader has written it."""
 
     disk = CrampedDisk()
-    cluster = Cluster(tmp_path, fs=disk)
-    await cluster.start()
-    partition = await cluster.host.online()
-    assert partition.log is not None
+    cluster = Stage(tmp_path, fs=disk)
+    await cluster.begin(1, 2, 3, min_insync_replicas="2")
     disk.left = 0
     waiting = cluster.host.produce(batch(), acks=acks)
     if is_blocked_first:
-        await until(lambda: partition.log.is_blocked)
-    cluster.fetched(BrokerId(2), 1)
-    cluster.fetched(BrokerId(3), 1)
+        await until(lambda: cluster.log.is_blocked)
+    cluster.fetched(TWO, 1)
+    cluster.fetched(THREE, 1)
     assert not waiting.done()
 
-    cluster.metadata.apply(change(leader=2, isr=(2, 3)))
+    cluster.apply(change(leader=2, isr=(2, 3)))
 
-    (result,) = await asyncio.wait_for(waiting, DEADLINE_S)
+    result = await appended(waiting)
     assert result.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert result.leader_hint is not None
     disk.left = None
-    await cluster.host.stop()
+    await cluster.stop()
 
 
-async def test_batches_behind_one_whose_time_was_over_do_not_overtake_it(tmp_path: Path) -> None:
-    host, _, monitor = await leader_alone(tmp_path)
-
+async def test_batches_behind_one_whose_time_was_over_do_not_overtake_it(alone: Alone) -> None:
     def sent(sequence: int, timeout_ms: int = 30_000) -> asyncio.Future[list[AppendResult]]:
-        return host.produce(batch(producer_id=5, sequence=sequence), timeout_ms=timeout_ms)
+        records = batch(producer_id=5, sequence=sequence)
+        return alone.host.produce(records, timeout_ms=timeout_ms)
 
     await sent(0)
-    look(monitor, host.dirs[0], NO_ROOM)
+    alone.look(NO_ROOM)
     refused = [sent(1, 20), sent(2)]
-    await asyncio.wait_for(refused[0], DEADLINE_S)
-    look(monitor, host.dirs[0], ROOM)
+    await appended(refused[0])
+    alone.look(ROOM)
     refused += [sent(3), sent(4)]
     # What has reached the log before is told as ever.
     (repeated,) = await sent(0)
     again = [sent(sequence) for sequence in (1, 2, 3, 4)]
 
-    assert [(await each)[0].error_code for each in refused] == [TIMED_OUT] * 4
+    assert [await code(each) for each in refused] == [TIMED_OUT] * 4
     assert (repeated.error_code, repeated.base_offset) == (NONE, 0)
     assert [(await each)[0].base_offset for each in again] == [1, 2, 3, 4]
-    await host.stop()
 
 
 async def test_what_was_refused_and_never_comes_again_leaves_a_gap_in_the_end(
-    tmp_path: Path,
+    alone: Alone,
 ) -> None:
-    host, _, monitor = await leader_alone(tmp_path)
-    await host.produced(batch(producer_id=5, sequence=0))
-    look(monitor, host.dirs[0], NO_ROOM)
-    await host.produced(batch(producer_id=5, sequence=1), timeout_ms=20)
-    look(monitor, host.dirs[0], ROOM)
+    await alone.sent(0)
+    alone.look(NO_ROOM)
+    await alone.sent(1, timeout_ms=20)
+    alone.look(ROOM)
 
-    codes = [
-        (await host.produced(batch(producer_id=5, sequence=sequence))).error_code
-        for sequence in range(2, 8)
-    ]
+    codes = [(await alone.sent(sequence)).error_code for sequence in range(2, 8)]
 
     # A producer has at most five batches under way.
     assert codes == [TIMED_OUT] * 4 + [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER] * 2
-    await host.stop()
 
 
 async def test_a_producer_that_runs_ahead_of_the_disk_is_stopped_before_the_reserve(
-    tmp_path: Path,
+    alone: Alone,
 ) -> None:
-    host, _, monitor = await leader_alone(tmp_path)
-    look(monitor, host.dirs[0], RESERVED + 50_000)
+    host = alone.host
+    alone.look(RESERVED + 50_000)
 
     # Sent in one turn of the loop: nothing of it is written before the last is judged.
     requests = [host.produce(batch(value=bytes(9_000))) for _ in range(20)]
@@ -207,18 +198,15 @@ async def test_a_producer_that_runs_ahead_of_the_disk_is_stopped_before_the_rese
     assert host.dirs[0].condition.is_full
     assert host.dirs[0].is_online
     assert host.dirs[0].space.refused_count == 1, "the others wait behind it"
-    look(monitor, host.dirs[0], ROOM)
-    results = [(await asyncio.wait_for(each, DEADLINE_S))[0] for each in requests]
+    alone.look(ROOM)
+    results = [await appended(each) for each in requests]
     assert [each.base_offset for each in results] == [*range(20)]
-    await host.stop()
 
 
-async def test_replicas_in_other_directories_are_not_concerned(tmp_path: Path) -> None:
-    host, _, monitor = await leader_alone(tmp_path)
-    look(monitor, host.dirs[1], NO_ROOM)
+async def test_replicas_in_other_directories_are_not_concerned(alone: Alone) -> None:
+    alone.look(NO_ROOM, 1)
 
-    assert (await host.produced(batch())).error_code is NONE
-    await host.stop()
+    assert (await alone.host.produced(batch())).error_code is NONE
 
 
 async def test_a_follower_in_a_full_directory_pauses_and_catches_up_with_room(pair: Pair) -> None:
@@ -227,7 +215,7 @@ async def test_a_follower_in_a_full_directory_pauses_and_catches_up_with_room(pa
     await pair.produced(pair.one, batch(2))
     look(monitor, disk, NO_ROOM)
     # As the controller does when it hears of the full directory.
-    pair.metadata.apply(change(isr=(1,)))
+    pair.apply(change(isr=(1,)))
 
     assert (await pair.produced(pair.one, batch(3))).error_code is NONE, "nobody waits for it"
     await quiet(pair.two.host.dirs)
@@ -247,13 +235,13 @@ async def test_below_min_isr_what_was_acknowledged_can_be_read_and_nothing_more(
     """The disk of a leader is full, and so is that of the only other member of the ISR."""
 
     monitor = watch(pair.one.host)
-    pair.metadata.apply(config("min.insync.replicas", "2"))
+    pair.apply(config("min.insync.replicas", "2"))
     await pair.produced(pair.one, batch(3))
     assert pair.one.replica.high_watermark == 3
     assert pair.two.replica.high_watermark < 3, "a follower hears of it with the next records"
     look(monitor, pair.one.host.dirs[0], NO_ROOM)
     # As the controller does when it hears of the full directory.
-    pair.metadata.apply(change(isr=(2,), leader=2))
+    pair.apply(change(isr=(2,), leader=2))
 
     await until(lambda: pair.two.replica.high_watermark == 3)
     refused = await pair.produced(pair.two, batch())
@@ -289,9 +277,9 @@ async def test_a_replica_that_comes_into_a_full_directory_begins_to_follow_with_
     monitor = watch(pair.two.host)
     disk = pair.two.host.dirs[0]
     look(monitor, disk, NO_ROOM)
-    second = TopicPartition(TOPIC, 1)
+    second = tp(1)
     directories = (pair.one.host.directory(0), pair.two.host.directory(0))
-    pair.metadata.apply(partition_record((1, 2), directories, index=1))
+    pair.apply(partition_record((1, 2), directories, index=1))
     follower = await pair.two.host.online(second)
     produced = pair.one.host.produce(batch(), topic_partition=second)
     await quiet(pair.two.host.dirs)
@@ -306,15 +294,15 @@ async def test_a_replica_that_comes_into_a_full_directory_begins_to_follow_with_
 
 
 async def test_the_high_watermark_waits_no_longer_for_who_was_put_out_of_the_isr(
-    cluster: Cluster,
+    cluster: Stage,
 ) -> None:
     produced = cluster.host.produce(batch())
-    await cluster.settle()
+    await cluster.written()
     cluster.fetched(TWO, 1)
     assert not produced.done()
 
     # Follower 3 was caught up until now, its directory is online, and it is out.
-    cluster.metadata.apply(change(isr=(1, 2)))
+    cluster.apply(change(isr=(1, 2)))
 
     (result,) = await asyncio.wait_for(produced, 1)
     assert result.error_code is NONE
@@ -323,41 +311,28 @@ async def test_the_high_watermark_waits_no_longer_for_who_was_put_out_of_the_isr
     assert cluster.host.proposals.proposed == [(1, 2, 3)]
 
 
-def new_topic(host: Host, count: int, target: object = UNASSIGNED) -> Metadata:
-    metadata = Metadata(host.manager.roles)
-    metadata.apply(
-        feature(),
-        broker(1, *host.directories),
-        topic(),
-        *(partition_record((1,), (target,), index=number) for number in range(count)),  # type: ignore[arg-type]
-    )
-    return metadata
-
-
 def replicas_in(host: Host) -> list[int]:
     return [sum(entry.is_dir() for entry in log_dir.path.iterdir()) for log_dir in host.dirs]
 
 
-async def test_new_replicas_avoid_full_directories(tmp_path: Path) -> None:
-    host = Host(tmp_path, dir_count=3)
-    look(watch(host), host.dirs[1], NO_ROOM)
+@pytest.mark.stage(dir_count=3)
+async def test_new_replicas_avoid_full_directories(stage: Stage) -> None:
+    look(watch(stage.host), stage.host.dirs[1], NO_ROOM)
 
-    new_topic(host, 4)
-    for index in range(4):
-        await host.online(TopicPartition(TOPIC, index))
+    await stage.begin(directory=UNASSIGNED, partitions=4)
 
-    assert replicas_in(host) == [2, 0, 2]
-    await host.stop()
+    assert replicas_in(stage.host) == [2, 0, 2]
 
 
+@pytest.mark.stage(dir_count=1)
 async def test_where_all_are_full_empty_replicas_are_created_while_half_of_the_reserve_is_left(
-    tmp_path: Path,
+    stage: Stage,
 ) -> None:
-    host = Host(tmp_path, dir_count=1)
+    host = stage.host
     monitor = watch(host)
     look(monitor, host.dirs[0], RESERVED - 1)
 
-    new_topic(host, 8)
+    stage.describe(directory=UNASSIGNED, partitions=8)
     # 99999 bytes, 16 KiB for each replica, and 50000 that stay.
     await until(lambda: replicas_in(host) == [3])
     await quiet(host.dirs)
@@ -366,45 +341,37 @@ async def test_where_all_are_full_empty_replicas_are_created_while_half_of_the_r
 
     look(monitor, host.dirs[0], ROOM)
     for index in range(8):
-        await host.online(TopicPartition(TOPIC, index))
+        await host.online(tp(index))
     assert replicas_in(host) == [8]
-    await host.stop()
 
 
 async def test_a_replica_is_created_where_it_was_assigned_even_if_that_is_full(
-    tmp_path: Path,
+    stage: Stage,
 ) -> None:
-    host = Host(tmp_path)
-    look(watch(host), host.dirs[1], NO_ROOM)
+    look(watch(stage.host), stage.host.dirs[1], NO_ROOM)
 
-    new_topic(host, 1, host.directory(1))
-    partition = await host.online()
+    await stage.begin(directory=stage.host.directory(1))
 
-    assert partition.log is not None
-    assert partition.log.log_dir is host.dirs[1]
-    await host.stop()
+    assert stage.log.log_dir is stage.host.dirs[1]
 
 
 async def test_a_replica_that_was_removed_by_hand_is_logged_once_without_a_traceback(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    alone: Alone, caplog: pytest.LogCaptureFixture
 ) -> None:
-    host, partition, _ = await leader_alone(tmp_path)
-    assert partition.log is not None
-    files = partition.log.files
+    files = alone.log.files
 
     def lost(*_: object) -> None:
         raise ReplicaLostError(files.directory)
 
     files.carry_out = lost  # type: ignore[method-assign, assignment]
-    result = await host.produced(batch())
+    result = await alone.host.produced(batch())
 
     assert result.error_code is ErrorCode.KAFKA_STORAGE_ERROR
-    assert isinstance(partition.state, Offline)
-    assert host.dirs[0].is_online
+    assert isinstance(alone.partition.state, Offline)
+    assert alone.host.dirs[0].is_online
     found = [record for record in caplog.records if record.levelno >= logging.WARNING]
     assert len(found) == 1
     assert found[0].exc_info is None
-    await host.stop()
 
 
 async def test_following_that_fails_again_and_again_is_logged_once(

@@ -30,8 +30,8 @@ from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import LogDirError
 from jbodlab.vocabulary.ids import BrokerEpoch
 from tests.broker.disks import CrampedDisk, make_log_dir
-from tests.broker.following.test_following import Node, paired
 from tests.broker.logs import TOPIC_ID, Hosted, no_checkpoints, topic_partition
+from tests.broker.pair import Node, paired
 from tests.broker.replica.test_full_directories import ROOM, look, watch
 from tests.broker.replicas import (
     TP,

@@ -3,10 +3,6 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -27,72 +23,17 @@ from tests.broker.replicas import (
     DEADLINE_S,
     TOPIC_ID,
     TP,
-    Host,
-    Metadata,
     batch,
     broker,
     change,
     config,
     directories_left,
     directory_id,
-    feature,
     partition_record,
-    topic,
     until,
 )
+from tests.broker.stage import D2, D3, THREE, TWO, Stage, appended, code
 from tests.waiting import set_forward, turns
-
-TWO, THREE = BrokerId(2), BrokerId(3)
-D2, D3 = directory_id(20), directory_id(30)
-
-
-class Cluster:
-    """Broker 1 with real directories leads; brokers 2 and 3 are told of by the test."""
-
-    def __init__(self, tmp_path: Path, **arguments: object) -> None:
-        self.host = Host(tmp_path, **arguments)  # type: ignore[arg-type]
-        self.metadata = Metadata(self.host.manager.roles)
-
-    async def start(self, *, min_isr: int = 2, isr: tuple[int, ...] = (1, 2, 3)) -> None:
-        self.metadata.apply(
-            feature(),
-            broker(1, *self.host.directories),
-            broker(2, D2, directory_id(21)),
-            broker(3, D3, directory_id(31)),
-            config("min.insync.replicas", str(min_isr)),
-            topic(),
-            partition_record((1, 2, 3), (self.host.directory(0), D2, D3), isr=isr),
-        )
-        await self.host.online()
-
-    def fetched(self, follower: BrokerId, offset: int) -> None:
-        partition = self.host.manager.registry.partition(TP)
-        assert partition is not None
-        partition.in_sync.follower_fetched(follower, offset, 7)
-
-    async def settle(self) -> None:
-        """Let everything reach the disk."""
-        partition = await self.host.online()
-        assert partition.log is not None
-        await asyncio.wait_for(partition.log.written(), DEADLINE_S)
-        await asyncio.sleep(0)
-
-    async def waiting(self) -> asyncio.Future[list[AppendResult]]:
-        """Return a produce request that waits for followers."""
-        future = self.host.produce(batch())
-        await self.settle()
-        assert not future.done()
-        return future
-
-
-@asynccontextmanager
-async def leading(tmp_path: Path, **arguments: Any) -> AsyncIterator[Cluster]:
-    cluster = Cluster(tmp_path)
-    await cluster.start(**arguments)
-    try:
-        yield cluster
-    finally:
-        await cluster.host.stop()
 
 
 def code_of(future: asyncio.Future[list[AppendResult]]) -> ErrorCode:
@@ -107,7 +48,7 @@ def refused(code: ErrorCode) -> IsrChangeResult:
     return IsrChangeResult(topic_id=TOPIC_ID, partition=0, error_code=code)
 
 
-async def test_acks_all_is_answered_when_the_whole_isr_has_the_record(cluster: Cluster) -> None:
+async def test_acks_all_is_answered_when_the_whole_isr_has_the_record(cluster: Stage) -> None:
     future = await cluster.waiting()
 
     cluster.fetched(TWO, 1)
@@ -118,7 +59,7 @@ async def test_acks_all_is_answered_when_the_whole_isr_has_the_record(cluster: C
     assert future.result()[0].base_offset == 0
 
 
-async def test_acks_one_is_answered_when_the_leader_has_written(cluster: Cluster) -> None:
+async def test_acks_one_is_answered_when_the_leader_has_written(cluster: Stage) -> None:
     result = await cluster.host.produced(batch(3), acks=1)
 
     assert (result.error_code, result.base_offset) == (ErrorCode.NONE, 0)
@@ -126,7 +67,7 @@ async def test_acks_one_is_answered_when_the_leader_has_written(cluster: Cluster
 
 
 async def test_offsets_follow_the_order_of_the_calls_before_anything_is_written(
-    cluster: Cluster,
+    cluster: Stage,
 ) -> None:
     futures = [cluster.host.produce(batch(2), acks=1) for _ in range(20)]
 
@@ -144,35 +85,33 @@ async def test_offsets_follow_the_order_of_the_calls_before_anything_is_written(
     ],
 )
 async def test_produce_is_refused_the_moment_its_directory_fails_if_nobody_else_can_lead(
-    cluster: Cluster, others: str
+    cluster: Stage, others: str
 ) -> None:
     if others == "none is alive":
-        cluster.metadata.apply(broker(2, D2, fenced=True), broker(3, D3, fenced=True))
+        cluster.apply(broker(2, D2, fenced=True), broker(3, D3, fenced=True))
     if others == "no disk is":
-        cluster.metadata.apply(
-            directories_left(2, directory_id(21)), directories_left(3, directory_id(31))
-        )
+        cluster.apply(directories_left(2, directory_id(21)), directories_left(3, directory_id(31)))
     future = cluster.host.produce(batch(), acks=1)
 
-    cluster.host.log_dirs.fail(cluster.host.dirs[0], "test")
+    cluster.fail()
 
     assert code_of(future) is ErrorCode.KAFKA_STORAGE_ERROR
     later = cluster.host.produce(batch())
     assert code_of(later) is ErrorCode.KAFKA_STORAGE_ERROR
 
 
-async def test_produce_waits_for_the_next_leader_when_its_directory_fails(cluster: Cluster) -> None:
+async def test_produce_waits_for_the_next_leader_when_its_directory_fails(cluster: Stage) -> None:
     before = await cluster.waiting()
-    cluster.host.log_dirs.fail(cluster.host.dirs[0], "test")
+    cluster.fail()
     after = cluster.host.produce(batch())
     await turns()
     assert not before.done()
     assert not after.done()
 
-    cluster.metadata.apply(change(leader=2, isr=(2, 3)))
+    cluster.apply(change(leader=2, isr=(2, 3)))
 
     for future in (before, after):
-        (result,) = await asyncio.wait_for(future, DEADLINE_S)
+        result = await appended(future)
         assert result.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert result.leader_hint == LeaderHint(leader=TWO, leader_epoch=LeaderEpoch(1))
     later = cluster.host.produce(batch())
@@ -180,12 +119,10 @@ async def test_produce_waits_for_the_next_leader_when_its_directory_fails(cluste
 
 
 async def test_produce_waits_for_the_next_leader_as_long_as_its_own_time_lasts(
-    tmp_path: Path,
+    cluster: Stage,
 ) -> None:
-    cluster = Cluster(tmp_path)
-    await cluster.start()
     before = await cluster.waiting()
-    cluster.host.log_dirs.fail(cluster.host.dirs[0], "test")
+    cluster.fail()
     after = cluster.host.produce(batch(), timeout_ms=60_000)
     queries = [OffsetQuery(topic_partition=TP, timestamp=-1)]
     asked = asyncio.ensure_future(
@@ -198,20 +135,19 @@ async def test_produce_waits_for_the_next_leader_as_long_as_its_own_time_lasts(
     assert answer.error_code is ErrorCode.KAFKA_STORAGE_ERROR, "it names no time"
     assert not before.done()
     # The controller has not heard of the failure yet.
-    cluster.metadata.apply(change(leader=1, isr=(1, 2, 3)))
+    cluster.apply(change(leader=1, isr=(1, 2, 3)))
     set_forward(29.0)
     await turns()
 
     assert code_of(before) is ErrorCode.REQUEST_TIMED_OUT
     assert not after.done()
-    cluster.metadata.apply(change(leader=2, isr=(2, 3)))
-    (result,) = await asyncio.wait_for(after, DEADLINE_S)
+    cluster.apply(change(leader=2, isr=(2, 3)))
+    result = await appended(after)
     assert result.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
-    await cluster.host.stop()
 
 
 async def test_many_batches_of_a_request_are_appended_in_order_and_others_in_between(
-    cluster: Cluster,
+    cluster: Stage,
 ) -> None:
     count = 2 * APPENDED_AT_ONCE + 1
     append = cluster.host.manager.appends.append
@@ -232,45 +168,42 @@ async def test_many_batches_of_a_request_are_appended_in_order_and_others_in_bet
 
 
 async def test_next_leader_is_named_a_moment_later_than_the_metadata_name_it(
-    tmp_path: Path,
+    cluster: Stage,
 ) -> None:
     """It has to hear of its leadership too, before clients come."""
 
-    cluster = Cluster(tmp_path)
-    await cluster.start()
     future = await cluster.waiting()
-    cluster.host.log_dirs.fail(cluster.host.dirs[0], "test")
+    cluster.fail()
 
-    cluster.metadata.apply(change(leader=2, isr=(2, 3)))
+    cluster.apply(change(leader=2, isr=(2, 3)))
     await turns()
     assert not future.done()
     set_forward(HEAD_START_S)
     await turns()
 
     assert code_of(future) is ErrorCode.NOT_LEADER_OR_FOLLOWER
-    await cluster.host.stop()
 
 
-async def test_nobody_waits_for_the_next_leader_of_a_deleted_topic(cluster: Cluster) -> None:
+async def test_nobody_waits_for_the_next_leader_of_a_deleted_topic(cluster: Stage) -> None:
     future = await cluster.waiting()
-    cluster.host.log_dirs.fail(cluster.host.dirs[0], "test")
+    cluster.fail()
 
-    cluster.metadata.apply(RemoveTopicRecord(topic_id=TOPIC_ID))
+    cluster.apply(RemoveTopicRecord(topic_id=TOPIC_ID))
 
     assert code_of(future) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def test_leaderless_metadata_end_the_wait_for_a_next_leader(cluster: Cluster) -> None:
+async def test_leaderless_metadata_end_the_wait_for_a_next_leader(cluster: Stage) -> None:
     future = await cluster.waiting()
-    cluster.host.log_dirs.fail(cluster.host.dirs[0], "test")
+    cluster.fail()
 
-    cluster.metadata.apply(change(leader=-1, isr=(1,)))
+    cluster.apply(change(leader=-1, isr=(1,)))
 
-    (result,) = await asyncio.wait_for(future, DEADLINE_S)
+    result = await appended(future)
     assert result.error_code is ErrorCode.KAFKA_STORAGE_ERROR
 
 
-async def test_followers_dead_disk_does_not_hold_back_the_high_watermark(cluster: Cluster) -> None:
+async def test_followers_dead_disk_does_not_hold_back_the_high_watermark(cluster: Stage) -> None:
     """The follower is caught up a moment ago; its directory goes offline, its broker lives on."""
 
     cluster.fetched(TWO, 0)
@@ -279,31 +212,31 @@ async def test_followers_dead_disk_does_not_hold_back_the_high_watermark(cluster
     cluster.fetched(TWO, 1)
     assert not future.done()
 
-    cluster.metadata.apply(change(isr=(1, 2)), directories_left(3, directory_id(31)))
+    cluster.apply(change(isr=(1, 2)), directories_left(3, directory_id(31)))
 
     assert code_of(future) is ErrorCode.NONE
 
 
 @pytest.mark.stage(isr=(1, 2))
 async def test_caught_up_follower_outside_the_isr_holds_back_until_its_directory_fails(
-    cluster: Cluster,
+    cluster: Stage,
 ) -> None:
     cluster.fetched(TWO, 0)
     cluster.fetched(THREE, 0)
-    partition = await cluster.host.online()
+    partition = cluster.partition
     partition.in_sync.answered(0, refused(ErrorCode.OPERATION_NOT_ATTEMPTED))
     future = await cluster.waiting()
     cluster.fetched(TWO, 1)
     assert not future.done()
 
-    cluster.metadata.apply(directories_left(3, directory_id(31)))
+    cluster.apply(directories_left(3, directory_id(31)))
 
     assert code_of(future) is ErrorCode.NONE
 
 
 @pytest.mark.stage(isr=(1, 2))
 async def test_caught_up_follower_that_may_not_join_holds_back_nothing_until_it_fetches_again(
-    cluster: Cluster,
+    cluster: Stage,
 ) -> None:
     """One whose directory is FULL again has stopped to fetch, and the controller refuses it."""
 
@@ -313,19 +246,18 @@ async def test_caught_up_follower_that_may_not_join_holds_back_nothing_until_it_
     cluster.fetched(TWO, 1)
     assert not future.done()
 
-    partition = await cluster.host.online()
+    partition = cluster.partition
     partition.in_sync.answered(0, refused(ErrorCode.INELIGIBLE_REPLICA))
 
     assert code_of(future) is ErrorCode.NONE
     cluster.fetched(THREE, 1)
-    assert partition.leader is not None
-    assert partition.leader.proposed_isr == (1, 2, 3)
+    assert cluster.leading.proposed_isr == (1, 2, 3)
 
 
-async def test_waiting_produce_is_answered_when_the_isr_gets_too_small(cluster: Cluster) -> None:
+async def test_waiting_produce_is_answered_when_the_isr_gets_too_small(cluster: Stage) -> None:
     future = await cluster.waiting()
 
-    cluster.metadata.apply(change(isr=(1,)))
+    cluster.apply(change(isr=(1,)))
 
     assert code_of(future) is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
     refused = await cluster.host.produced(batch())
@@ -333,16 +265,15 @@ async def test_waiting_produce_is_answered_when_the_isr_gets_too_small(cluster: 
 
 
 async def test_what_is_sent_behind_a_batch_that_the_isr_was_too_small_for_is_not_out_of_order(
-    cluster: Cluster,
+    cluster: Stage,
 ) -> None:
     def sent(sequence: int) -> asyncio.Future[list[AppendResult]]:
         return cluster.host.produce(batch(producer_id=9, sequence=sequence), acks=-1)
 
-    await cluster.host.online()
     written = sent(0)
-    cluster.metadata.apply(change(isr=(1,)))
+    cluster.apply(change(isr=(1,)))
     refused = sent(1)
-    cluster.metadata.apply(change(isr=(1, 2)))
+    cluster.apply(change(isr=(1, 2)))
     behind = sent(2)
 
     codes = [(await each)[0].error_code for each in (written, refused, behind)]
@@ -354,21 +285,21 @@ async def test_what_is_sent_behind_a_batch_that_the_isr_was_too_small_for_is_not
     ]
 
 
-async def test_high_watermark_stands_while_the_isr_is_too_small(cluster: Cluster) -> None:
-    cluster.metadata.apply(change(isr=(1,)))
+async def test_high_watermark_stands_while_the_isr_is_too_small(cluster: Stage) -> None:
+    cluster.apply(change(isr=(1,)))
     assert (await cluster.host.produced(batch(), acks=1)).error_code is ErrorCode.NONE
-    partition = await cluster.host.online()
+    partition = cluster.partition
     assert partition.high_watermark == 0
 
-    cluster.metadata.apply(config("min.insync.replicas", "1"))
+    cluster.apply(config("min.insync.replicas", "1"))
 
     assert partition.high_watermark == 1
 
 
-async def test_waiting_produce_is_answered_with_the_new_leader(cluster: Cluster) -> None:
+async def test_waiting_produce_is_answered_with_the_new_leader(cluster: Stage) -> None:
     future = await cluster.waiting()
 
-    cluster.metadata.apply(change(leader=2))
+    cluster.apply(change(leader=2))
 
     assert code_of(future) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     hint = future.result()[0].leader_hint
@@ -376,32 +307,30 @@ async def test_waiting_produce_is_answered_with_the_new_leader(cluster: Cluster)
     assert (hint.leader, hint.leader_epoch) == (2, 1)
 
 
-async def test_leader_that_stays_goes_on_with_what_waits_in_its_new_epoch(cluster: Cluster) -> None:
+async def test_leader_that_stays_goes_on_with_what_waits_in_its_new_epoch(cluster: Stage) -> None:
     future = await cluster.waiting()
 
-    cluster.metadata.apply(change(leader=1))
-    partition = await cluster.host.online()
+    cluster.apply(change(leader=1))
+    partition = cluster.partition
     assert partition.registration.leader_epoch == 1
     assert not future.done()
     for follower in (TWO, THREE):
         cluster.fetched(follower, 1)
 
     assert code_of(future) is ErrorCode.NONE
-    assert partition.log is not None
-    assert partition.log.end_offset == 1
+    assert cluster.end == 1
 
 
 async def test_leader_that_stays_knows_in_its_new_epoch_what_it_has_refused(
-    cluster: Cluster,
+    cluster: Stage,
 ) -> None:
     def sent(sequence: int) -> asyncio.Future[list[AppendResult]]:
         return cluster.host.produce(batch(producer_id=9, sequence=sequence), acks=-1)
 
-    await cluster.host.online()
     sent(0)
-    cluster.metadata.apply(change(isr=(1,)))
+    cluster.apply(change(isr=(1,)))
     refused = sent(1)
-    cluster.metadata.apply(change(leader=1, isr=(1, 2)))
+    cluster.apply(change(leader=1, isr=(1, 2)))
     behind = sent(2)
 
     codes = [(await each)[0].error_code for each in (refused, behind)]
@@ -410,41 +339,39 @@ async def test_leader_that_stays_knows_in_its_new_epoch_what_it_has_refused(
 
 
 @pytest.mark.parametrize("leader", [2, -1])
-@pytest.mark.stage(isr=(1,), min_isr=1)
+@pytest.mark.stage(isr=(1,), min_insync_replicas="1")
 async def test_what_is_appended_when_the_leadership_is_lost_is_written_and_then_answered(
-    cluster: Cluster, leader: int
+    cluster: Stage, leader: int
 ) -> None:
     resume = threading.Event()
     cluster.host.dirs[0].run(lambda: resume.wait(DEADLINE_S))
     # Nobody but this leader is in the ISR: what it has written is committed.
     futures = [cluster.host.produce(batch(), acks=acks) for acks in (1, -1)]
 
-    cluster.metadata.apply(change(leader=leader))
+    cluster.apply(change(leader=leader))
     assert not any(future.done() for future in futures)
     resume.set()
-    await cluster.settle()
+    await cluster.written()
 
     assert [code_of(future) for future in futures] == [ErrorCode.NONE] * 2
 
 
-@pytest.mark.stage(isr=(1,), min_isr=1)
+@pytest.mark.stage(isr=(1,), min_insync_replicas="1")
 async def test_what_the_new_leader_does_not_have_is_refused_when_it_is_cut(
-    cluster: Cluster,
+    cluster: Stage,
 ) -> None:
     resume = threading.Event()
     cluster.host.dirs[0].run(lambda: resume.wait(DEADLINE_S))
     futures = [cluster.host.produce(batch(), acks=1) for _ in range(3)]
-    cluster.metadata.apply(change(leader=2))
-    partition = cluster.host.manager.registry.partition(TP)
-    assert partition is not None
-    assert partition.log is not None
+    cluster.apply(change(leader=2))
+    partition = cluster.partition
 
-    cutting = asyncio.ensure_future(partition.log.truncate(1))
+    cutting = asyncio.ensure_future(cluster.log.truncate(1))
     await asyncio.sleep(0.01)
     resume.set()
     await cutting
     partition.truncated()
-    await cluster.settle()
+    await cluster.written()
 
     codes = [code_of(future) for future in futures]
     assert codes[0] is ErrorCode.NONE
@@ -452,46 +379,43 @@ async def test_what_the_new_leader_does_not_have_is_refused_when_it_is_cut(
     assert set(codes[1:]) <= {ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER}
 
 
-async def test_waiting_produce_of_a_deleted_topic_is_answered(cluster: Cluster) -> None:
-    from jbodlab.metadata.records.topic_records import RemoveTopicRecord
-
+async def test_waiting_produce_of_a_deleted_topic_is_answered(cluster: Stage) -> None:
     future = await cluster.waiting()
 
-    cluster.metadata.apply(RemoveTopicRecord(topic_id=TOPIC_ID))
+    cluster.apply(RemoveTopicRecord(topic_id=TOPIC_ID))
 
     assert code_of(future) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     await until(lambda: bool(cluster.host.removed))
     assert cluster.host.removed[0].name.endswith("-delete")
 
 
-async def test_produce_times_out_and_leaves_nothing_behind(cluster: Cluster) -> None:
+async def test_produce_times_out_and_leaves_nothing_behind(cluster: Stage) -> None:
     result = await cluster.host.produced(batch(), timeout_ms=20)
 
     assert result.error_code is ErrorCode.REQUEST_TIMED_OUT
-    assert (await cluster.host.online()).waiters.count == 0
+    assert cluster.partition.waiters.count == 0
 
 
 async def test_failing_write_answers_the_request_and_takes_the_directory_offline(
-    cluster: Cluster,
+    cluster: Stage,
 ) -> None:
-    partition = await cluster.host.online()
-    assert partition.log is not None
+    partition = cluster.partition
 
     def fail(*_: object) -> None:
         raise OSError(5, os.strerror(5))
 
-    partition.log.files.carry_out = fail  # type: ignore[assignment]  # the disk, for once
+    cluster.log.files.carry_out = fail  # type: ignore[assignment]  # the disk, for once
 
     waiting = cluster.host.produce(batch(), acks=1)
     await until(lambda: not cluster.host.dirs[0].is_online)
-    cluster.metadata.apply(change(leader=2, isr=(2, 3)))
-    (result,) = await asyncio.wait_for(waiting, DEADLINE_S)
+    cluster.apply(change(leader=2, isr=(2, 3)))
+    result = await appended(waiting)
 
     assert result.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert isinstance(partition.state, Offline)
 
 
-async def test_repeated_batch_is_answered_with_its_first_offset(cluster: Cluster) -> None:
+async def test_repeated_batch_is_answered_with_its_first_offset(cluster: Stage) -> None:
     first = batch(2, producer_id=9, sequence=0)
     second = batch(2, producer_id=9, sequence=2)
     for records in (first, second):
@@ -502,12 +426,10 @@ async def test_repeated_batch_is_answered_with_its_first_offset(cluster: Cluster
 
     assert (again.error_code, again.base_offset) == (ErrorCode.NONE, 0)
     assert gap.error_code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    partition = await cluster.host.online()
-    assert partition.log is not None
-    assert partition.log.end_offset == 4
+    assert cluster.end == 4
 
 
-async def test_sequence_check_sees_batches_that_are_not_written_yet(cluster: Cluster) -> None:
+async def test_sequence_check_sees_batches_that_are_not_written_yet(cluster: Stage) -> None:
     futures = [
         cluster.host.produce(batch(producer_id=9, sequence=sequence), acks=1)
         for sequence in (0, 1, 1, 3, 2)
@@ -524,11 +446,11 @@ async def test_sequence_check_sees_batches_that_are_not_written_yet(cluster: Clu
     ]
 
 
-async def test_repeated_batch_waits_for_followers_like_the_first(cluster: Cluster) -> None:
+async def test_repeated_batch_waits_for_followers_like_the_first(cluster: Stage) -> None:
     records = batch(producer_id=9, sequence=0)
     first = cluster.host.produce(records)
     again = cluster.host.produce(records)
-    await cluster.settle()
+    await cluster.written()
     assert not again.done()
 
     cluster.fetched(TWO, 1)
@@ -539,7 +461,7 @@ async def test_repeated_batch_waits_for_followers_like_the_first(cluster: Cluste
 
 @pytest.mark.stage(isr=(1, 2))
 async def test_follower_outside_the_isr_is_proposed_once_it_has_everything(
-    cluster: Cluster,
+    cluster: Stage,
 ) -> None:
     await cluster.host.produced(batch(), acks=1)
     cluster.fetched(TWO, 1)
@@ -553,8 +475,8 @@ async def test_follower_outside_the_isr_is_proposed_once_it_has_everything(
 
 
 @pytest.mark.stage(isr=(1, 2))
-async def test_follower_in_an_offline_directory_is_not_proposed(cluster: Cluster) -> None:
-    cluster.metadata.apply(directories_left(3, directory_id(31)))
+async def test_follower_in_an_offline_directory_is_not_proposed(cluster: Stage) -> None:
+    cluster.apply(directories_left(3, directory_id(31)))
 
     cluster.fetched(THREE, 0)
 
@@ -563,20 +485,20 @@ async def test_follower_in_an_offline_directory_is_not_proposed(cluster: Cluster
 
 @pytest.mark.stage(isr=(1, 2))
 async def test_member_in_an_offline_directory_is_proposed_to_leave_at_once(
-    cluster: Cluster,
+    cluster: Stage,
 ) -> None:
     """The controller does not look at directories when it accepts a new member."""
 
-    cluster.metadata.apply(directories_left(3, directory_id(31)))
+    cluster.apply(directories_left(3, directory_id(31)))
 
-    cluster.metadata.apply(change(isr=(1, 2, 3)))
+    cluster.apply(change(isr=(1, 2, 3)))
 
     assert cluster.host.proposals.proposed == [(1, 2)]
 
 
 @pytest.mark.stage(isr=(1, 2))
-async def test_high_watermark_waits_for_a_member_that_is_only_proposed(cluster: Cluster) -> None:
-    partition = await cluster.host.online()
+async def test_high_watermark_waits_for_a_member_that_is_only_proposed(cluster: Stage) -> None:
+    partition = cluster.partition
     cluster.fetched(TWO, 0)
     cluster.fetched(THREE, 0)
     await cluster.host.produced(batch(), acks=1)
@@ -593,48 +515,42 @@ async def test_high_watermark_waits_for_a_member_that_is_only_proposed(cluster: 
 
     assert not partition.in_sync.answered(0, answer)
 
-    assert partition.leader is not None
-    assert partition.leader.isr == (1, 2, 3)
+    assert cluster.leading.isr == (1, 2, 3)
     cluster.fetched(THREE, 1)
     assert partition.high_watermark == 1
 
 
 @pytest.mark.stage(isr=(1, 2))
 async def test_refused_proposal_is_given_up_and_an_unknown_error_asks_again(
-    cluster: Cluster,
+    cluster: Stage,
 ) -> None:
-    partition = await cluster.host.online()
+    partition = cluster.partition
     cluster.fetched(THREE, 0)
-    assert partition.leader is not None
 
     assert partition.in_sync.answered(0, refused(ErrorCode.NOT_CONTROLLER))
-    assert partition.leader.proposed_isr == (1, 2, 3)
+    assert cluster.leading.proposed_isr == (1, 2, 3)
     assert not partition.in_sync.answered(0, refused(ErrorCode.INELIGIBLE_REPLICA))
 
-    assert partition.leader.proposed_isr is None
+    assert cluster.leading.proposed_isr is None
 
 
-async def test_batch_before_its_log_exists_waits_for_it(tmp_path: Path) -> None:
-    host = Host(tmp_path)
-    metadata = Metadata(host.manager.roles)
-    metadata.apply(feature(), broker(1, *host.directories), topic())
-    metadata.apply(partition_record((1,), (UNASSIGNED,)))
+async def test_batch_before_its_log_exists_waits_for_it(stage: Stage) -> None:
+    stage.describe(partitions=0)
+    stage.apply(partition_record((1,), (UNASSIGNED,)))
 
-    future = host.produce(batch())
+    future = stage.host.produce(batch())
     assert not future.done()
-    (result,) = await asyncio.wait_for(future, DEADLINE_S)
 
-    assert result.error_code is ErrorCode.NONE
-    assert host.assignments.assigned == [(TOPIC_ID, 0, host.directory(0))]
-    await host.stop()
+    assert await code(future) is ErrorCode.NONE
+    assert stage.host.assignments.assigned == [(TOPIC_ID, 0, stage.place(1))]
 
 
 async def test_one_who_cannot_hear_of_an_append_keeps_no_other_waiting(
-    cluster: Cluster, caplog: pytest.LogCaptureFixture
+    cluster: Stage, caplog: pytest.LogCaptureFixture
 ) -> None:
     host = cluster.host
     second = TP._replace(partition=1)
-    cluster.metadata.apply(
+    cluster.apply(
         partition_record((1,), (host.directory(0),), index=1),
     )
     first = await host.online()
@@ -656,9 +572,9 @@ async def test_one_who_cannot_hear_of_an_append_keeps_no_other_waiting(
 
 
 async def test_one_who_cannot_hear_of_a_role_keeps_no_other_waiting(
-    cluster: Cluster, caplog: pytest.LogCaptureFixture
+    cluster: Stage, caplog: pytest.LogCaptureFixture
 ) -> None:
-    partition = await cluster.host.online()
+    partition = cluster.partition
     heard: list[int] = []
 
     def broken() -> None:
