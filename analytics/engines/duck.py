@@ -32,6 +32,10 @@ _NUMBERED = (CLUSTER, "topic_id")
 ENUM in the order of texts: windows and joins then take a fifth less."""
 
 
+_ROWS_OF_PART = 122_880
+"""What a thread of DuckDB takes at once of its own tables, too."""
+
+
 class DuckEngine(ExitStack):
     """Runs tables over views; to be left again.
 
@@ -69,7 +73,7 @@ class DuckEngine(ExitStack):
             self._connection.execute(f"CREATE TEMP TABLE {given} AS FROM once")
             self._connection.unregister("once")
         else:
-            self._connection.register(given, source)
+            self._connection.register(given, _in_parts(source))
         return self._connection.table(given).set_alias(given)
 
     def _view(self, name: str, rows: duckdb.DuckDBPyRelation) -> None:
@@ -126,8 +130,15 @@ class DuckEngine(ExitStack):
     def _call(self, name: str) -> None:
         """Register what a function of Arrow makes of a step."""
         function = FUNCTIONS[name]
-        rows = _texts(self._connection.sql(f"FROM {function.reads}").to_arrow_table())
+        rows = self._connection.sql(f"FROM {function.reads}").to_arrow_table()
+        if not function.is_of_many:
+            rows = _texts(rows)
         self._view(name, self._given(name, function.of_all(rows)))
+
+
+def _in_parts(rows: pa.Table) -> pa.Table:
+    """Return rows in parts that threads can take."""
+    return pa.Table.from_batches(rows.to_batches(max_chunksize=_ROWS_OF_PART), rows.schema)
 
 
 def _texts(rows: pa.Table) -> pa.Table:

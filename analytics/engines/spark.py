@@ -10,9 +10,10 @@ side by side, each under its own name on Spark's page.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
+from functools import partial
 from pathlib import PurePosixPath
 from threading import RLock
 from urllib.parse import unquote
@@ -25,7 +26,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import coalesce, lit
 from pyspark.sql.types import StringType, StructField, StructType
 
-from analytics.engines.functions import FUNCTIONS
+from analytics.engines.functions import FUNCTIONS, ArrowFunction, plain
 from analytics.store.part_files import PartFiles, PartWriters, in_order
 from analytics.store.store import Store
 from analytics.store.stored_tables import SUFFIX
@@ -200,11 +201,16 @@ class SparkEngine:
             self._describe(name, f"of {function.reads}")
             if self._is_of_few([function.reads]):
                 self._use(self._few, [function.reads])
-                self.hold(name, function.of_all(self._few.spark.table(function.reads).toArrow()))
+                found = function.of_all(self._few.spark.table(function.reads).toArrow())
+                self.hold(name, plain(found, function.schema))
                 return
             self._use(self._many, [function.reads])
-            rows = self.spark.table(function.reads).groupBy(*function.keys)
-            self.keep(name, rows.applyInArrow(function.call, spark_schema(function.schema)))
+            rows, schema = self.spark.table(function.reads), spark_schema(function.schema)
+            if function.is_of_many:
+                call = partial(_of_many, function)
+                self.keep(name, rows.repartition(*function.keys).mapInArrow(call, schema))
+            else:
+                self.keep(name, rows.groupBy(*function.keys).applyInArrow(function.call, schema))
             self._done.add(name)
 
     def _plan(self, file: SqlFile, asked: _Asked) -> DataFrame:
@@ -262,6 +268,15 @@ class SparkEngine:
         """Give the jobs of this thread the name of what they make."""
         with suppress(PySparkAttributeError):  # Spark Connect has no such thing
             self.spark.sparkContext.setJobDescription(f"{name}: {head}")
+
+
+def _of_many(
+    function: ArrowFunction, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Call a function once with all groups of a partition, most of which are small."""
+    given = list(batches)
+    if given:
+        yield from plain(function.call(pa.Table.from_batches(given)), function.schema).to_batches()
 
 
 def _schema(table: Table) -> pa.Schema:

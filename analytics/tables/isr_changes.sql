@@ -24,7 +24,7 @@
 WITH changed AS (
   SELECT c.*, filter(isr, each -> NOT array_contains(former_isr, each)) AS joined,
     filter(former_isr, each -> NOT array_contains(isr, each)) AS left_isr
-  FROM partition_states c WHERE NOT is_first AND isr <> former_isr
+  FROM partition_states c WHERE is_isr_changed
 ), explained AS (
   SELECT c.*, l.broker, l.directory, CASE
       WHEN record_type = 'SNAPSHOT' THEN 'unknown'

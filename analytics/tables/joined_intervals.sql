@@ -12,8 +12,9 @@ WITH held AS (
       WHEN back_time IS NOT NULL AND valid_to_time IS NOT NULL THEN least(back_time, valid_to_time) END
   FROM touched_replicas
 ), spans AS (
-  -- A clock that was set back makes an interval end before it began.
-  SELECT cluster, what, broker, topic_id, partition, unix_micros(from_time) AS begin,
+  -- A clock that was set back makes an interval end before it began. Equal ones would be numbered in
+  -- any order.
+  SELECT DISTINCT cluster, what, broker, topic_id, partition, unix_micros(from_time) AS begin,
     CASE WHEN is_open THEN 9223372036854775807
       ELSE greatest(unix_micros(from_time), unix_micros(to_time)) END AS until
   FROM held WHERE from_time IS NOT NULL AND (is_open OR to_time IS NOT NULL)

@@ -3,14 +3,14 @@
 -- end of the batch decides; where it says nothing yet, what it says within 30 s.
 WITH steps AS (
   SELECT cluster, topic_id, partition, life, seq, batch_last_offset, valid_from_time, is_first, leader,
-    former_leader, isr, former_isr, replicas, former_replicas, directories, former_directories
+    former_leader, is_isr_changed, isr, former_isr, replicas, former_replicas, directories, former_directories
   FROM partition_states
 ), gone AS (
   SELECT *, 'leader' AS of, former_leader AS lost
   FROM steps WHERE former_leader <> leader AND former_leader <> -1
   UNION ALL
   SELECT *, 'isr', explode(filter(former_isr, each -> NOT array_contains(isr, each)))
-  FROM steps WHERE isr <> former_isr
+  FROM steps WHERE is_isr_changed
   UNION ALL
   -- Of a state without a predecessor every replica that is not in sync counts, and each that is if
   -- there is no leader: a partition without one keeps the last member of its ISR there. An outage

@@ -1,4 +1,4 @@
--- Step (kept): a state of a partition, the end of its life, and the state before it in the same life:
+-- Step: a state of a partition, the end of its life, and the state before it in the same life:
 -- of plain topics, and of those that the fold of single records gives.
 WITH rare AS (
   SELECT * FROM rare_history WHERE kind = 'partition'
@@ -10,7 +10,8 @@ WITH rare AS (
     s.removed_offset AS life_to_offset, s.removed_time AS life_to_time,
     CASE WHEN s.removed_offset IS NOT NULL THEN 'topic_deleted' END AS life_ended_by,
     s.valid_to_offset, s.valid_to_time, s.seq = 1 AS is_first, s.former_leader, s.former_isr,
-    s.former_replicas, s.former_directories, s.former_elr, s.former_adding, s.former_removing
+    s.former_replicas, s.former_directories, s.former_elr, s.former_adding, s.former_removing,
+    s.is_isr_changed, s.is_placement_changed
   FROM partition_steps s
   LEFT ANTI JOIN rare_topics r ON s.cluster = r.cluster AND s.topic_id = r.topic_id
   WHERE NOT s.is_compared
@@ -26,7 +27,9 @@ WITH rare AS (
     lag(seq) OVER in_order IS NULL, lag(leader) OVER in_order, lag(isr) OVER in_order,
     lag(replicas) OVER in_order, lag(directories) OVER in_order,
     lag(eligible_leader_replicas) OVER in_order, lag(adding_replicas) OVER in_order,
-    lag(removing_replicas) OVER in_order
+    lag(removing_replicas) OVER in_order, coalesce(isr <> lag(isr) OVER in_order, false),
+    coalesce(replicas <> lag(replicas) OVER in_order OR directories <> lag(directories) OVER in_order,
+      false)
   FROM rare
   WINDOW in_order AS (PARTITION BY cluster, topic_id, partition, life ORDER BY seq)
 )

@@ -24,7 +24,7 @@ WITH changed AS (
     lead(valid_from_offset) OVER in_order AS next_offset,
     lead(valid_from_time) OVER in_order AS next_time, lead(record_type) OVER in_order AS next_type
   FROM partition_states
-  WHERE is_first OR replicas <> former_replicas OR directories <> former_directories
+  WHERE is_first OR is_placement_changed
   WINDOW in_order AS (PARTITION BY cluster, topic_id, partition, life ORDER BY seq)
 ), placed AS (
   -- A broker that is listed twice counts once.

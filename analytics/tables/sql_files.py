@@ -18,7 +18,11 @@ from analytics.tables.names_in_sql import names_in
 from analytics.tables.table import CLUSTER, Table, columns
 
 CALLS: Mapping[str, str] = MappingProxyType(
-    {"rare_history": "rare_records", "kind_losses": "distinct_kinds"}
+    {
+        "partition_steps": "partition_records",
+        "rare_history": "rare_records",
+        "kind_losses": "distinct_kinds",
+    }
 )
 """Views that functions from Arrow to Arrow make, and the step that each is made of."""
 
