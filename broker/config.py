@@ -35,11 +35,11 @@ from jbodlab.config.node_config import (
     read_values,
 )
 from jbodlab.config.tls_keys import CLIENT_AUTH, listener_tls
-from jbodlab.controller_api.requests import Listener
 from jbodlab.controller_api.rpc_tls import BROKER_PRINCIPAL, BrokerPrincipals, broker_principals
 from jbodlab.security.authorizer import AuthorizerSettings
 from jbodlab.security.tls_settings import ClientAuth, TlsSettings
 from jbodlab.vocabulary.addresses import address_text
+from jbodlab.vocabulary.endpoint import Endpoint
 from jbodlab.vocabulary.errors import ConfigError
 from jbodlab.vocabulary.ids import BrokerId
 
@@ -69,8 +69,8 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     node_id: BrokerId
     broker_rack: str | None
     controllers: tuple[tuple[str, int], ...]
-    listeners: tuple[Listener, ...]
-    advertised_listeners: tuple[Listener, ...]
+    listeners: tuple[Endpoint, ...]
+    advertised_listeners: tuple[Endpoint, ...]
     inter_broker_listener_name: str
     security: Mapping[str, ListenerSecurity]
     tls: Mapping[str, TlsSettings]

@@ -14,12 +14,12 @@ from jbodlab.config.authorizer import authorizer_settings, check_brokers
 from jbodlab.config.key_table import Values
 from jbodlab.config.listener_security import prefix_of, unread
 from jbodlab.config.node_config import NodeConfig
-from jbodlab.controller_api.requests import Listener
 from jbodlab.controller_api.rpc_tls import BROKER_PRINCIPAL, BrokerPrincipals, broker_principals
 from jbodlab.metadata.log.settings import MetadataLogSettings, metadata_log_settings
 from jbodlab.runtime.metrics_endpoint import Address, metrics_address
 from jbodlab.security.authorizer import AuthorizerSettings
 from jbodlab.security.tls_settings import TlsSettings
+from jbodlab.vocabulary.endpoint import Endpoint
 from jbodlab.vocabulary.errors import ConfigError
 
 
@@ -39,7 +39,7 @@ class ControllerConfig(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     node: NodeConfig
-    listener: Listener
+    listener: Endpoint
     session_timeout_ms: int
     heartbeat_interval_ms: int
     num_partitions: int
@@ -112,6 +112,6 @@ def _principals(values: Values, node: NodeConfig) -> BrokerPrincipals:
     )
 
 
-def _listener(node: NodeConfig) -> Listener:
+def _listener(node: NodeConfig) -> Endpoint:
     names = {name.upper() for name in node.controller_listener_names}
     return next(listener for listener in node.listeners if listener.name in names)

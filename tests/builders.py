@@ -27,7 +27,6 @@ from jbodlab.controller_api.requests import (
     Feature,
     IsrChange,
     IsrMember,
-    Listener,
     NewTopic,
 )
 from jbodlab.metadata.image.metadata_delta import MetadataDelta
@@ -37,6 +36,7 @@ from jbodlab.metadata.records.config_records import FeatureLevelRecord
 from jbodlab.metadata.records.frame import VersionedRecord
 from jbodlab.metadata.records.schema import Record
 from jbodlab.vocabulary import directory_id as directory_ids
+from jbodlab.vocabulary.endpoint import Endpoint
 from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, DirectoryId, LeaderEpoch, Offset, TopicId
 
 T = TypeVar("T")
@@ -165,7 +165,7 @@ class PureController:
             "broker_id": BrokerId(broker),
             "cluster_id": CLUSTER_ID,
             "incarnation_id": UUID(int=self.random.getrandbits(128)),
-            "listeners": (Listener(name="PLAINTEXT", host="localhost", port=9092),),
+            "listeners": (Endpoint(name="PLAINTEXT", host="localhost", port=9092),),
             "features": (METADATA_VERSION_FEATURE, ELR_FEATURE),
             "log_dirs": directories(dirs),
         }

@@ -1,6 +1,6 @@
 """What clients ask for: one handler for each API, from typed request to response.
 
 `dispatch` decodes a frame, finds the handler and encodes what it answers. Handlers translate
-between Kafka's messages and the values of `broker.replica.waiting.client_requests` and
+between Kafka's messages and plain values, such as those of `broker.fetch.fetch_requests` and
 `jbodlab.controller_api.requests`.
 """

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from broker.fetch.fetch_requests import CONSUMER_ID
 from broker.metadata.metadata_cache import MetadataCache
-from broker.replica.waiting.client_requests import CONSUMER_ID
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation, ResourceType
 from jbodlab.server.answer import Answer, Handler, RequestContext

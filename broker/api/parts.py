@@ -14,6 +14,7 @@ from broker.clients.traffic import Traffic
 from broker.controller_link.channel import ControllerChannel
 from broker.disk.directory.log_dir import LogDir
 from broker.disk.life.revival import LogDirRevival
+from broker.fetch.fetch_requests import LogDirDescription
 from broker.fetch.fetch_sessions import FetchSessions
 from broker.fetch.fetching import FetchService
 from broker.fetch.offset_queries import OffsetQueries
@@ -22,8 +23,8 @@ from broker.moves.move_requests import RequestedMoves
 from broker.produce.appends import AppendService
 from broker.produce.marker_appends import MarkerAppends
 from broker.produce.produce_forwarder import ProduceForwarder
+from broker.produce.record_deletion import DeletedRecords, RecordDeletion
 from broker.replica.registry.registry import ReplicaRegistry
-from broker.replica.waiting.client_requests import DeletedRecords, LogDirDescription, RecordDeletion
 from broker.telemetry.clients import TelemetryClients
 from jbodlab.controller_api.requests import NewTopic
 from jbodlab.peers.client_security import ClientSecurity

@@ -9,12 +9,12 @@ from broker.compaction.log_cleaner import LogCleaner
 from broker.compaction.settings import CleanerSettings
 from broker.config import BrokerConfig
 from broker.disk.condition.condition import DegradedLogDirs
-from broker.disk.condition.slowness import SlowSettings
 from broker.disk.directory.log_dir import LogDir
 from broker.disk.directory.logs_in_use import LogsInUse
 from broker.disk.life.closing import close_log_dirs
 from broker.disk.life.revival import LoadingRules, LogDirRevival, RevivedReplicas
 from broker.disk.life.startup import OpenedLogDirs
+from broker.disk.slowness import SlowSettings
 from broker.disk.upkeep.checkpoints import CheckpointWriter
 from broker.disk.upkeep.condition_monitor import ConditionMonitor, ConditionSettings
 from broker.disk.upkeep.cordon import Cordon

@@ -21,6 +21,7 @@ from broker.disk.directory.logs_in_use import LogInUse, OwnedLog
 from broker.disk.life.loading import load_logs
 from broker.disk.life.revival import LoadingRules
 from broker.fetch.closest_replica import ClosestReplica
+from broker.fetch.fetch_requests import LogDirDescription
 from broker.fetch.fetch_sessions import FetchSessions
 from broker.fetch.fetching import FetchService
 from broker.fetch.log_dir_descriptions import describe_log_dirs
@@ -46,9 +47,6 @@ from broker.replica.partition.partition import Clock, Partition
 from broker.replica.partition.topic_settings import SettingsOfTopics
 from broker.replica.registry.isr_updates import IsrUpdates
 from broker.replica.registry.registry import ReplicaRegistry
-from broker.replica.waiting.client_requests import (
-    LogDirDescription,
-)
 from jbodlab.config.dynamic_keys import FOLLOWER_RATE, LEADER_RATE, MOVE_RATE
 from jbodlab.config.key_table import Values
 from jbodlab.metadata.image.metadata_image import MetadataImage
@@ -132,7 +130,7 @@ class ReplicaManager:
         self._clock = Clock(now_ms=partial(loop_ms, self._loop), wall_ms=environment.wall_ms)
         self._timers: list[asyncio.TimerHandle] = []
         self.isr_changes = IsrChanges()
-        self.leaderships: dict[str, LeadershipListener] = {}
+        self.leaderships: dict[str, LeadershipListener[Partition]] = {}
         self.appends = AppendService(registry, self._loop, environment)
         closest = ClosestReplica(registry.rack_of) if settings.selector_class is not None else None
         self.fetches = FetchService(registry, self._loop, leader_quota, closest)

@@ -30,9 +30,9 @@ from jbodlab.controller_api.requests import (
     BrokerHeartbeatRequest,
     BrokerRegistrationRequest,
     Feature,
-    Listener,
 )
 from jbodlab.metadata.records.features import SUPPORTED
+from jbodlab.vocabulary.endpoint import Endpoint
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import ControllerUnavailableError, DecodeError, LogDirError
 from jbodlab.vocabulary.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId, DirectoryId, Offset
@@ -51,7 +51,7 @@ class BrokerIdentity(msgspec.Struct, frozen=True, kw_only=True):
 
     broker_id: BrokerId
     cluster_id: str
-    listeners: tuple[Listener, ...]
+    listeners: tuple[Endpoint, ...]
     metadata_log_dir: DirectoryId | None = None
     rack: str | None = None
     features: tuple[Feature, ...] = SUPPORTED_FEATURES

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any, Generic
 
-from broker.coordination.core import Decision, Producer, Record
+from broker.coordination.core import Decision, Record
 from broker.coordination.shard import C, Shard, ShardContext, ShardState
 from broker.metadata.metadata_cache import MetadataCache
 from broker.replica.partition.partition import Partition
@@ -24,6 +24,7 @@ from jbodlab.storage.log.transactions import Marker
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import LeaderEpoch, TopicPartition
+from jbodlab.vocabulary.producer import Producer
 
 logger = logging.getLogger(__name__)
 

@@ -28,6 +28,7 @@ import msgspec
 
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.producer import Producer
 
 APPEND_ERRORS: Mapping[ErrorCode, ErrorCode] = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -74,13 +75,6 @@ class Work(NamedTuple):
     """Handed to `Core.worked` with the result."""
     run: Callable[[], Any]
     """A pure function of frozen values."""
-
-
-class Producer(NamedTuple):
-    """A producer in one of its epochs."""
-
-    producer_id: int
-    producer_epoch: int
 
 
 class Decision(msgspec.Struct, Generic[Record], frozen=True, kw_only=True):

@@ -30,7 +30,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from broker.bounds.limits import RELOAD_S_MAX
-from broker.coordination.core import Answer, Codec, Core, Decision, Producer, Record, Ticket, Work
+from broker.coordination.core import Answer, Codec, Core, Decision, Record, Ticket, Work
 from broker.coordination.loading import load
 from broker.coordination.timers import Key, ShardTimers
 from broker.disk.calls.executor import run_aside
@@ -41,6 +41,7 @@ from jbodlab.storage.log.transactions import COMMIT, Marker
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import JbodlabError, KafkaError
 from jbodlab.vocabulary.ids import LeaderEpoch
+from jbodlab.vocabulary.producer import Producer
 from jbodlab.vocabulary.threads import Threads
 
 logger = logging.getLogger(__name__)

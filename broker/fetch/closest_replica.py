@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from broker.fetch.fetch_requests import FetchEntry, FetchParams
 from broker.replica.log.partition_log import PartitionLog
 from broker.replica.partition.partition import Partition
 from broker.replica.partition.replica_state import Following
-from broker.replica.waiting.client_requests import FetchEntry, FetchParams
 from jbodlab.vocabulary.ids import BrokerId
 
 

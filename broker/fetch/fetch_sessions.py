@@ -30,15 +30,15 @@ from functools import partial
 
 from broker.bounds.limits import SESSIONS_MAX, UNUSED_MAX_MS
 from broker.fetch.fetch_answer import FetchAnswer, Readable
-from broker.fetch.fetching import FetchService, must_wait
-from broker.replica.partition.partition import Partition
-from broker.replica.waiting.client_requests import (
+from broker.fetch.fetch_requests import (
     FetchEntry,
     FetchParams,
     FetchResult,
     SessionFetched,
     SessionRequest,
 )
+from broker.fetch.fetching import FetchService, must_wait
+from broker.replica.partition.partition import Partition
 from broker.replica.waiting.waiters import News
 from broker.replica.waiting.waiting import fail_on_exception
 from jbodlab.vocabulary.error_code import ErrorCode

@@ -12,10 +12,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from broker.fetch.closest_replica import log_to_read
-from broker.replica.log.partition_log import PartitionLog
-from broker.replica.partition.partition import Partition
-from broker.replica.registry.registry import ReplicaRegistry
-from broker.replica.waiting.client_requests import (
+from broker.fetch.fetch_requests import (
     CONSUMER_ID,
     READ_COMMITTED,
     EpochAnswer,
@@ -23,6 +20,9 @@ from broker.replica.waiting.client_requests import (
     OffsetAnswer,
     OffsetQuery,
 )
+from broker.replica.log.partition_log import PartitionLog
+from broker.replica.partition.partition import Partition
+from broker.replica.registry.registry import ReplicaRegistry
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import JbodlabError, KafkaError, LogDirError
 from jbodlab.vocabulary.ids import BrokerId

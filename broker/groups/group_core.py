@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, assert_never
 
 from broker.coordination import core
-from broker.coordination.core import Answer, Producer, Ticket, Timer
+from broker.coordination.core import Answer, Ticket, Timer
 from broker.groups.administration import Deletion, GroupAdministration
 from broker.groups.classic.groups import CLASSIC_TIMERS, ClassicGroups
 from broker.groups.classic.joining import GroupCreated
@@ -48,6 +48,7 @@ from broker.groups.topics import Topics
 from jbodlab.group_records.records import GroupRecord
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.producer import Producer
 
 APPEND_ERRORS: Mapping[ErrorCode, ErrorCode] = {
     **core.APPEND_ERRORS,

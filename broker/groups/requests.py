@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from broker.coordination.core import Producer
 from jbodlab.vocabulary.ids import TopicId
 from jbodlab.vocabulary.kafka_uuid import ZERO_UUID
+from jbodlab.vocabulary.producer import Producer
 
 NO_TOPIC_ID = TopicId(ZERO_UUID)
 

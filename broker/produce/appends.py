@@ -44,7 +44,7 @@ from broker.replica.leading.transaction_guards import Guard
 from broker.replica.log.partition_log import PartitionLog
 from broker.replica.partition.partition import Partition
 from broker.replica.registry.registry import ReplicaRegistry
-from broker.replica.waiting.client_requests import AppendEntry, AppendResult, Transaction
+from broker.replica.waiting.append_entries import AppendEntry, AppendResult, BatchTransaction
 from broker.replica.waiting.waiting import AppendRequest, TimeLimits
 from jbodlab.record_batch.record_batch import BatchHeader
 from jbodlab.runtime.environment import Environment
@@ -106,7 +106,7 @@ class AppendService:
         entries: Sequence[AppendEntry],
         acks: int,
         timeout_ms: int,
-        transaction: Transaction | None = None,
+        transaction: BatchTransaction | None = None,
     ) -> asyncio.Future[list[AppendResult]]:
         """Append a client's batches, each behind all that came for its partition before.
 

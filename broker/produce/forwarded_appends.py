@@ -23,11 +23,11 @@ from broker.bounds.limits import (
     FORWARDED_MAX,
 )
 from broker.metadata.metadata_cache import BrokerNode
-from broker.replica.waiting.client_requests import (
+from broker.replica.waiting.append_entries import (
     AppendEntry,
     AppendResult,
+    BatchTransaction,
     LeaderHint,
-    Transaction,
 )
 from jbodlab.kafka_wire.api_table import ApiKey, item_class, request_class
 from jbodlab.peers.client_security import ClientSecurity
@@ -94,7 +94,7 @@ class ForwardedAppends:
         entries: Sequence[AppendEntry],
         acks: int,
         timeout_ms: int,
-        transaction: Transaction | None = None,
+        transaction: BatchTransaction | None = None,
     ) -> asyncio.Task[list[AppendResult]]:
         """Have a leader append; the results are in the order of the entries.
 
@@ -131,7 +131,7 @@ class ForwardedAppends:
         client_id: str,
         acks: int,
         timeout_ms: int,
-        transaction: Transaction | None,
+        transaction: BatchTransaction | None,
     ) -> list[AppendResult]:
         leader, entries = wait.leader, wait.entries
         version = _version(transaction)
@@ -154,7 +154,7 @@ class ForwardedAppends:
         return [_result(*each) for each in zip(entries, answers, strict=True)]
 
 
-def _version(transaction: Transaction | None) -> int:
+def _version(transaction: BatchTransaction | None) -> int:
     """Return the version that means for the leader what the client's meant here."""
     if transaction is None or transaction.adds_partitions:
         return VERSION
@@ -165,7 +165,7 @@ def _request(
     entries: Sequence[AppendEntry],
     acks: int,
     timeout_ms: int,
-    transaction: Transaction | None,
+    transaction: BatchTransaction | None,
     version: int,
 ) -> Any:
     request: Any = request_class(ApiKey.PRODUCE, version)

@@ -10,20 +10,20 @@ from __future__ import annotations
 
 import logging
 
-from broker.coordination.core import Producer
 from broker.produce.batch_checks import CheckedBatch
 from broker.produce.transaction_admission import known_from
 from broker.replica.leading.leader_state import LeaderState
 from broker.replica.log.partition_log import PartitionLog
 from broker.replica.partition import refusals
 from broker.replica.partition.partition import Partition
-from broker.replica.waiting.client_requests import AppendResult
+from broker.replica.waiting.append_entries import AppendResult
 from broker.replica.waiting.waiting import AppendRequest, WaitingAppend
 from jbodlab.record_batch.record_batch import BatchHeader, read_header
 from jbodlab.storage.log.producer_state import NO_OFFSET
 from jbodlab.storage.log.transactions import ABORT, Marker, build_marker
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.producer import Producer
 
 logger = logging.getLogger(__name__)
 

@@ -18,16 +18,16 @@ from typing import Protocol
 import msgspec
 
 from broker.bounds.limits import MARKERS_TIMEOUT_MS
-from broker.coordination.core import Producer
 from broker.produce.leader_appends import append_marker
 from broker.replica.registry.registry import ReplicaRegistry
-from broker.replica.waiting.client_requests import AppendEntry, AppendResult
+from broker.replica.waiting.append_entries import AppendEntry, AppendResult
 from broker.replica.waiting.waiting import AppendRequest, TimeLimits, WaitingAppend
 from jbodlab.storage.directory import disk_errors
 from jbodlab.storage.log.transactions import ABORT, COMMIT, Marker
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC, TopicPartition
+from jbodlab.vocabulary.producer import Producer
 
 logger = logging.getLogger(__name__)
 

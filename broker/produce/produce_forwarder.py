@@ -19,7 +19,7 @@ from broker.metadata.metadata_cache import BrokerNode, MetadataCache
 from broker.produce.appends import AppendService
 from broker.produce.forwarded_appends import ForwardedAppends, NoReply
 from broker.produce.redirected_producers import RedirectedProducers, Sender
-from broker.replica.waiting.client_requests import AppendEntry, AppendResult, Transaction
+from broker.replica.waiting.append_entries import AppendEntry, AppendResult, BatchTransaction
 from jbodlab.metadata.image.metadata_delta import MetadataDelta
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.peers.client_security import ClientSecurity
@@ -88,7 +88,7 @@ class ProduceForwarder:
         entries: Sequence[AppendEntry],
         acks: int,
         timeout_ms: int,
-        transaction: Transaction | None = None,
+        transaction: BatchTransaction | None = None,
     ) -> Appending:
         """Append batches, each behind all that came for its partition before.
 
@@ -166,7 +166,7 @@ class ProduceForwarder:
         forwarded: Mapping[int, BrokerNode],
         acks: int,
         timeout_ms: int,
-        transaction: Transaction | None,
+        transaction: BatchTransaction | None,
     ) -> asyncio.Task[list[AppendResult]]:
         places: dict[BrokerNode | None, list[int]] = {}
         for place in range(len(entries)):

@@ -18,13 +18,28 @@ from broker.replica.leading.leader_state import LeaderState
 from broker.replica.log.partition_log import PartitionLog
 from broker.replica.partition.partition import Partition
 from broker.replica.registry.registry import ReplicaRegistry
-from broker.replica.waiting.client_requests import DeletedRecords, RecordDeletion
 from broker.replica.waiting.waiters import News
 from broker.replica.waiting.waiting import WaitingFetch
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import TopicPartition
 
 TO_HIGH_WATERMARK = -1
+
+
+class RecordDeletion(msgspec.Struct, frozen=True, kw_only=True):
+    """DeleteRecords: give up what lies below an offset; -1 is the high watermark."""
+
+    topic_partition: TopicPartition
+    offset: int
+
+
+class DeletedRecords(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the first record of any replica is; -1 on an error."""
+
+    topic_partition: TopicPartition
+    error_code: ErrorCode = ErrorCode.NONE
+    low_watermark: int = -1
 
 
 class _Begun(msgspec.Struct, frozen=True):

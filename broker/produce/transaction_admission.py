@@ -22,7 +22,7 @@ from broker.replica.leading.leader_state import LeaderState
 from broker.replica.leading.transaction_guards import Guard
 from broker.replica.log.partition_log import PartitionLog
 from broker.replica.partition.partition import Partition
-from broker.replica.waiting.client_requests import Transaction
+from broker.replica.waiting.append_entries import BatchTransaction
 from jbodlab.record_batch.record_batch import BatchHeader
 from jbodlab.runtime.supervised import call_each
 from jbodlab.storage.log.producer_state import NO_OFFSET
@@ -54,7 +54,7 @@ class Part(NamedTuple):
     topic_partition: TopicPartition
     producer_id: int
     producer_epoch: int
-    transaction: Transaction
+    transaction: BatchTransaction
 
 
 class TransactionCoordinators(Protocol):
@@ -222,7 +222,7 @@ def known_from(
     return guard if guard is not None and guard.answer is ErrorCode.NONE else None
 
 
-def refusal(code: ErrorCode, transaction: Transaction) -> KafkaError:
+def refusal(code: ErrorCode, transaction: BatchTransaction) -> KafkaError:
     """Return the error of a batch whose transaction does not have the partition.
 
     Args:
@@ -232,7 +232,7 @@ def refusal(code: ErrorCode, transaction: Transaction) -> KafkaError:
     return KafkaError(told_for(code, transaction), _TEXTS.get(code, ""))
 
 
-def told_for(code: ErrorCode, transaction: Transaction) -> ErrorCode:
+def told_for(code: ErrorCode, transaction: BatchTransaction) -> ErrorCode:
     """Return the code that a producer gets for the answer of a coordinator.
 
     Every producer tries again after NOT_ENOUGH_REPLICAS, without looking for another leader.

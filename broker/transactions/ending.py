@@ -9,7 +9,6 @@ Source: `kafka.coordinator.transaction.TransactionCoordinator.endTransaction`.
 
 from __future__ import annotations
 
-from broker.coordination.core import Producer
 from broker.transactions.requests import EndTransaction, FreshProducerIdNeeded
 from broker.transactions.transaction import (
     COMPLETE,
@@ -24,6 +23,7 @@ from broker.transactions.transaction import (
 )
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.producer import Producer
 
 
 def ended(

@@ -5,7 +5,6 @@ Source: `kafka.coordinator.transaction.TransactionCoordinator.prepareInitProduce
 
 from __future__ import annotations
 
-from broker.coordination.core import Producer
 from broker.transactions.requests import FreshProducerIdNeeded, InitProducerId
 from broker.transactions.transaction import (
     EXHAUSTED,
@@ -20,6 +19,7 @@ from broker.transactions.transaction import (
 )
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.producer import Producer
 
 
 def check_init(request: InitProducerId, timeout_ms_max: int) -> None:

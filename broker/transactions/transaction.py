@@ -21,7 +21,6 @@ from itertools import groupby
 import msgspec
 from msgspec.structs import replace
 
-from broker.coordination.core import Producer
 from jbodlab.transaction_records.records import (
     TransactionLogKey,
     TransactionLogValue,
@@ -30,6 +29,7 @@ from jbodlab.transaction_records.records import (
 )
 from jbodlab.vocabulary.errors import DecodeError
 from jbodlab.vocabulary.ids import TopicPartition
+from jbodlab.vocabulary.producer import Producer
 
 NO_ID = -1
 NO_EPOCH = -1

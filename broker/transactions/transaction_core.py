@@ -23,7 +23,7 @@ from typing import Any, assert_never
 
 from msgspec.structs import replace
 
-from broker.coordination.core import Answer, Producer, Ticket, Timer, Work
+from broker.coordination.core import Answer, Ticket, Timer, Work
 from broker.transactions.decision import (
     NOTHING,
     Addition,
@@ -71,6 +71,7 @@ from jbodlab.transaction_records.records import TransactionRecord
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import TopicPartition
+from jbodlab.vocabulary.producer import Producer
 
 RETRY_MS = 500
 """Pause before a step is tried again whose record was refused."""

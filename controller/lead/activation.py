@@ -17,7 +17,6 @@ from uuid import UUID
 
 from controller.decide.settings.elr import records_for_elr
 from controller.decide.settings.features import check_levels, level_records, supported_features
-from jbodlab.controller_api.requests import Listener
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.records.cluster_records import BrokerEndpoint, RegisterControllerRecord
 from jbodlab.metadata.records.config_records import (
@@ -34,6 +33,7 @@ from jbodlab.metadata.records.metadata_version import (
     LATEST,
     TRANSACTION_LEVEL,
 )
+from jbodlab.vocabulary.endpoint import Endpoint
 from jbodlab.vocabulary.errors import FormatError
 from jbodlab.vocabulary.ids import BrokerId
 
@@ -85,7 +85,7 @@ def activation_records(
 
 
 def registration_records(
-    metadata_version: int, controller_id: BrokerId, incarnation_id: UUID, listener: Listener
+    metadata_version: int, controller_id: BrokerId, incarnation_id: UUID, listener: Endpoint
 ) -> list[VersionedRecord]:
     """Return the record with which a controller process announces itself, if the level has it."""
     if metadata_version < CONTROLLER_REGISTRATION_LEVEL:

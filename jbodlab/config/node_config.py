@@ -14,8 +14,8 @@ import msgspec
 from jbodlab.config import kafka_configs, key_table, tls_keys
 from jbodlab.config.key_table import Values
 from jbodlab.config.listener_security import prefix_of
-from jbodlab.controller_api.requests import Listener
 from jbodlab.security.tls_settings import TlsSettings
+from jbodlab.vocabulary.endpoint import Endpoint
 from jbodlab.vocabulary.errors import ConfigError
 from jbodlab.vocabulary.ids import BrokerId
 
@@ -63,8 +63,8 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
     voters: tuple[Voter, ...]
     controllers: tuple[tuple[str, int], ...]
     controller_listener_names: tuple[str, ...]
-    listeners: tuple[Listener, ...]
-    advertised_listeners: tuple[Listener, ...]
+    listeners: tuple[Endpoint, ...]
+    advertised_listeners: tuple[Endpoint, ...]
     inter_broker_listener_name: str
     controller_protocol: int
     log_dirs: tuple[PurePosixPath, ...]
@@ -189,7 +189,7 @@ def _protocols(values: Values) -> dict[str, str]:
     return protocols
 
 
-def _endpoints(key: str, values: Values, protocols: Mapping[str, str]) -> tuple[Listener, ...]:
+def _endpoints(key: str, values: Values, protocols: Mapping[str, str]) -> tuple[Endpoint, ...]:
     endpoints = tuple(_endpoint(key, word, protocols) for word in values.words(key))
     names = [endpoint.name for endpoint in endpoints]
     if not endpoints:
@@ -199,7 +199,7 @@ def _endpoints(key: str, values: Values, protocols: Mapping[str, str]) -> tuple[
     return endpoints
 
 
-def _endpoint(key: str, word: str, protocols: Mapping[str, str]) -> Listener:
+def _endpoint(key: str, word: str, protocols: Mapping[str, str]) -> Endpoint:
     match = _ENDPOINT.match(word)
     if match is None:
         raise ConfigError(key, word, "expected NAME://host:port")
@@ -217,7 +217,7 @@ def _endpoint(key: str, word: str, protocols: Mapping[str, str]) -> Listener:
             word,
             f"unsupported security protocol {protocol}, expected {' or '.join(PROTOCOLS)}",
         )
-    return Listener(
+    return Endpoint(
         name=name,
         host=match[2].strip("[]"),
         port=_port(key, word, match[3]),
@@ -233,7 +233,7 @@ def _port(key: str, word: str, text: str) -> int:
 
 
 def _check_listeners(
-    roles: frozenset[str], listeners: tuple[Listener, ...], controller_names: tuple[str, ...]
+    roles: frozenset[str], listeners: tuple[Endpoint, ...], controller_names: tuple[str, ...]
 ) -> None:
     controllers = {name.upper() for name in controller_names}
     names = {listener.name for listener in listeners}
@@ -308,13 +308,13 @@ def _check_voters(roles: frozenset[str], node_id: BrokerId, voters: tuple[Voter,
 def _advertised(
     values: Values,
     protocols: Mapping[str, str],
-    listeners: tuple[Listener, ...],
+    listeners: tuple[Endpoint, ...],
     controller_names: tuple[str, ...],
-) -> tuple[Listener, ...]:
+) -> tuple[Endpoint, ...]:
     controllers = {name.upper() for name in controller_names}
     if not values.is_set("advertised.listeners"):
         return tuple(
-            Listener(
+            Endpoint(
                 name=listener.name,
                 host=listener.host or "localhost",
                 port=listener.port,
@@ -338,7 +338,7 @@ def _advertised(
 def _inter_broker_name(
     values: Values,
     roles: frozenset[str],
-    listeners: tuple[Listener, ...],
+    listeners: tuple[Endpoint, ...],
     controller_names: tuple[str, ...],
 ) -> str:
     controllers = {name.upper() for name in controller_names}

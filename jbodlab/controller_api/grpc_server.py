@@ -16,9 +16,9 @@ import grpc.aio
 from google.protobuf.message_factory import GetMessageClass
 
 from jbodlab.controller_api.messages import SERVICE
-from jbodlab.controller_api.requests import Listener
 from jbodlab.controller_api.rpc_tls import Caller, RpcKeys, RpcServerTls
 from jbodlab.controller_api.transport import Refusal, RpcRefusedError, RpcService
+from jbodlab.vocabulary.endpoint import Endpoint
 from jbodlab.vocabulary.errors import ConfigError
 from jbodlab.vocabulary.limits import CALLS_MAX
 
@@ -55,7 +55,7 @@ class GrpcServer:
         ConfigError: an address cannot be bound, or the host is unknown.
     """
 
-    def __init__(self, listener: Listener, tls: RpcServerTls | None = None) -> None:
+    def __init__(self, listener: Endpoint, tls: RpcServerTls | None = None) -> None:
         self.addresses = _addresses(listener)
         self._tls = tls
         self._server: grpc.aio.Server
@@ -187,7 +187,7 @@ def _credentials(tls: RpcServerTls) -> grpc.ServerCredentials:
     )
 
 
-def _addresses(listener: Listener) -> list[str]:
+def _addresses(listener: Endpoint) -> list[str]:
     """Return what to bind for a listener, as `host:port` with numeric hosts.
 
     Each address is tried here, because gRPC is content when one of several can be bound, and does

@@ -16,6 +16,7 @@ from uuid import UUID
 
 import msgspec
 
+from jbodlab.vocabulary.endpoint import Endpoint
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import (
     NO_LEADER,
@@ -63,15 +64,6 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     host: str
 
 
-class Listener(msgspec.Struct, frozen=True, kw_only=True):
-    """One address at which a broker is reached."""
-
-    name: str
-    host: str
-    port: int
-    security_protocol: int = 0
-
-
 class Feature(msgspec.Struct, frozen=True, kw_only=True):
     """A feature, and the levels of it that a node supports."""
 
@@ -89,7 +81,7 @@ class BrokerRegistrationRequest(Request["BrokerRegistrationResponse"], frozen=Tr
     broker_id: BrokerId
     cluster_id: str
     incarnation_id: UUID
-    listeners: tuple[Listener, ...]
+    listeners: tuple[Endpoint, ...]
     features: tuple[Feature, ...] = ()
     rack: str | None = None
     is_migrating_zk_broker: bool = False

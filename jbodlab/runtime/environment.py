@@ -19,11 +19,11 @@ from jbodlab.vocabulary import kafka_uuid
 if TYPE_CHECKING:
     from random import Random
 
-    from jbodlab.controller_api.requests import Listener
     from jbodlab.controller_api.rpc_tls import RpcKeys, RpcServerTls
     from jbodlab.controller_api.transport import RpcServer, RpcTransport
     from jbodlab.storage.compaction.compaction_plan import Compactor
     from jbodlab.storage.directory.filesystem import Disk
+    from jbodlab.vocabulary.endpoint import Endpoint
     from jbodlab.vocabulary.threads import Threads
 
 
@@ -54,7 +54,7 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
     threads: Threads
     fs_of: Callable[[Path], Disk]
     connect_rpc: Callable[[str, Callable[[], RpcKeys] | None], RpcTransport]
-    rpc_server: Callable[[Listener, RpcServerTls | None], RpcServer]
+    rpc_server: Callable[[Endpoint, RpcServerTls | None], RpcServer]
     compactor: Callable[[], Compactor]
 
     def monotonic_ms(self) -> int:

@@ -16,10 +16,10 @@ from jbodlab.runtime.environment import Environment
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 
 if TYPE_CHECKING:
-    from jbodlab.controller_api.requests import Listener
     from jbodlab.controller_api.rpc_tls import RpcKeys, RpcServerTls
     from jbodlab.controller_api.transport import RpcServer, RpcTransport
     from jbodlab.storage.compaction.compaction_plan import Compactor
+    from jbodlab.vocabulary.endpoint import Endpoint
 
 NICENESS = 19
 """Niceness of a thread with lowered priority."""
@@ -84,7 +84,7 @@ def _cleaner_process() -> Compactor:
     return CleanerProcess()
 
 
-def _grpc_server(listener: Listener, tls: RpcServerTls | None) -> RpcServer:
+def _grpc_server(listener: Endpoint, tls: RpcServerTls | None) -> RpcServer:
     from jbodlab.controller_api.grpc_server import GrpcServer
 
     return GrpcServer(listener, tls)

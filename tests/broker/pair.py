@@ -12,7 +12,7 @@ from broker.api.parts import BrokerParts
 from broker.metadata.metadata_cache import MetadataCache
 from broker.metadata.metadata_publisher import MetadataPublisher
 from broker.replica.partition.partition import Partition
-from broker.replica.waiting.client_requests import AppendResult
+from broker.replica.waiting.append_entries import AppendResult
 from jbodlab.metadata.image.metadata_delta import MetadataDelta
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.records.schema import Record

@@ -11,7 +11,6 @@ from uuid import UUID
 from broker.assemblies.replicas import ReplicaManager, ReplicationSettings
 from broker.clients.traffic import Traffic
 from broker.controller_link.metadata_feed import MetadataListener
-from broker.coordination.core import Producer
 from broker.disk.directory.lifecycle import LogDirEvent
 from broker.disk.directory.log_dir import LogDir
 from broker.disk.directory.log_dirs import LogDirs
@@ -22,7 +21,7 @@ from broker.replica.leading.transaction_guards import Guard
 from broker.replica.partition.partition import Partition
 from broker.replica.partition.topic_settings import SettingsOfTopics
 from broker.replica.registry.registry import ReplicaRegistry
-from broker.replica.waiting.client_requests import AppendEntry, AppendResult, Transaction
+from broker.replica.waiting.append_entries import AppendEntry, AppendResult, BatchTransaction
 from jbodlab.config.node_config import read_values
 from jbodlab.metadata.image.metadata_delta import MetadataDelta
 from jbodlab.metadata.image.metadata_image import EMPTY, MetadataImage
@@ -52,6 +51,7 @@ from jbodlab.vocabulary.ids import (
     TopicId,
     TopicPartition,
 )
+from jbodlab.vocabulary.producer import Producer
 from tests.broker.logs import no_checkpoints
 
 ME = BrokerId(1)
@@ -304,7 +304,7 @@ class Host:
         acks: int = -1,
         timeout_ms: int = 30_000,
         topic_partition: TopicPartition = TP,
-        transaction: Transaction | None = None,
+        transaction: BatchTransaction | None = None,
     ) -> asyncio.Future[list[AppendResult]]:
         entry = AppendEntry(topic_partition=topic_partition, records=records)
         return self.manager.appends.append([entry], acks, timeout_ms, transaction)

@@ -10,7 +10,7 @@ from typing import Any, Self
 from broker.replica.leading.leader_state import LeaderState
 from broker.replica.log.partition_log import PartitionLog
 from broker.replica.partition.partition import Partition
-from broker.replica.waiting.client_requests import AppendResult
+from broker.replica.waiting.append_entries import AppendResult
 from jbodlab.metadata.records.schema import Record
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId, DirectoryId, TopicPartition

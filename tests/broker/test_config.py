@@ -9,7 +9,7 @@ import pytest
 from broker import config
 from broker.assemblies.replicas import ReplicationSettings
 from broker.controller_link.broker_life_rules import BrokerLifeSettings
-from broker.disk.condition.slowness import SlowSettings
+from broker.disk.slowness import SlowSettings
 from broker.following.lane_replicas import FetcherSettings
 from jbodlab.config import connection_keys
 from jbodlab.security.authorizer import AuthorizerSettings

@@ -8,7 +8,8 @@ from pathlib import PurePosixPath
 import pytest
 
 from broker.health import serves_clients
-from jbodlab.config.node_config import Listener, NodeConfig
+from jbodlab.config.node_config import NodeConfig
+from jbodlab.vocabulary.endpoint import Endpoint
 from jbodlab.vocabulary.ids import BrokerId
 from tests.broker.api.conftest import LISTENER, US, Cluster, serving
 
@@ -17,8 +18,8 @@ NOBODY = BrokerId(9)
 
 def config(node_id: BrokerId, port: int) -> NodeConfig:
     listeners = (
-        Listener(name="CONTROLLER", host="", port=1),
-        Listener(name=LISTENER, host="", port=port),
+        Endpoint(name="CONTROLLER", host="", port=1),
+        Endpoint(name=LISTENER, host="", port=port),
     )
     return NodeConfig(
         roles=frozenset({"broker"}),

@@ -15,8 +15,8 @@ from contextvars import Context, copy_context
 from typing import Any
 
 from jbodlab.controller_api.messages import SERVICE
-from jbodlab.controller_api.requests import Listener
 from jbodlab.controller_api.transport import RpcRefusedError, RpcService
+from jbodlab.vocabulary.endpoint import Endpoint
 from jbodlab.vocabulary.errors import ControllerUnavailableError
 from tests.simulation.loop import PROCESS, Process, SimLoop
 from tests.simulation.network import PORT_BASE, Network, node_of
@@ -86,7 +86,7 @@ class RpcNetwork:
 class SimRpcServer:
     """`jbodlab.controller_api.transport.RpcServer` of one process."""
 
-    def __init__(self, rpc: RpcNetwork, listener: Listener) -> None:
+    def __init__(self, rpc: RpcNetwork, listener: Endpoint) -> None:
         self._rpc = rpc
         self._port = listener.port
         self.addresses = [f"{listener.host}:{listener.port}"]

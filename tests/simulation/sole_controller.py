@@ -36,6 +36,7 @@ from jbodlab.metadata.log.batches import read_batches
 from jbodlab.metadata.records.metadata_version import LATEST
 from jbodlab.runtime.environment import Environment
 from jbodlab.storage.directory import names
+from jbodlab.vocabulary.endpoint import Endpoint
 from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, DirectoryId, TopicPartition
 from tests.simulation.disk import File, Folder
 from tests.simulation.loop import PROCESS, Process, SimLoop
@@ -197,7 +198,7 @@ async def register(world: SoleController) -> None:
         broker_id=BrokerId(broker_id),
         cluster_id=world.cluster_id,
         incarnation_id=world.id(),
-        listeners=(r.Listener(name="PLAINTEXT", host="127.0.0.1", port=PORT_BASE + broker_id),),
+        listeners=(Endpoint(name="PLAINTEXT", host="127.0.0.1", port=PORT_BASE + broker_id),),
         features=SUPPORTED_FEATURES,
         log_dirs=directories_of(broker_id),
         previous_broker_epoch=(

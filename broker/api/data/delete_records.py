@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from broker.api.parts import ApiParts
-from broker.replica.waiting.client_requests import DeletedRecords, RecordDeletion
+from broker.produce.record_deletion import DeletedRecords, RecordDeletion
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import Later, RequestContext, milliseconds

@@ -21,10 +21,7 @@ from broker.api.parts import ApiParts
 from broker.bounds.limits import FETCH_BYTES_MAX, FETCHED_AT_ONCE
 from broker.clients.client_quotas import ClientQuotas
 from broker.clients.traffic import Traffic
-from broker.fetch.fetch_sessions import FetchSessions
-from broker.fetch.fetching import FetchService
-from broker.metadata.metadata_cache import MetadataCache
-from broker.replica.waiting.client_requests import (
+from broker.fetch.fetch_requests import (
     CONSUMER_ID,
     READ_COMMITTED,
     FetchEntry,
@@ -33,6 +30,9 @@ from broker.replica.waiting.client_requests import (
     SessionFetched,
     SessionRequest,
 )
+from broker.fetch.fetch_sessions import FetchSessions
+from broker.fetch.fetching import FetchService
+from broker.metadata.metadata_cache import MetadataCache
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.kafka_wire.fetch_response import TOPIC_IDS_FROM, FetchedPartition, FetchedTopic
 from jbodlab.kafka_wire.leader_hints import NodeEndpoint

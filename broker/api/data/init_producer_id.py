@@ -17,7 +17,6 @@ from broker.api.services.transactions import (
     on_transaction,
     with_producer_id,
 )
-from broker.coordination.core import Producer
 from broker.transactions.requests import InitProducerId
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation
@@ -27,6 +26,7 @@ from jbodlab.server.resources import Resource, on_cluster
 from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.producer import Producer
 
 if TYPE_CHECKING:
     from kio.schema.init_producer_id.v5.request import InitProducerIdRequest

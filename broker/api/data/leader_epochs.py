@@ -7,8 +7,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from broker.api.parts import ApiParts
+from broker.fetch.fetch_requests import EpochAnswer, EpochQuery
 from broker.fetch.offset_queries import OffsetQueries
-from broker.replica.waiting.client_requests import EpochAnswer, EpochQuery
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import InParts, RequestContext

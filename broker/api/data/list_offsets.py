@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from broker.api.followers import asking_replica, by_follower
 from broker.api.parts import ApiParts
 from broker.bounds.limits import OFFSETS_AT_ONCE
+from broker.fetch.fetch_requests import OffsetAnswer, OffsetQuery
 from broker.fetch.offset_queries import OffsetQueries
 from broker.metadata.metadata_cache import MetadataCache
-from broker.replica.waiting.client_requests import OffsetAnswer, OffsetQuery
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import Answer, Later, RequestContext

@@ -22,7 +22,7 @@ from broker.metadata.metadata_cache import MetadataCache
 from broker.produce.forwarded_appends import NoReply
 from broker.produce.produce_forwarder import ProduceForwarder
 from broker.produce.redirected_producers import Sender
-from broker.replica.waiting.client_requests import AppendEntry, AppendResult, Transaction
+from broker.replica.waiting.append_entries import AppendEntry, AppendResult, BatchTransaction
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.kafka_wire.leader_hints import NodeEndpoint
 from jbodlab.kafka_wire.produce_response import ProducedPartition, ProducedTopic
@@ -228,7 +228,7 @@ class ProduceApi:
 
 def _transaction(
     request: ProduceRequest, of_transaction: Iterable[bytes | memoryview], version: int
-) -> Transaction:
+) -> BatchTransaction:
     """Return the transaction that some batches of a request belong to.
 
     Raises:
@@ -245,7 +245,7 @@ def _transaction(
             ErrorCode.INVALID_PRODUCER_ID_MAPPING,
             f"the batches of transactional id {request.transactional_id} are of several producers",
         )
-    return Transaction(
+    return BatchTransaction(
         transactional_id=request.transactional_id,
         adds_partitions=version >= ADDS_FROM,
         knows_abortable=version >= ABORTABLE_FROM,

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from broker.api.parts import ApiParts
-from broker.replica.waiting.client_requests import LogDirDescription, ReplicaDescription
+from broker.fetch.fetch_requests import LogDirDescription, ReplicaDescription
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import Later, RequestContext

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING
 from broker.api.groups.offset_commit import OFFSET_COMMIT, AskedTopics, codes_of, no_error
 from broker.api.parts import ApiParts
 from broker.api.services.coordinators import GroupCoordinators, check_group_id
-from broker.coordination.core import Producer
 from broker.groups import requests
 from broker.groups.group_core import APPEND_ERRORS
 from broker.metadata.metadata_cache import MetadataCache
 from broker.produce.transaction_admission import Part, TransactionAdmission, told_for
-from broker.replica.waiting.client_requests import Transaction
+from broker.replica.waiting.append_entries import BatchTransaction
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation, ResourceType
 from jbodlab.server.answer import Answer, RequestContext, in_background
@@ -29,6 +28,7 @@ from jbodlab.server.resources import Resource, all_of, on_group, on_topics
 from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.producer import Producer
 
 if TYPE_CHECKING:
     from kio.schema.txn_offset_commit.v5.request import TxnOffsetCommitRequest
@@ -99,15 +99,15 @@ class TxnOffsetCommitApi:
         return OFFSET_COMMIT.response(topics=asked.results(codes_of(done)))
 
 
-def _transaction(request: TxnOffsetCommitRequest, version: int) -> Transaction:
-    return Transaction(
+def _transaction(request: TxnOffsetCommitRequest, version: int) -> BatchTransaction:
+    return BatchTransaction(
         transactional_id=request.transactional_id,
         adds_partitions=version >= ADDS_FROM,
         knows_abortable=version >= ABORTABLE_FROM,
     )
 
 
-def _told(code: ErrorCode, transaction: Transaction, version: int) -> ErrorCode:
+def _told(code: ErrorCode, transaction: BatchTransaction, version: int) -> ErrorCode:
     """Return the code that a client gets for an error of the coordinators or of the log."""
     if code in (ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.CONCURRENT_TRANSACTIONS):
         code = told_for(code, transaction)

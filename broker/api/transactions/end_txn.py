@@ -15,7 +15,6 @@ from broker.api.services.transactions import (
     on_transaction,
     with_producer_id,
 )
-from broker.coordination.core import Producer
 from broker.metadata.metadata_cache import MetadataCache
 from broker.transactions.requests import AddPartitions, EndTransaction
 from broker.transactions.transaction import EPOCH_BUMP_FROM
@@ -30,6 +29,7 @@ from jbodlab.server.response_structs import ResponseStructs
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC, TopicPartition
+from jbodlab.vocabulary.producer import Producer
 
 if TYPE_CHECKING:
     from kio.schema.add_offsets_to_txn.v4.request import AddOffsetsToTxnRequest

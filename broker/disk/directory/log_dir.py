@@ -26,8 +26,8 @@ from broker.disk.calls.no_space import FullError
 from broker.disk.calls.replica_files import ReplicaFiles
 from broker.disk.condition.condition import HEALTHY, space_text
 from broker.disk.condition.disk_space import DirectorySpace
-from broker.disk.condition.slowness import IoSamples
 from broker.disk.directory.lifecycle import LogDirEvent, LogDirState, next_state
+from broker.disk.slowness import IoSamples
 from jbodlab.runtime.environment import Environment
 from jbodlab.runtime.machine import system_environment
 from jbodlab.storage.directory.filesystem import Disk, FileSystem

@@ -30,10 +30,10 @@ from broker.disk.condition.condition import (
     space_text,
 )
 from broker.disk.condition.disk_space import DirectorySpace, DiskSpace
-from broker.disk.condition.slowness import LatencyWindow, SlowSettings, SlowWatch, Stall
 from broker.disk.directory.log_dir import LogDir
 from broker.disk.directory.log_dirs import LogDirs
 from broker.disk.directory.logs_in_use import FoundLog
+from broker.disk.slowness import LatencyWindow, SlowSettings, SlowWatch, Stall
 from jbodlab.runtime.supervised import supervised
 from jbodlab.storage.directory.filesystem import FileSystem
 from jbodlab.vocabulary.errors import JbodlabError, LogDirError

@@ -20,11 +20,11 @@ from typing import NoReturn, TypeVar
 from broker.disk.calls.executor import run_aside
 from broker.disk.calls.fence import Fence
 from broker.disk.condition.condition import hung
-from broker.disk.condition.slowness import Work
 from broker.disk.directory.lifecycle import LogDirState
 from broker.disk.directory.log_dir import LogDir
 from broker.disk.directory.log_dirs import LogDirs
 from broker.disk.directory.logs_in_use import FoundLog
+from broker.disk.slowness import Work
 from broker.disk.upkeep.condition_monitor import Look, look
 from jbodlab.runtime.supervised import supervised
 from jbodlab.storage.directory import disk_errors

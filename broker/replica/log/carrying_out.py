@@ -25,7 +25,7 @@ import msgspec
 
 from broker.disk.calls.no_space import WaitsForRoomError, fsync_or_fail
 from broker.disk.calls.replica_files import ReplicaLostError
-from broker.disk.condition.slowness import IoSamples, Work
+from broker.disk.slowness import IoSamples, Work
 from jbodlab.storage.directory import disk_errors
 from jbodlab.storage.directory.disk_errors import OutOfRoomError
 from jbodlab.storage.log.instructions import (

@@ -7,38 +7,37 @@ obsolete.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol, TypeVar
 
 from jbodlab.vocabulary.ids import LeaderEpoch
 
-if TYPE_CHECKING:
-    from broker.replica.partition.partition import Partition
+Replica_contra = TypeVar("Replica_contra", contravariant=True)
 
 
-class LeadershipListener(Protocol):
-    """Follows one replica; it must not change it from within these calls."""
+class LeadershipListener(Protocol[Replica_contra]):
+    """Follows one replica, a `Partition`; it must not change it from within these calls."""
 
-    def leadership_began(self, partition: Partition, leader_epoch: LeaderEpoch) -> None:
+    def leadership_began(self, partition: Replica_contra, leader_epoch: LeaderEpoch) -> None:
         """It leads; one that led before in a lower epoch was told to have ended."""
 
-    def leadership_ended(self, partition: Partition) -> None:
+    def leadership_ended(self, partition: Replica_contra) -> None:
         """It leads no more: another one does, its directory or its log failed, or it is gone."""
 
-    def committed(self, partition: Partition, high_watermark: int) -> None:
+    def committed(self, partition: Replica_contra, high_watermark: int) -> None:
         """The high watermark moved while it leads."""
 
 
 class _Nobody:
     """Of most partitions nobody needs to know."""
 
-    def leadership_began(self, partition: Partition, leader_epoch: LeaderEpoch) -> None:
+    def leadership_began(self, partition: object, leader_epoch: LeaderEpoch) -> None:
         pass
 
-    def leadership_ended(self, partition: Partition) -> None:
+    def leadership_ended(self, partition: object) -> None:
         pass
 
-    def committed(self, partition: Partition, high_watermark: int) -> None:
+    def committed(self, partition: object, high_watermark: int) -> None:
         pass
 
 
-NOBODY: LeadershipListener = _Nobody()
+NOBODY: LeadershipListener[object] = _Nobody()

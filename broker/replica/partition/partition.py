@@ -34,7 +34,7 @@ from broker.replica.partition.replica_state import (
 )
 from broker.replica.partition.succession import Succession
 from broker.replica.partition.topic_settings import TopicSettings
-from broker.replica.waiting.client_requests import LeaderHint
+from broker.replica.waiting.append_entries import LeaderHint
 from broker.replica.waiting.waiters import Waiters
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.vocabulary.directory_id import LOST
@@ -82,7 +82,7 @@ class Partition:
         propose_isr: Callable[[Partition, tuple[BrokerId, ...]], None],
         isr_changes: IsrChanges,
         on_failed: Callable[[Partition, BaseException], None],
-        leadership: LeadershipListener = NOBODY,
+        leadership: LeadershipListener[Partition] = NOBODY,
     ) -> None:
         self.broker_id = broker_id
         self.topic_partition = topic_partition

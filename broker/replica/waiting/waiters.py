@@ -12,7 +12,7 @@ from collections.abc import Callable
 from enum import Enum, auto
 from typing import Protocol
 
-from broker.replica.waiting.client_requests import LeaderHint
+from broker.replica.waiting.append_entries import LeaderHint
 from broker.replica.waiting.waiting import AppendQueue, FetchQueue, WaitingAppend
 from jbodlab.runtime.supervised import call_each
 from jbodlab.vocabulary.error_code import ErrorCode

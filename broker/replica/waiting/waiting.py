@@ -22,11 +22,11 @@ from typing import Any, cast
 
 import msgspec
 
-from broker.replica.waiting.client_requests import (
+from broker.replica.waiting.append_entries import (
     AppendEntry,
     AppendResult,
+    BatchTransaction,
     LeaderHint,
-    Transaction,
 )
 from jbodlab.vocabulary.error_code import ErrorCode
 
@@ -63,7 +63,7 @@ class AppendRequest:
         self,
         loop: asyncio.AbstractEventLoop,
         entries: Sequence[AppendEntry],
-        transaction: Transaction | None = None,
+        transaction: BatchTransaction | None = None,
     ) -> None:
         self.entries = entries
         self.transaction = transaction

@@ -18,15 +18,7 @@ from broker.api.handlers import ClientApis
 from broker.api.parts import BrokerParts
 from broker.clients.traffic import Traffic
 from broker.disk.life.revival import Revived
-from broker.metadata.dynamic_config import DynamicConfig
-from broker.metadata.metadata_cache import MetadataCache
-from broker.produce.marker_appends import TransactionMarker
-from broker.produce.produce_forwarder import ProduceForwarder
-from broker.produce.transaction_admission import Part
-from broker.replica.waiting.client_requests import (
-    AppendEntry,
-    AppendResult,
-    DeletedRecords,
+from broker.fetch.fetch_requests import (
     EpochAnswer,
     EpochQuery,
     FetchEntry,
@@ -35,9 +27,14 @@ from broker.replica.waiting.client_requests import (
     LogDirDescription,
     OffsetAnswer,
     OffsetQuery,
-    RecordDeletion,
-    Transaction,
 )
+from broker.metadata.dynamic_config import DynamicConfig
+from broker.metadata.metadata_cache import MetadataCache
+from broker.produce.marker_appends import TransactionMarker
+from broker.produce.produce_forwarder import ProduceForwarder
+from broker.produce.record_deletion import DeletedRecords, RecordDeletion
+from broker.produce.transaction_admission import Part
+from broker.replica.waiting.append_entries import AppendEntry, AppendResult, BatchTransaction
 from broker.telemetry.clients import TelemetryClients
 from jbodlab.config.node_config import read_values
 from jbodlab.controller_api import requests
@@ -96,7 +93,7 @@ class RecordingReplicas:
         entries: Sequence[AppendEntry],
         acks: int,
         timeout_ms: int,
-        transaction: Transaction | None = None,
+        transaction: BatchTransaction | None = None,
     ) -> asyncio.Future[list[AppendResult]]:
         named = () if transaction is None else (transaction,)
         return self._answer("append", entries, acks, timeout_ms, *named)

@@ -13,7 +13,7 @@ import pytest
 
 from broker.groups import requests, responses
 from broker.produce.transaction_admission import Part
-from broker.replica.waiting.client_requests import Transaction
+from broker.replica.waiting.append_entries import BatchTransaction
 from jbodlab.controller_api.requests import CreatedTopic, CreateTopicsResponse
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
@@ -384,7 +384,7 @@ async def test_offsets_in_a_transaction_are_committed_when_its_coordinator_agree
         TopicPartition("__consumer_offsets", 0),
         7,
         2,
-        Transaction(
+        BatchTransaction(
             transactional_id="x", adds_partitions=version >= 5, knows_abortable=version >= 4
         ),
     )

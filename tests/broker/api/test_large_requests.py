@@ -19,14 +19,9 @@ from broker.api.directories.alter_log_dirs import AlterReplicaLogDirsApi
 from broker.bounds.limits import FETCHED_AT_ONCE, OFFSETS_AT_ONCE
 from broker.clients.client_quotas import ClientQuotas
 from broker.clients.traffic import Traffic
+from broker.fetch.fetch_requests import FetchEntry, FetchResult, OffsetAnswer, OffsetQuery
 from broker.metadata.dynamic_config import DynamicConfig
 from broker.metadata.metadata_cache import MetadataCache
-from broker.replica.waiting.client_requests import (
-    FetchEntry,
-    FetchResult,
-    OffsetAnswer,
-    OffsetQuery,
-)
 from jbodlab.config.node_config import read_values
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.kafka_wire.headers import RequestHeader

@@ -6,7 +6,8 @@ import asyncio
 from typing import Any
 
 from broker.clients.traffic import TopicCount
-from broker.replica.waiting.client_requests import AppendResult, FetchResult
+from broker.fetch.fetch_requests import FetchResult
+from broker.replica.waiting.append_entries import AppendResult
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.record_batch.record_batch import build_batch
 from jbodlab.vocabulary.error_code import ErrorCode

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from broker.coordination.core import Producer
 from broker.transactions.requests import AddPartitions, EndTransaction, InitProducerId
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.peers.client import KafkaConnection
@@ -19,6 +18,7 @@ from jbodlab.server.rights import Client
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import TRANSACTION_STATE_TOPIC, TopicPartition
+from jbodlab.vocabulary.producer import Producer
 from tests.broker.api.conftest import DEADLINE_S, Cluster, serving
 from tests.waiting import called
 

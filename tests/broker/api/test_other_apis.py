@@ -13,16 +13,15 @@ import pytest
 
 from broker.api.api_versions import TELEMETRY
 from broker.api.table import APIS
-from broker.replica.waiting.client_requests import (
-    DeletedRecords,
+from broker.fetch.fetch_requests import (
     EpochAnswer,
     EpochQuery,
     LogDirDescription,
     OffsetAnswer,
     OffsetQuery,
-    RecordDeletion,
     ReplicaDescription,
 )
+from broker.produce.record_deletion import DeletedRecords, RecordDeletion
 from jbodlab.kafka_wire.api_table import OWN_MESSAGES, ApiKey
 from jbodlab.kafka_wire.headers import request_header
 from jbodlab.metadata.image.settings_image import ConfigsImage

@@ -18,11 +18,11 @@ from broker.metadata.metadata_cache import MetadataCache
 from broker.produce import forwarded_appends
 from broker.produce.produce_forwarder import ProduceForwarder
 from broker.produce.redirected_producers import Sender
-from broker.replica.waiting.client_requests import (
+from broker.replica.waiting.append_entries import (
     AppendEntry,
     AppendResult,
+    BatchTransaction,
     LeaderHint,
-    Transaction,
 )
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.peers.client import KafkaConnection
@@ -530,7 +530,7 @@ async def test_batches_of_transactions_mean_at_the_leader_what_they_meant_here(
     assert await codes(client, (T0, of_transaction), version=version, **NAMED) == [0]
 
     (call,) = leader.replicas.calls
-    assert call[-1] == Transaction(transactional_id="t", **expected)
+    assert call[-1] == BatchTransaction(transactional_id="t", **expected)
 
 
 async def test_the_brokers_own_topics_are_not_passed_on(

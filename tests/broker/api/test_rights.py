@@ -12,9 +12,8 @@ from uuid import UUID
 import pytest
 
 from broker.api.table import APIS
-from broker.coordination.core import Producer
 from broker.groups import requests, responses
-from broker.replica.waiting.client_requests import AppendResult
+from broker.replica.waiting.append_entries import AppendResult
 from broker.transactions.requests import AddPartitions, EndTransaction, InitProducerId
 from jbodlab.controller_api.requests import (
     Caller,
@@ -45,6 +44,7 @@ from jbodlab.server.session import Session
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import CloseConnectionError
 from jbodlab.vocabulary.ids import TopicPartition
+from jbodlab.vocabulary.producer import Producer
 from tests.broker.api.conftest import Cluster, client_apis
 from tests.broker.api.data.test_fetch import fetch, result
 from tests.broker.api.data.test_produce import BATCH

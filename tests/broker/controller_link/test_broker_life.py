@@ -21,9 +21,9 @@ from jbodlab.controller_api.requests import (
     BrokerHeartbeatResponse,
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
-    Listener,
 )
 from jbodlab.runtime.machine import system_environment
+from jbodlab.vocabulary.endpoint import Endpoint
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId
 from tests.broker.controller_link.scripted_controller import ScriptedController, connected
@@ -33,7 +33,7 @@ from tests.waiting import turns
 IDENTITY = BrokerIdentity(
     broker_id=BrokerId(3),
     cluster_id="41QSStLtR3qOekbX4ZlbHA",
-    listeners=(Listener(name="PLAINTEXT", host="localhost", port=9092),),
+    listeners=(Endpoint(name="PLAINTEXT", host="localhost", port=9092),),
     rack="r1",
 )
 

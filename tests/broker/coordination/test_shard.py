@@ -11,13 +11,14 @@ import pytest
 
 from broker.coordination import core, loading
 from broker.coordination.coordinator_service import CoordinatorService
-from broker.coordination.core import Answer, Producer, Ticket, Timer
+from broker.coordination.core import Answer, Ticket, Timer
 from broker.coordination.shard import ShardContext, ShardState
 from broker.metadata.metadata_cache import MetadataCache
 from jbodlab.runtime.machine import system_environment
 from jbodlab.storage.log.transactions import ABORT, COMMIT, Marker
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.producer import Producer
 from tests.broker.coordination import led_topic
 from tests.broker.coordination.led_topic import LedTopic, code
 from tests.broker.replicas import Host, change, has_partition

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from broker.replica.waiting.client_requests import FetchEntry, FetchParams
+from broker.fetch.fetch_requests import FetchEntry, FetchParams
 from jbodlab.vocabulary.ids import BrokerId, TopicPartition
 from tests.broker.replicas import TOPIC_ID, TP
 

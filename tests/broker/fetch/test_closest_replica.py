@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from broker.fetch.closest_replica import ReplicaView, in_rack
+from broker.fetch.fetch_requests import FetchResult, OffsetQuery
 from broker.replica.partition.partition import Partition
-from broker.replica.waiting.client_requests import FetchResult, OffsetQuery
 from jbodlab.record_batch.record_batch import iterate_headers
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from broker.fetch.fetch_requests import FetchEntry, SessionFetched, SessionRequest
 from broker.replica.log.partition_log import PartitionLog
 from broker.replica.partition.partition import Partition
-from broker.replica.waiting.client_requests import FetchEntry, SessionFetched, SessionRequest
 from jbodlab.metadata.records.topic_records import RemoveTopicRecord
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError

@@ -9,13 +9,9 @@ from typing import Any
 import pytest
 
 from broker.bounds.limits import PART_ENTRIES
+from broker.fetch.fetch_requests import FetchEntry, FetchResult, OffsetQuery
 from broker.replica.log.partition_log import PartitionLog
-from broker.replica.waiting.client_requests import (
-    FetchEntry,
-    FetchResult,
-    LeaderHint,
-    OffsetQuery,
-)
+from broker.replica.waiting.append_entries import LeaderHint
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, TopicId, TopicPartition
 from tests.broker.fetch.requests import fetch_entry, fetch_params

@@ -7,13 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from broker.fetch.fetch_requests import FetchResult, OffsetQuery
+from broker.produce.record_deletion import RecordDeletion
 from broker.replica.log.partition_log import PartitionLog
 from broker.replica.partition.partition import Partition
-from broker.replica.waiting.client_requests import (
-    FetchResult,
-    OffsetQuery,
-    RecordDeletion,
-)
 from jbodlab.config.topic_keys import SEGMENT_BYTES
 from jbodlab.record_batch.record_batch import iterate_headers, read_header
 from jbodlab.storage.log.transactions import read_marker

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from broker.following.lane_replicas import LaneReplicas
+from broker.produce.record_deletion import RecordDeletion
 from broker.replica.partition.replica_state import Offline
-from broker.replica.waiting.client_requests import RecordDeletion
 from jbodlab.runtime.machine import system_environment
 from jbodlab.server.bounds import Bounds
 from jbodlab.server.listener import Listener

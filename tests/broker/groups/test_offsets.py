@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.coordination.core import Producer, Ticket
+from broker.coordination.core import Ticket
 from broker.groups.decision import Decision
 from broker.groups.group_core import GroupCore
 from broker.groups.requests import (
@@ -25,6 +25,7 @@ from jbodlab.group_records.values import OffsetCommitValue
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import TopicId
+from jbodlab.vocabulary.producer import Producer
 from tests.broker.groups.bench import (
     RANGE,
     START_MS,

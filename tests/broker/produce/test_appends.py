@@ -13,7 +13,7 @@ import pytest
 
 from broker.bounds.limits import CHECK_THREADS
 from broker.produce import appends, batch_checks
-from broker.replica.waiting.client_requests import AppendResult
+from broker.replica.waiting.append_entries import AppendResult
 from jbodlab.record_batch import record_batch
 from jbodlab.record_batch.crc32c import crc32c
 from jbodlab.record_batch.record_batch import HEADER_SIZE, build_batch

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from broker.coordination.core import Producer
 from broker.produce.marker_appends import MarkerAppends, TransactionMarker
 from broker.replica.partition.partition import Partition
-from broker.replica.waiting.client_requests import AppendResult, Transaction
+from broker.replica.waiting.append_entries import AppendResult, BatchTransaction
 from jbodlab.record_batch.record_batch import TRANSACTIONAL
 from jbodlab.storage.log.transactions import ABORT, Marker
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import TopicPartition
+from jbodlab.vocabulary.producer import Producer
 from tests.broker.replicas import (
     TP,
     batch,
@@ -30,7 +30,7 @@ from tests.waiting import AdjustableLoop, runner_on, set_forward, turns
 runner = runner_on(AdjustableLoop)
 
 P = Producer(7, 0)
-TRANSACTION = Transaction(transactional_id="t", knows_abortable=True, adds_partitions=True)
+TRANSACTION = BatchTransaction(transactional_id="t", knows_abortable=True, adds_partitions=True)
 OF_GROUP = TopicPartition("__consumer_offsets", 3)
 
 

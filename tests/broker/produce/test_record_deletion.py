@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from broker.produce.record_deletion import DeletedRecords, RecordDeletion
 from broker.replica.partition.partition import Partition
-from broker.replica.waiting.client_requests import DeletedRecords, RecordDeletion
 from jbodlab.storage.log.producer_state import ProducerEntry
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import TopicPartition

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from broker.coordination.core import Producer
 from broker.produce.leader_appends import append_marker, append_own
 from broker.produce.transaction_admission import NoCoordinators, Part
-from broker.replica.waiting.client_requests import AppendResult, Transaction
+from broker.replica.waiting.append_entries import AppendResult, BatchTransaction
 from jbodlab.record_batch.record_batch import TRANSACTIONAL
 from jbodlab.storage.log.transactions import ABORT, COMMIT, Marker
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.producer import Producer
 from tests.broker.replicas import (
     TP,
     batch,
@@ -26,9 +26,9 @@ from tests.broker.stage import Stage, code
 from tests.waiting import turns
 
 P = 7
-OLD = Transaction(transactional_id="t")
-KNOWS = Transaction(transactional_id="t", knows_abortable=True)
-NEW = Transaction(transactional_id="t", knows_abortable=True, adds_partitions=True)
+OLD = BatchTransaction(transactional_id="t")
+KNOWS = BatchTransaction(transactional_id="t", knows_abortable=True)
+NEW = BatchTransaction(transactional_id="t", knows_abortable=True, adds_partitions=True)
 
 OK = ErrorCode.NONE
 ABORTABLE, CONCURRENT = ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.CONCURRENT_TRANSACTIONS
@@ -66,7 +66,7 @@ class Leader(Stage):
         *,
         epoch: int = 0,
         producer_id: int = P,
-        transaction: Transaction | None = NEW,
+        transaction: BatchTransaction | None = NEW,
         timeout_ms: int = 30_000,
     ) -> asyncio.Future[list[AppendResult]]:
         records = batch(
@@ -96,7 +96,7 @@ async def leader(tmp_path: Path) -> AsyncIterator[Leader]:
 @pytest.mark.parametrize("transaction", [OLD, KNOWS, NEW], ids=["old", "knows", "new"])
 @pytest.mark.parametrize("kind", [ABORT, COMMIT])
 async def test_a_transaction_of_an_earlier_epoch_is_aborted_when_the_next_one_begins(
-    leader: Leader, caplog: pytest.LogCaptureFixture, transaction: Transaction, kind: int
+    leader: Leader, caplog: pytest.LogCaptureFixture, transaction: BatchTransaction, kind: int
 ) -> None:
     first = leader.send(0, epoch=3, transaction=transaction)
     await leader.coordinators.say()
@@ -227,7 +227,7 @@ async def test_what_a_producer_is_told_of_the_coordinators_answer(
     ],
 )
 async def test_a_coordinator_that_may_soon_answer_otherwise_is_asked_again(
-    leader: Leader, said: ErrorCode, transaction: Transaction
+    leader: Leader, said: ErrorCode, transaction: BatchTransaction
 ) -> None:
     sent = leader.send(0, transaction=transaction)
     await turns()
@@ -294,7 +294,7 @@ async def test_who_completes_for_too_long_is_waited_for_by_the_producer(
     [(OLD, ErrorCode.INVALID_TXN_STATE), (KNOWS, ABORTABLE), (NEW, ABORTABLE)],
 )
 async def test_txn_late_produce_that_was_overtaken_by_a_marker_opens_no_transaction(
-    leader: Leader, transaction: Transaction, expected: ErrorCode
+    leader: Leader, transaction: BatchTransaction, expected: ErrorCode
 ) -> None:
     late = leader.send(0, transaction=transaction)
     await turns()

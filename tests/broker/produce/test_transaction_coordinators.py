@@ -12,7 +12,7 @@ import pytest
 
 from broker.produce.transaction_admission import Part
 from broker.produce.transaction_coordinators import CoordinatorsOfTransactions
-from broker.replica.waiting.client_requests import Transaction
+from broker.replica.waiting.append_entries import BatchTransaction
 from jbodlab.group_records.partitions import coordinator_partition
 from jbodlab.kafka_wire.api_table import ApiKey, response_class
 from jbodlab.metadata.image.metadata_delta import MetadataDelta
@@ -39,7 +39,7 @@ OURS, THEIRS = NAMES[0], NAMES[1]
 
 
 def part(name: str, partition: TopicPartition = T0, *, epoch: int = 0, adds: bool = True) -> Part:
-    return Part(partition, 7, epoch, Transaction(transactional_id=name, adds_partitions=adds))
+    return Part(partition, 7, epoch, BatchTransaction(transactional_id=name, adds_partitions=adds))
 
 
 class Other:

@@ -12,8 +12,9 @@ import pytest
 from broker.disk.calls.replica_files import ReplicaLostError
 from broker.disk.directory.log_dir import LogDir
 from broker.disk.upkeep.condition_monitor import ConditionMonitor, ConditionSettings, Look
+from broker.fetch.fetch_requests import FetchResult
 from broker.replica.partition.replica_state import Following, Leading, Offline
-from broker.replica.waiting.client_requests import AppendResult, FetchResult
+from broker.replica.waiting.append_entries import AppendResult
 from jbodlab.runtime.machine import system_environment
 from jbodlab.vocabulary.directory_id import UNASSIGNED
 from jbodlab.vocabulary.error_code import ErrorCode

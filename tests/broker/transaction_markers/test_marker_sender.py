@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 
 from broker.produce.marker_appends import TransactionMarker
-from broker.replica.waiting.client_requests import AppendResult
+from broker.replica.waiting.append_entries import AppendResult
 from broker.transaction_markers.marker_sender import MarkerSender
 from broker.transactions.decision import MarkersDue
 from jbodlab.vocabulary.error_code import ErrorCode

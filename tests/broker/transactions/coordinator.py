@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from broker.coordination.core import Producer, Ticket
+from broker.coordination.core import Ticket
 from broker.transactions.decision import Decision, MarkersDue
 from broker.transactions.requests import (
     AddPartitions,
@@ -23,6 +23,7 @@ from jbodlab.transaction_records.records import TransactionRecord, decode, encod
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import TopicPartition
+from jbodlab.vocabulary.producer import Producer
 
 A, B, C = (TopicPartition("t", index) for index in range(3))
 TIMEOUT_MS = 60_000

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from broker.coordination.core import Producer
 from broker.transactions.transaction import EPOCH_BUMP_FROM, EPOCH_MAX, EXHAUSTED, TransactionState
 from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.producer import Producer
 from tests.broker.transactions.coordinator import PENDING, A, B, Coordinator
 
 EMPTY, ONGOING = TransactionState.EMPTY, TransactionState.ONGOING

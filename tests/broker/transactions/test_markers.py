@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from broker.coordination.core import Producer
 from broker.transactions.transaction import TransactionState
 from jbodlab.transaction_records.records import decode
 from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.producer import Producer
 from tests.broker.transactions.coordinator import A, B, Coordinator
 
 P = Producer(7, 5)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from broker.coordination.core import Producer
 from broker.transactions.transaction import TransactionState
 from broker.transactions.transaction_core import COMPLETION_WAIT_MS
 from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.producer import Producer
 from tests.broker.transactions.coordinator import PENDING, A, B, C, Coordinator
 
 P = Producer(7, 5)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from broker.coordination.core import Producer
 from broker.transactions.requests import InitProducerId
 from broker.transactions.transaction import EPOCH_MAX, EXHAUSTED, TransactionState
 from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.producer import Producer
 from tests.broker.transactions.coordinator import PENDING, A, Coordinator
 
 IDLE = (TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from broker.coordination.core import Producer
 from broker.transactions.requests import ListTransactions
 from broker.transactions.transaction import TransactionState
 from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.producer import Producer
 from tests.broker.transactions.coordinator import A, B, Coordinator
 
 

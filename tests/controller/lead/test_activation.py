@@ -6,7 +6,6 @@ from uuid import UUID
 import pytest
 
 from controller.lead.activation import activation_records, registration_records
-from jbodlab.controller_api.requests import Listener
 from jbodlab.metadata.image.metadata_image import EMPTY
 from jbodlab.metadata.image.settings_image import FeaturesImage
 from jbodlab.metadata.records.cluster_records import BrokerEndpoint, RegisterControllerRecord
@@ -20,6 +19,7 @@ from jbodlab.metadata.records.config_records import (
 )
 from jbodlab.metadata.records.frame import VersionedRecord
 from jbodlab.metadata.records.schema import Record
+from jbodlab.vocabulary.endpoint import Endpoint
 from jbodlab.vocabulary.errors import FormatError
 from jbodlab.vocabulary.ids import BrokerId
 
@@ -140,7 +140,7 @@ def test_a_log_with_a_level_that_cannot_be_lowered_is_refused_with_what_to_do(
 
 
 def test_a_controller_registers_from_its_level_on() -> None:
-    listener = Listener(name="CONTROLLER", host="", port=9093)
+    listener = Endpoint(name="CONTROLLER", host="", port=9093)
 
     (record,) = registration_records(15, BrokerId(100), UUID(int=1), listener)
 

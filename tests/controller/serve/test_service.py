@@ -46,12 +46,12 @@ from jbodlab.controller_api import messages as pb
 from jbodlab.controller_api import requests
 from jbodlab.controller_api.grpc_server import OPTIONS, GrpcServer, add_to_server
 from jbodlab.controller_api.grpc_transport import ControllerStub, GrpcTransport
-from jbodlab.controller_api.requests import Listener
 from jbodlab.controller_api.rpc_tls import RpcServerTls, broker_principals
 from jbodlab.controller_api.translate import from_proto, to_proto
 from jbodlab.metadata.image.loader import MetadataLoader
 from jbodlab.runtime.machine import system_environment
 from jbodlab.security.mapping_rules import SUBJECT_ITSELF
+from jbodlab.vocabulary.endpoint import Endpoint
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import ControllerUnavailableError, KafkaError
 from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset
@@ -408,7 +408,7 @@ async def test_g03_wrong_cluster() -> None:
     with HeldPorts.hold(1) as held:
         (port,) = held.numbers
         server = GrpcServer(
-            Listener(name="CONTROLLER", host="127.0.0.1", port=port),
+            Endpoint(name="CONTROLLER", host="127.0.0.1", port=port),
             RpcServerTls(
                 keys=lambda: rpc_keys_of(ca.issue("controller"), ca),
                 principals=broker_principals("User:CN=broker-{id}", SUBJECT_ITSELF),

@@ -16,7 +16,6 @@ from jbodlab.config.tls_keys import client_tls
 from jbodlab.controller_api import grpc_transport, messages
 from jbodlab.controller_api.grpc_server import GrpcServer
 from jbodlab.controller_api.grpc_transport import GrpcTransport
-from jbodlab.controller_api.requests import Listener
 from jbodlab.controller_api.rpc_tls import (
     OF_ITSELF,
     OF_ONE_BROKER,
@@ -28,6 +27,7 @@ from jbodlab.controller_api.rpc_tls import (
 from jbodlab.controller_api.transport import RpcRefusedError
 from jbodlab.security import tls_files
 from jbodlab.security.mapping_rules import SUBJECT_ITSELF, parse
+from jbodlab.vocabulary.endpoint import Endpoint
 from jbodlab.vocabulary.errors import ConfigError, ControllerUnavailableError
 from lab.machine.ports import HeldPorts
 from tests.certificates import DAY, Authority, now, rpc_keys_of
@@ -66,7 +66,7 @@ class Stage:
         self.server_keys: Callable[[], RpcKeys] = lambda: self.known
         self.now = now()
         self.server = GrpcServer(
-            Listener(name="CONTROLLER", host="127.0.0.1", port=port),
+            Endpoint(name="CONTROLLER", host="127.0.0.1", port=port),
             RpcServerTls(
                 keys=lambda: self.server_keys(), principals=PRINCIPALS, now=lambda: self.now
             ),

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from broker.replica.waiting.client_requests import AppendResult, FetchResult
+from broker.fetch.fetch_requests import FetchResult
+from broker.replica.waiting.append_entries import AppendResult
 from jbodlab.controller_api import requests
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.metadata.image.settings_image import Quotas

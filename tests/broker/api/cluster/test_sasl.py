@@ -18,7 +18,7 @@ from kio.schema.sasl_authenticate.v2.request import SaslAuthenticateRequest
 from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 
 from broker.api.handlers import ClientApis
-from broker.replica.waiting.client_requests import AppendResult
+from broker.replica.waiting.append_entries import AppendResult
 from jbodlab.kafka_wire import api_table
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.kafka_wire.codec import encode

@@ -8,12 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from broker.replica.waiting.client_requests import (
-    DivergingEpoch,
-    FetchEntry,
-    FetchParams,
-    FetchResult,
-)
+from broker.fetch.fetch_requests import DivergingEpoch, FetchEntry, FetchParams, FetchResult
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId, TopicId, TopicPartition
 

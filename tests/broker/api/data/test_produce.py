@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from broker.replica.waiting.client_requests import (
+from broker.replica.waiting.append_entries import (
     AppendEntry,
     AppendResult,
+    BatchTransaction,
     LeaderHint,
-    Transaction,
 )
 from jbodlab.peers.client import KafkaConnection
 from jbodlab.record_batch.record_batch import HEADER_SIZE, TRANSACTIONAL, build_batch
@@ -287,7 +287,7 @@ async def test_batches_of_transactions_come_with_what_their_version_means(
     assert [int(each.error_code) for each in partitions(answer)] == [0, 0]
     ((_, entries, acks, timeout_ms, transaction),) = cluster.replicas.calls
     assert (len(entries), acks, timeout_ms) == (2, -1, 1500)
-    assert transaction == Transaction(
+    assert transaction == BatchTransaction(
         transactional_id="x", adds_partitions=version >= 12, knows_abortable=version >= 11
     )
 

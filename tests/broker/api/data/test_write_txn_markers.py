@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from broker.produce.marker_appends import TransactionMarker
-from broker.replica.waiting.client_requests import AppendResult
+from broker.replica.waiting.append_entries import AppendResult
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import TopicPartition
 

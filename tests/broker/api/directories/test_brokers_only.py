@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from broker.fetch.fetch_requests import FetchResult
 from broker.metadata.metadata_cache import MetadataCache
-from broker.replica.waiting.client_requests import FetchResult
 from jbodlab.kafka_admin.client import opened
 from jbodlab.kafka_admin.errors import RequestError
 from jbodlab.kafka_admin.log_dirs import describe_log_dir_states, revive_log_dir

@@ -12,9 +12,9 @@ import pytest
 
 from broker.bounds.limits import DENIAL_S
 from broker.disk.condition.condition import HEALTHY, Condition, DegradedLogDirs, is_hung
-from broker.disk.condition.slowness import SlowSettings
 from broker.disk.directory.log_dir import LogDir
 from broker.disk.directory.log_dirs import LogDirs
+from broker.disk.slowness import SlowSettings
 from broker.disk.upkeep.condition_monitor import ConditionMonitor, ConditionSettings, Look
 from broker.disk.upkeep.probe import LogDirProbe
 from tests.broker.disks import (

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.disk.condition.slowness import Work
 from broker.disk.directory.lifecycle import LogDirEvent
 from broker.disk.directory.log_dir import LogDir
 from broker.disk.directory.log_dirs import LogDirs
+from broker.disk.slowness import Work
 from broker.disk.upkeep.probe import PROBE_FILE, LogDirProbe, probe
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from tests.broker.disks import (

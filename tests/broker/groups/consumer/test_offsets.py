@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.coordination.core import Producer, Ticket
+from broker.coordination.core import Ticket
 from broker.groups.requests import (
     CommitPartition,
     CommitTopic,
@@ -13,6 +13,7 @@ from broker.groups.requests import (
 )
 from broker.groups.responses import OffsetCommitResponse
 from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.producer import Producer
 from tests.broker.groups.consumer.rig import GROUP, Rig, classic_join
 
 

@@ -5,7 +5,7 @@ import weakref
 
 import pytest
 
-from broker.replica.waiting.client_requests import AppendEntry
+from broker.replica.waiting.append_entries import AppendEntry
 from broker.replica.waiting.waiting import (
     KEPT_TIMERS,
     AppendRequest,

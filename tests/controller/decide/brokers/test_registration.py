@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from controller.decide.brokers.registration import register_broker, unregister_broker
 from controller.decide.heartbeats import Heartbeats
-from jbodlab.controller_api.requests import Feature, Listener, UnregisterBrokerRequest
+from jbodlab.controller_api.requests import Feature, UnregisterBrokerRequest
 from jbodlab.metadata.records.cluster_records import (
     BrokerEndpoint,
     BrokerFeature,
@@ -19,6 +19,7 @@ from jbodlab.metadata.records.cluster_records import (
 )
 from jbodlab.metadata.records.config_records import FeatureLevelRecord
 from jbodlab.metadata.records.topic_records import PartitionChangeRecord
+from jbodlab.vocabulary.endpoint import Endpoint
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId
 from jbodlab.vocabulary.kafka_uuid import to_text
@@ -49,7 +50,7 @@ def test_registration_is_one_record_and_its_offset_is_the_epoch() -> None:
         "A2,A1",
         incarnation_id=UUID(int=7),
         rack="r1",
-        listeners=(Listener(name="PLAINTEXT", host="b1", port=9092),),
+        listeners=(Endpoint(name="PLAINTEXT", host="b1", port=9092),),
     )
 
     assert answer.error_code == ErrorCode.NONE
@@ -125,10 +126,10 @@ def test_g03_a_broker_of_the_wrong_cluster_is_not_registered() -> None:
         ({"log_dirs": (UUID(int=99),)}, REGISTRATION),
         ({"log_dirs": directories("B1,B1")}, REGISTRATION),
         ({"log_dirs": directories("B1,A2")}, REGISTRATION),
-        ({"listeners": (Listener(name="P", host="b", port=0),)}, REQUEST),
-        ({"listeners": (Listener(name="P", host=" ", port=1),)}, REQUEST),
-        ({"listeners": (Listener(name="P", host="b", port=1, security_protocol=4),)}, REQUEST),
-        ({"listeners": (Listener(name="P", host="b", port=1),) * 2}, REQUEST),
+        ({"listeners": (Endpoint(name="P", host="b", port=0),)}, REQUEST),
+        ({"listeners": (Endpoint(name="P", host=" ", port=1),)}, REQUEST),
+        ({"listeners": (Endpoint(name="P", host="b", port=1, security_protocol=4),)}, REQUEST),
+        ({"listeners": (Endpoint(name="P", host="b", port=1),) * 2}, REQUEST),
         ({"features": (feature("metadata.version", 1, 29),)}, VERSION),
         ({"features": ()}, VERSION),
         ({"features": (METADATA_VERSION_FEATURE, feature("new", 1, 2))}, VERSION),
@@ -288,8 +289,8 @@ IN_ORDER: list[tuple[dict[str, Any], ErrorCode, str]] = [
         REGISTRATION,
         "Broker 2 is already registered with directory",
     ),
-    ({"listeners": (Listener(name="A", host="", port=1),)}, REQUEST, "no host"),
-    ({"listeners": (Listener(name="A", host="h", port=0),)}, REQUEST, "port 0"),
+    ({"listeners": (Endpoint(name="A", host="", port=1),)}, REQUEST, "no host"),
+    ({"listeners": (Endpoint(name="A", host="h", port=0),)}, REQUEST, "port 0"),
     (
         {"features": (feature("metadata.version", 7, 29), feature("group.version", 1, 2))},
         VERSION,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from broker.bounds.limits import SAMPLES_MAX
-from broker.disk.condition.slowness import (
+from broker.disk.slowness import (
     LOOKS_IN_A_ROW,
     VALUES_MIN,
     IoSamples,

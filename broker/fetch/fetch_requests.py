@@ -1,7 +1,7 @@
-"""What passes between the request handlers and the replicas: plain values, no wire types.
+"""What handlers ask of the log and what they get: plain values, no messages.
 
-Handlers translate Kafka messages to these and back; the replica manager never sees a message
-class, and the handlers never see a replica.
+The handlers translate Kafka's messages to these values and back: fetches and their sessions,
+offsets, ends of leader epochs, descriptions of log directories.
 """
 
 from __future__ import annotations
@@ -10,59 +10,15 @@ from collections.abc import Sequence
 
 import msgspec
 
+from broker.replica.waiting.append_entries import LeaderHint
 from jbodlab.vocabulary.error_code import ErrorCode
-from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, TopicId, TopicIdPartition, TopicPartition
+from jbodlab.vocabulary.ids import BrokerId, TopicId, TopicIdPartition, TopicPartition
 
 CONSUMER_ID = -1
 """In place of a broker's id: a consumer. A lower one is a tool that looks into any replica."""
 
 READ_COMMITTED = 1
 """Isolation level of readers that want records of decided transactions only."""
-
-NO_TRANSACTIONS = (
-    "this broker does not support transactions; idempotent producers work without a "
-    "transactional.id"
-)
-
-
-class LeaderHint(msgspec.Struct, frozen=True, kw_only=True):
-    """Who leads now, for clients that were sent away (KIP-951)."""
-
-    leader: BrokerId
-    leader_epoch: LeaderEpoch
-
-
-class Transaction(msgspec.Struct, frozen=True, kw_only=True):
-    """The transaction that the batches of a request belong to.
-
-    Attributes:
-        adds_partitions: Whether the broker adds partitions to it (transaction version 2); else the
-            client has done so before.
-        knows_abortable: Whether the client knows TRANSACTION_ABORTABLE.
-    """
-
-    transactional_id: str
-    adds_partitions: bool = False
-    knows_abortable: bool = False
-
-
-class AppendEntry(msgspec.Struct, frozen=True):
-    """Record batches that a client wants appended to one partition."""
-
-    topic_partition: TopicPartition
-    records: bytes | memoryview | None
-
-
-class AppendResult(msgspec.Struct, frozen=True):
-    """The offset of the first record, or an error; -1 where there is none."""
-
-    topic_partition: TopicPartition
-    error_code: ErrorCode = ErrorCode.NONE
-    base_offset: int = -1
-    log_append_time_ms: int = -1
-    log_start_offset: int = -1
-    error_message: str | None = None
-    leader_hint: LeaderHint | None = None
 
 
 class FetchParams(msgspec.Struct, frozen=True, kw_only=True):
@@ -190,21 +146,6 @@ class EpochAnswer(msgspec.Struct, frozen=True, kw_only=True):
     error_code: ErrorCode = ErrorCode.NONE
     leader_epoch: int = -1
     end_offset: int = -1
-
-
-class RecordDeletion(msgspec.Struct, frozen=True, kw_only=True):
-    """DeleteRecords: give up what lies below an offset; -1 is the high watermark."""
-
-    topic_partition: TopicPartition
-    offset: int
-
-
-class DeletedRecords(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the first record of any replica is; -1 on an error."""
-
-    topic_partition: TopicPartition
-    error_code: ErrorCode = ErrorCode.NONE
-    low_watermark: int = -1
 
 
 class ReplicaDescription(msgspec.Struct, frozen=True, kw_only=True):
