@@ -133,7 +133,7 @@ VERBS = {
         _list,
         _list_arguments,
         ("acls list", "acls list --topic orders", "acls list --principal User:alice"),
-        reads=True,
+        prints="list of AclEntry",
     ),
     "add": servers_command(
         "allow or deny operations to a principal",

@@ -113,7 +113,7 @@ VERBS = {
         describe,
         _describe_arguments,
         _DESCRIBE_EXAMPLES,
-        reads=True,
+        prints="list of Config",
     ),
     "alter": servers_command(
         "set configs, or remove them so that their defaults apply",

@@ -279,13 +279,25 @@ _RESET_HELP = "set the offsets of a group without members"
 _DELETE_HELP = "delete groups without members, and their offsets"
 VERBS = {
     "list": servers_command(
-        "list groups and their states", _list, examples=("groups list",), reads=True
+        "list groups and their states",
+        _list,
+        examples=("groups list",),
+        prints="list of ListedGroup",
     ),
     "describe": servers_command(
-        "show members, offsets and lag of groups", _describe, _names, _DESCRIBE_EXAMPLES, reads=True
+        "show members, offsets and lag of groups",
+        _describe,
+        _names,
+        _DESCRIBE_EXAMPLES,
+        prints="list of DescribedGroup",
     ),
     "reset": servers_command(
-        _RESET_HELP, _reset, _reset_arguments, _RESET_EXAMPLES, reads=True, asks=True
+        _RESET_HELP,
+        _reset,
+        _reset_arguments,
+        _RESET_EXAMPLES,
+        prints="list of ResetOffset",
+        asks=True,
     ),
     "delete": servers_command(_DELETE_HELP, _delete, _names, ("groups delete readers",), asks=True),
 }

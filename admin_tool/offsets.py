@@ -94,4 +94,6 @@ _EXAMPLES = (
     "offsets orders payments --at earliest",
     "offsets --matching 'order.*' --at 2026-01-31T10:00 --output json",
 )
-COMMAND = servers_command("show the offsets of partitions", run, _arguments, _EXAMPLES, reads=True)
+COMMAND = servers_command(
+    "show the offsets of partitions", run, _arguments, _EXAMPLES, prints="list of PartitionOffset"
+)

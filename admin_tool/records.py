@@ -242,6 +242,10 @@ _PRODUCE_HELP = "write the lines of stdin to a topic, each as a record"
 VERBS = {
     "produce": servers_command(_PRODUCE_HELP, produce, _produce_arguments, _PRODUCE_EXAMPLES),
     "consume": servers_command(
-        "print the records of a topic", consume, _consume_arguments, _CONSUME_EXAMPLES, reads=True
+        "print the records of a topic",
+        consume,
+        _consume_arguments,
+        _CONSUME_EXAMPLES,
+        prints="Record",
     ),
 }

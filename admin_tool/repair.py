@@ -101,7 +101,7 @@ COMMAND = servers_command(
     help="copy damaged replicas again from their leaders",
     arguments=_add_arguments,
     run=_run,
-    reads=True,
+    prints="list of Repaired",
     asks=True,
     examples=(
         "storage repair found.json",

@@ -52,6 +52,10 @@ def _hanging_arguments(parser: Parser) -> None:
     parser.add_argument("--longer-than", metavar="TIME", type=seconds, default=900.0, help=text)
 
 
+def _describe_arguments(parser: Parser) -> None:
+    parser.add_argument("ids", metavar="ID", nargs="+", help="the transactional ids")
+
+
 async def _list(options: Namespace, output: Output) -> int:
     filters = {
         "state_filters": options.state,
@@ -170,33 +174,34 @@ def _text(one: transactions.Row) -> str:
     )
 
 
-_reading = partial(servers_command, reads=True)
 VERBS = {
-    "list": _reading(
+    "list": servers_command(
         "list transactional ids and the states of their transactions",
         _list,
         _list_arguments,
         ("transactions list", "transactions list --state Ongoing --longer-than 1m"),
+        prints="list of ListedTransaction",
     ),
-    "describe": _reading(
+    "describe": servers_command(
         "show the producer and the partitions of transactions",
         _describe,
-        lambda parser: parser.add_argument(
-            "ids", metavar="ID", nargs="+", help="the transactional ids"
-        ),
+        _describe_arguments,
         ("transactions describe payments-1",),
+        prints="list of DescribedTransaction",
     ),
-    "producers": _reading(
+    "producers": servers_command(
         "show the producers of a partition, and what they have open",
         _producers,
         _producers_arguments,
         ("transactions producers orders 0",),
+        prints="list of Producer",
     ),
-    "find-hanging": _reading(
+    "find-hanging": servers_command(
         "find transactions that nobody will end",
         _find_hanging,
         _hanging_arguments,
         ("transactions find-hanging --topic orders",),
+        prints="list of Producer",
     ),
     "abort": servers_command(
         "end a hanging transaction in one partition",

@@ -85,7 +85,10 @@ def _password(user: str) -> str:
 
 VERBS = {
     "list": servers_command(
-        "list users and their mechanisms", _list, examples=("users list",), reads=True
+        "list users and their mechanisms",
+        _list,
+        examples=("users list",),
+        prints="list of ScramUser",
     ),
     "add": servers_command(
         "set the password of a user, read from the standard input",

@@ -146,7 +146,7 @@ REPLAY = Command(
     arguments=_add_replay,
     run=_carried_out_by("replay", "job.command", FOR_REPLAY),
     about=About.EITHER,
-    reads=True,
+    prints="Replayed",
     examples=(
         "replay",
         f"replay {_LOG} --results out",
@@ -160,7 +160,7 @@ WHY = {
         arguments=_adds_subject("partition", "TOPIC-N", "a partition, such as orders-3"),
         run=_WHY,
         about=About.EITHER,
-        reads=True,
+        prints="WhyPartition",
         examples=("why partition orders-3", f"why partition orders-3 {_LOG}"),
     ),
     "directory": Command(
@@ -168,7 +168,7 @@ WHY = {
         arguments=_adds_subject("directory", "ID", "id of a log directory"),
         run=_WHY,
         about=About.EITHER,
-        reads=True,
+        prints="WhyDirectory",
         examples=(f"why directory 9Vn0cbJQRZ2zPCkHhKxJdQ {_LOG}",),
     ),
     "broker": Command(
@@ -176,7 +176,7 @@ WHY = {
         arguments=_adds_subject("broker", "N", "id of a broker"),
         run=_WHY,
         about=About.EITHER,
-        reads=True,
+        prints="WhyBroker",
         examples=("why broker 2", f"why broker 2 {_LOG} --at 2026-01-31T12:00:00Z"),
     ),
 }

@@ -33,8 +33,8 @@ MOVED = (
 )
 LIBRARY = "jbodlab"
 UNMOVED = (LIBRARY, "pyspark_kraft_metadata")
-PLAN_SCHEMA = Path("docs") / "plan.schema.json"
-"""Below `jbodlab` in a wheel, so that the path to it in shipped plans is the same there."""
+SCHEMAS = (Path("docs") / "plan.schema.json", Path("docs") / "output.schema.json")
+"""Below `jbodlab` in a wheel, so that the path to the first in shipped plans is the same there."""
 
 _IMPORT = re.compile(rf"^(\s*)(from|import) ({'|'.join(MOVED)})(?=[.\s])", re.MULTILINE)
 _BY_TEXT = re.compile(rf"import_module\(f?[\"']({'|'.join(MOVED)})\.")
@@ -71,8 +71,9 @@ def write(repository: Path, target: Path) -> None:
                     raise ValueError(f"{path.relative_to(repository)}: {error}") from error
             else:
                 shutil.copyfile(path, place)
-    (target / LIBRARY / PLAN_SCHEMA.parent).mkdir()
-    shutil.copyfile(repository / PLAN_SCHEMA, target / LIBRARY / PLAN_SCHEMA)
+    (target / LIBRARY / SCHEMAS[0].parent).mkdir()
+    for schema in SCHEMAS:
+        shutil.copyfile(repository / schema, target / LIBRARY / schema)
 
 
 class OnePackage(BuildHookInterface[Any]):

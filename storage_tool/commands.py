@@ -180,14 +180,14 @@ VERBS = {
         help="show how the log directories of a node are formatted",
         arguments=_add_info,
         run=_info,
-        reads=True,
+        prints="StorageInfo",
         examples=("storage info --config server.properties",),
     ),
     "verify": Command(
         help="find damage in log directories",
         arguments=_add_verify,
         run=_verify,
-        reads=True,
+        prints="Verified",
         examples=(
             "storage verify /data/d1 /data/d2",
             "storage verify /data/d1 --topic orders --output json > found.json",
@@ -197,7 +197,7 @@ VERBS = {
         help="print what is in the files of a log",
         arguments=_add_dump,
         run=_dump,
-        reads=True,
+        prints="DumpedLine",
         examples=(
             "storage dump --cluster-metadata-decoder meta/__cluster_metadata-0/*.log",
             "storage dump --print-data-log /data/d1/orders-0/00000000000000000000.log",
@@ -207,7 +207,7 @@ VERBS = {
         help="show what the fields of a record mean",
         arguments=_add_explain,
         run=_explain,
-        reads=True,
+        prints="list of RecordType or list of RecordField",
         examples=("storage explain PARTITION_RECORD", "storage explain 1"),
     ),
 }

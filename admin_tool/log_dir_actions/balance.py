@@ -115,6 +115,6 @@ BALANCE = servers_command(
         "dirs balance --brokers 1 --wait --yes",
         "dirs balance --cancel",
     ),
-    reads=True,
+    prints="Moved or CancelledMoves",
     asks=True,
 )

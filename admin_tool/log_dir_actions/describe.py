@@ -140,12 +140,12 @@ LIST = servers_command(
     run=_list,
     arguments=_list_arguments,
     examples=("dirs list", "dirs list --watch", "dirs list --brokers 1,2 --output json"),
-    reads=True,
+    prints="Directories",
 )
 DESCRIBE = servers_command(
     help="show the replicas in directories; as JSON in the form of kafka-log-dirs",
     run=_describe,
     arguments=_describe_arguments,
     examples=("dirs describe --topics orders", "dirs describe --brokers 1,2 --output json"),
-    reads=True,
+    prints="KafkaLogDirs",
 )

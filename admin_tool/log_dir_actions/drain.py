@@ -90,6 +90,6 @@ DRAIN = servers_command(
     run=_run,
     arguments=_arguments,
     examples=("dirs drain broker-1/2 --dry-run", "dirs drain broker-1/2 --wait --yes"),
-    reads=True,
+    prints="Moved",
     asks=True,
 )

@@ -113,19 +113,19 @@ LIST = servers_command(
     help="list the partitions that are being reassigned",
     run=_list,
     examples=("reassign list",),
-    reads=True,
+    prints="list of Reassigning",
 )
 GENERATE = servers_command(
     help="print a reassignment, as JSON, that spreads topics over brokers; changes nothing",
     run=_generate,
     arguments=_generate_arguments,
     examples=("reassign generate orders payments --brokers 1,2,3 > move.json",),
-    reads=True,
+    prints="Assignment",
 )
 VERIFY = servers_command(
     help="show how far a reassignment is, and remove its throttles when it is over",
     run=_verify,
     arguments=_verify_arguments,
     examples=("reassign verify move.json",),
-    reads=True,
+    prints="list of VerifiedReassignment",
 )

@@ -248,12 +248,12 @@ LIST = servers_command(
     run=_list,
     arguments=_list_arguments,
     examples=("topics list", "topics list --matching 'orders.*' --output json"),
-    reads=True,
+    prints="list of ListedTopic",
 )
 DESCRIBE = servers_command(
     help="show the partitions of topics: leaders, replicas, ISR, offline replicas",
     run=_describe,
     arguments=_describe_arguments,
     examples=("topics describe orders", "topics describe --only under-replicated"),
-    reads=True,
+    prints="list of DescribedTopic",
 )

@@ -56,7 +56,8 @@ class Command(NamedTuple):
         arguments: Adds the arguments to the command's parser.
         examples: Command lines without the program's name.
         about: Which cluster it is about.
-        reads: Whether its result can be printed as JSON, so that `--output json` is accepted.
+        prints: What `--output json` prints, in the words of `results`, such as `list of Config`;
+            empty where that option is not accepted.
         asks: Whether it destroys or moves something, so that it has `--yes`; `run` calls
             `output.confirm(question, yes=options.yes)` first.
         wrong_use: Exit code of a wrong call.
@@ -70,7 +71,7 @@ class Command(NamedTuple):
     arguments: Callable[[Parser], None] = no_arguments
     examples: tuple[str, ...] = ()
     about: About = About.NOTHING
-    reads: bool = False
+    prints: str = ""
     asks: bool = False
     wrong_use: int = 2
     refused: Callable[[list[str], str], None] | None = None

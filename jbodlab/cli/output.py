@@ -24,17 +24,20 @@ class Output:
 
     Attributes:
         is_json: Whether the result is printed as JSON, `--output json`.
+        prints: What JSON is then, in the words of `results`; it is held against that.
     """
 
     def __init__(
         self,
         *,
         is_json: bool = False,
+        prints: str = "",
         out: TextIO | None = None,
         err: TextIO | None = None,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self.is_json = is_json
+        self.prints = prints
         self.out = out or sys.stdout
         self.err = err or sys.stderr
         self._now_s = now_s
@@ -53,11 +56,20 @@ class Output:
 
     def json(self, value: Any) -> None:
         """Print a value as JSON, in several lines; what JSON does not have is a text."""
-        print(json.dumps(value, indent=2, ensure_ascii=False, default=str), file=self.out)
+        print(self.json_text(value, indent=2), file=self.out)
 
     def json_line(self, value: Any) -> None:
         """Print a value as JSON in one line, at once: a command that goes on prints several."""
-        print(json.dumps(value, ensure_ascii=False, default=str), file=self.out, flush=True)
+        print(self.json_text(value), file=self.out, flush=True)
+
+    def json_text(self, value: Any, indent: int | None = None) -> str:
+        """Return a value as JSON; it is what the command says that it prints."""
+        text = json.dumps(value, indent=indent, ensure_ascii=False, default=str)
+        if self.prints:
+            from jbodlab.cli import results
+
+            results.check(self.prints, text)
+        return text
 
     def line(self, text: str = "") -> None:
         """Print a line of a result that is text; with `--output json` it goes to stderr."""

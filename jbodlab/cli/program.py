@@ -181,7 +181,7 @@ def parser_of(path: str, command: Command) -> Parser:
         )
     if command.asks:
         common.add_argument("--yes", action="store_true", help="do not ask for confirmation")
-    if command.reads:
+    if command.prints:
         common.add_argument(
             "--output", choices=("text", "json"), default="text", help="default: text"
         )
@@ -287,7 +287,8 @@ def _refuse_global(parser: Parser, path: str, words: list[str]) -> None:
 
 
 def _carry_out(command: Command, options: Namespace) -> int:
-    output = Output(is_json=getattr(options, "output", "text") == "json")
+    is_json = getattr(options, "output", "text") == "json"
+    output = Output(is_json=is_json, prints=command.prints)
     choose(command, options, output)
     code = command.run(options, output)
     if isinstance(code, int):

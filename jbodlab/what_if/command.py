@@ -227,7 +227,7 @@ COMMAND = Command(
     arguments=_arguments,
     run=_run,
     about=About.EITHER,
-    reads=True,
+    prints="Losses or FailureLoss or Removal or SaferMoves",
     examples=(
         "what-if --bootstrap-server kafka:9092",
         "what-if --bootstrap-server kafka:9092 --ok-to-remove broker-3:/data2",

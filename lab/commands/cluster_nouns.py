@@ -52,7 +52,7 @@ UP = Command(
     arguments=_add_up,
     run=carried_out_by("commands.up", "up"),
     about=About.NEW,
-    reads=True,
+    prints="Up",
     examples=(
         "up",
         "up --brokers 5 --disks 2 --cluster five",
@@ -66,14 +66,14 @@ DOWN = Command(
     arguments=_add_down,
     run=carried_out_by("commands.up", "down"),
     about=About.EITHER,
-    reads=True,
+    prints="Down",
     asks=True,
     examples=("down", "down --cluster five --yes"),
 )
 LIST = Command(
     help="list the clusters of this machine",
     run=carried_out_by("commands.clusters", "list_all"),
-    reads=True,
+    prints="list of ListedCluster",
     examples=("list", "list --output json"),
 )
 
@@ -90,7 +90,7 @@ STATUS = Command(
     arguments=_add_status,
     run=carried_out_by("commands.clusters", "show_status"),
     about=About.MACHINE,
-    reads=True,
+    prints="Status",
     examples=("status", "status --cluster five --output json"),
 )
 LOGS = Command(
@@ -98,7 +98,7 @@ LOGS = Command(
     arguments=_add_logs,
     run=carried_out_by("commands.logs"),
     about=About.MACHINE,
-    reads=True,
+    prints="ServerLine",
     examples=("logs", "logs --follow broker-1 controller", "logs --lines 100 --output json"),
 )
 
@@ -118,7 +118,7 @@ def _of_servers(verb: str, text: str, *examples: str, waits: bool, default: str 
         arguments=add,
         run=carried_out_by("commands.lifecycle", verb),
         about=About.MACHINE,
-        reads=True,
+        prints="map of text",
         examples=tuple(f"{verb} {example}".strip() for example in examples),
     )
 
@@ -139,6 +139,6 @@ UI = Command(
     arguments=_add_ui,
     run=carried_out_by("commands.page", anywhere=True),
     about=About.SERVERS,
-    reads=True,
+    prints="Page",
     examples=("ui", "ui --allow-faults", "ui --bootstrap-server kafka:9092 --port 8080"),
 )

@@ -144,7 +144,7 @@ INJECT = Command(
     arguments=_add_inject,
     run=carried_out_by("commands.breaking", "inject"),
     about=About.EITHER,
-    reads=True,
+    prints="Injected",
     examples=(
         "inject permission broker-1/2",
         "inject eio broker-1/2 --calls sync,write --for 20s",
@@ -157,7 +157,7 @@ HEAL = Command(
     arguments=_add_heal,
     run=carried_out_by("commands.breaking", "heal"),
     about=About.EITHER,
-    reads=True,
+    prints="Healed",
     examples=("heal", "heal --revive", "heal 3", "heal --path /data/d1", "heal --all"),
 )
 
@@ -172,13 +172,13 @@ FAULTS = {
         arguments=_add_faults_list,
         run=carried_out_by("commands.fault_lists", "list_open", anywhere=True),
         about=About.EITHER,
-        reads=True,
+        prints="list of ListedFault",
         examples=("faults list", "faults list --cluster five --output json"),
     ),
     "kinds": Command(
         help="list the kinds of faults",
         run=carried_out_by("commands.fault_lists", "list_kinds", anywhere=True),
-        reads=True,
+        prints="list of FaultKind",
         examples=("faults kinds",),
     ),
     "check": Command(
@@ -186,7 +186,7 @@ FAULTS = {
         arguments=add_target,
         run=carried_out_by("commands.breaking", "check"),
         about=About.EITHER,
-        reads=True,
+        prints="Checked",
         examples=("faults check eio broker-1/2", "faults check full --path /data/d1"),
     ),
 }
@@ -195,7 +195,7 @@ RUN = Command(
     arguments=_add_run,
     run=carried_out_by("commands.running"),
     about=About.EITHER,
-    reads=True,
+    prints="RunOfProgram",
     wrong_use=WRONG_USE,
     rest="COMMAND",
     examples=(
@@ -209,7 +209,7 @@ DEMO = Command(
     help="start a cluster, break a disk, show what happens",
     arguments=_add_demo,
     run=carried_out_by("demo"),
-    reads=True,
+    prints="Run or list of Run",
     examples=(
         "demo",
         "demo --keep --results /tmp/demo",
@@ -222,7 +222,7 @@ REHEARSE = Command(
     help="carry out a plan of faults under load",
     arguments=_add_rehearse,
     run=carried_out_by("rehearsal.command"),
-    reads=True,
+    prints="Run or list of Run or list of ShippedPlan",
     wrong_use=WRONG_USE,
     refused=_rehearse_refused,
     examples=(

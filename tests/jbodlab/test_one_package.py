@@ -72,8 +72,9 @@ def test_all_commands_of_a_wheel_are_found_below_jbodlab(tmp_path: Path) -> None
     module.write(ROOT, tmp_path)
 
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(module.UNMOVED)
-    plans = tmp_path / "jbodlab" / "lab" / "rehearsal" / "plans"
+    plans = tmp_path / "jbodlab" / "lab" / "plan" / "plans"
     assert (plans / "../../../docs/plan.schema.json").is_file()
+    assert (tmp_path / "jbodlab" / "docs" / "output.schema.json").is_file()
     done = subprocess.run(
         [
             sys.executable,

@@ -1,0 +1,117 @@
+"""What `--output json` prints, command by command: structs that `results.tsv` declares.
+
+`Command.prints` names what a command prints, such as `Status` or `list of ListedTopic`. All that is
+printed is held against it, so that neither `docs/commands.md` nor `docs/output.schema.json`, which
+are made from the same file, can be wrong about a field.
+
+A paragraph of the file is a struct. Its first line has its name, behind it in parentheses the
+struct whose fields it has as well; `line` if it is printed in one line, and others follow, `open`
+if it may have other fields; and what it is. Each other line has names of fields, their type and
+their meaning.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+FILE = Path(__file__).with_suffix(".tsv")
+LIST, MAP, OPTIONAL, OR_NULL, OR = "list of ", "map of ", "optional ", " or null", " or "
+WORDS = {"text": str, "integer": int, "number": float, "flag": bool, "any": Any}
+_HEAD = re.compile(r"(\w+)(?: \((\w+)\))?")
+
+
+class Fields(NamedTuple):
+    """Fields of one type and one meaning."""
+
+    names: tuple[str, ...]
+    type: str
+    meaning: str
+
+
+class Declared(NamedTuple):
+    """A struct; `base` is the name of the one whose fields it has as well, else empty."""
+
+    name: str
+    base: str
+    is_line: bool
+    is_open: bool
+    meaning: str
+    fields: tuple[Fields, ...]
+
+
+@cache
+def declared() -> dict[str, Declared]:
+    """Return all structs by their names."""
+    return {one.name: one for one in _read(FILE.read_text("utf-8"))}
+
+
+def _read(text: str) -> Iterator[Declared]:
+    for paragraph in text.strip().split("\n\n"):
+        rows = [(line + "\t\t").split("\t")[:3] for line in paragraph.split("\n")]
+        (head, kind, meaning), *others = rows
+        match = _HEAD.fullmatch(head)
+        assert match, head
+        fields = tuple(Fields(tuple(names.split(", ")), *rest) for names, *rest in others)
+        yield Declared(match[1], match[2] or "", "line" in kind, "open" in kind, meaning, fields)
+
+
+def alternatives(prints: str) -> list[str]:
+    """Return the types of which a command prints one."""
+    return prints.split(OR)
+
+
+@cache
+def type_of(words: str) -> Any:
+    """Return the type that words of the file name."""
+    if words.startswith(OPTIONAL):
+        return type_of(words.removeprefix(OPTIONAL)) | UnsetType
+    if words.endswith(OR_NULL):
+        return type_of(words.removesuffix(OR_NULL)) | None
+    if words.startswith(LIST):
+        return list[type_of(words.removeprefix(LIST))]  # type: ignore[misc]
+    if words.startswith(MAP):
+        return dict[str, type_of(words.removeprefix(MAP))]  # type: ignore[misc]
+    return WORDS[words] if words in WORDS else _struct(words)
+
+
+@cache
+def _struct(name: str) -> Any:
+    one = declared()[name]
+    fields = []
+    for each in one.fields:
+        found = type_of(each.type)
+        if each.meaning:
+            found = Annotated[found, Meta(description=each.meaning)]
+        default = (UNSET,) if each.type.startswith(OPTIONAL) else ()
+        fields += [(field, found, *default) for field in each.names]
+    return msgspec.defstruct(
+        name,
+        fields,
+        bases=(_struct(one.base),) if one.base else None,
+        kw_only=True,
+        forbid_unknown_fields=not one.is_open,
+    )
+
+
+def check(prints: str, text: str) -> None:
+    """Hold what a command is about to print against what it says that it prints.
+
+    Raises:
+        AssertionError: it is something else.
+    """
+    problems = []
+    for words in alternatives(prints):
+        try:
+            msgspec.json.decode(text, type=type_of(words))
+        except msgspec.ValidationError as error:
+            problems.append(f"{words}: {error}")
+        else:
+            return
+    raise AssertionError("; ".join(problems))
