@@ -1,14 +1,14 @@
 """What a cluster is like in a moment: its brokers, their directories, and all partitions.
 
-One value for all that shows or asks it: `status`, the live page, and what must not break the last
-replica in sync. It is made of the answers of brokers (`questions`): once by `read`, or again and
-again by an observer.
+One value for all that shows or asks it: `status`, the live page, the targets of plans, what detects
+faults, and what must not break the last replica in sync. It is made of the answers of brokers
+(`questions`): once by `read`, or again and again by an observer.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +19,7 @@ from jbodlab.cli.lab_state import ClusterState, NodeState
 from jbodlab.vocabulary.addresses import address_text
 from jbodlab.vocabulary.ids import BrokerId, TopicPartition
 from lab.cluster import questions
+from lab.cluster.places import Place
 from lab.cluster.questions import ClusterView, LogDirView, PartitionView
 from lab.cluster.spec import spec_of
 
@@ -63,6 +64,7 @@ class BrokerPicture:
         paths: Numbers of its directories, from 1, by their paths.
         log_dirs: What it said of them last; None if it owes an answer.
         serves: Whether it gives other answers than that one.
+        before: The last answer of one that owes one now; None if it never gave any.
     """
 
     broker_id: int
@@ -71,11 +73,20 @@ class BrokerPicture:
     paths: Mapping[str, int]
     log_dirs: Sequence[LogDirView] | None
     serves: bool = False
+    before: Sequence[LogDirView] | None = None
 
     @property
     def directories(self) -> list[DirectoryPicture]:
         """Its directories in order; one that it does not name is offline."""
-        told = {view.path: view for view in self.log_dirs or ()}
+        return self._as_told(self.log_dirs)
+
+    @property
+    def last_told(self) -> list[DirectoryPicture]:
+        """The same, by its last answer where it owes one now."""
+        return self._as_told(self.before if self.log_dirs is None else self.log_dirs)
+
+    def _as_told(self, log_dirs: Sequence[LogDirView] | None) -> list[DirectoryPicture]:
+        told = {view.path: view for view in log_dirs or ()}
         found = []
         for path, number in sorted(self.paths.items(), key=lambda item: item[1]):
             view = told.get(path)
@@ -84,7 +95,7 @@ class BrokerPicture:
                 DirectoryPicture(
                     number=number,
                     path=path,
-                    state=UNKNOWN if self.log_dirs is None else state,
+                    state=UNKNOWN if log_dirs is None else state,
                     told=view or LogDirView(path=path, error="", sizes={}),
                 )
             )
@@ -114,11 +125,13 @@ class ClusterPicture:
     Attributes:
         view: The last answer of a broker about the cluster; None before the first one.
         eligible: Eligible leader replicas, as the metadata log has them.
+        coordinators: Partitions of the transaction log, by the names of their clients.
     """
 
     brokers: Sequence[BrokerPicture]
     view: ClusterView | None
     eligible: Mapping[TopicPartition, Eligible] = field(default_factory=dict)
+    coordinators: Mapping[str, TopicPartition] = field(default_factory=dict)
 
     @cached_property
     def partitions(self) -> Mapping[TopicPartition, PartitionView]:
@@ -138,6 +151,39 @@ class ClusterPicture:
             for key, found in self.partitions.items()
             if found.leader >= 0 and len(found.isr) < len(found.replicas)
         ]
+
+    @cached_property
+    def contents(self) -> Mapping[Place, Mapping[TopicPartition, int]]:
+        """Bytes of each replica by its directory, of those that were online when last told."""
+        return self._last_told(ONLINE)
+
+    @property
+    def offline(self) -> Set[Place]:
+        """The directories that their brokers called offline when they told last."""
+        return self._last_told(OFFLINE).keys()
+
+    def _last_told(self, state: str) -> dict[Place, Mapping[TopicPartition, int]]:
+        return {
+            Place(one.broker_id, each.number): each.told.sizes
+            for one in self.brokers
+            for each in one.last_told
+            if each.state == state
+        }
+
+    def leader(self, partition: TopicPartition) -> int:
+        """Return who leads a partition; -1 for nobody."""
+        found = self.partitions.get(partition)
+        return -1 if found is None else found.leader
+
+    def replicas(self, partition: TopicPartition) -> tuple[int, ...]:
+        """Return the replicas of a partition; none if it is not there."""
+        found = self.partitions.get(partition)
+        return () if found is None else found.replicas
+
+    def bytes_of(self, partitions: Collection[TopicPartition]) -> int:
+        """Return how many bytes all replicas of some partitions have that can be seen."""
+        held = (sizes.get(one, 0) for sizes in self.contents.values() for one in partitions)
+        return sum(held)
 
     def state_of(self, one: BrokerPicture) -> str:
         """Return whether a broker serves, is fenced or is silent."""
@@ -225,6 +271,7 @@ def of_node(
     paths: Mapping[str, int] | None = None,
     *,
     serves: bool = False,
+    before: Sequence[LogDirView] | None = None,
 ) -> BrokerPicture:
     """Return a broker by what it said last; `paths` where its file does not tell them."""
     named = {path: number for number, path in enumerate(node.log_dirs, start=1)}
@@ -235,4 +282,5 @@ def of_node(
         paths=named if paths is None else paths,
         log_dirs=log_dirs,
         serves=serves,
+        before=before,
     )

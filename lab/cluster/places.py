@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from jbodlab.cli.lab_state import NodeState
 from jbodlab.storage.directory import meta_properties
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.vocabulary.errors import JbodlabError
-from jbodlab.vocabulary.ids import DirectoryId, TopicPartition
+from jbodlab.vocabulary.ids import DirectoryId
 
 CONTROLLER = 0
 """The number of a place that is the controller; brokers begin with 1."""
@@ -31,23 +31,6 @@ class Place:
         if self.broker in WORDS:
             return WORDS[self.broker]
         return f"broker-{self.broker}" + (f"/dir-{self.directory}" if self.directory else "")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Picture:
-    """What is known of a cluster in a moment.
-
-    Attributes:
-        leaders: Of each partition, -1 where there is none.
-        replicas: Of each partition.
-        contents: Bytes of each replica, by the directory; offline directories are not in it.
-        coordinators: The partitions of the transaction log, by the names of their clients.
-    """
-
-    leaders: Mapping[TopicPartition, int]
-    replicas: Mapping[TopicPartition, tuple[int, ...]]
-    contents: Mapping[Place, Mapping[TopicPartition, int]]
-    coordinators: Mapping[str, TopicPartition] = field(default_factory=dict)
 
 
 def places_of(brokers: Sequence[NodeState]) -> dict[DirectoryId, Place]:

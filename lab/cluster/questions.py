@@ -47,6 +47,11 @@ class PartitionView:
     isr: tuple[int, ...]
     offline: tuple[int, ...]
 
+    @property
+    def is_in_sync(self) -> bool:
+        """Whether all replicas are."""
+        return len(self.isr) == len(self.replicas)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterView:

@@ -14,10 +14,13 @@ from __future__ import annotations
 import random
 import re
 from dataclasses import dataclass
-from typing import NoReturn, assert_never
+from typing import TYPE_CHECKING, NoReturn, assert_never
 
 from jbodlab.vocabulary.ids import TopicPartition
-from lab.cluster.places import WORDS, Picture, Place
+from lab.cluster.places import WORDS, Place
+
+if TYPE_CHECKING:
+    from lab.cluster.picture import ClusterPicture
 
 EXAMPLES = (
     "broker-2, broker-2/dir-1, controller, leader-of orders/0, coordinator-of writers, "
@@ -114,7 +117,7 @@ def is_directory(target: Target) -> bool:
 
 
 def resolve(
-    target: Target, picture: Picture, chance: random.Random, *, directories: bool
+    target: Target, picture: ClusterPicture, chance: random.Random, *, directories: bool
 ) -> tuple[Place, ...]:
     """Return what a target is now.
 
@@ -149,7 +152,7 @@ def resolve(
             assert_never(target)
 
 
-def _pick(how: str, broker: int | None, picture: Picture, chance: random.Random) -> Place:
+def _pick(how: str, broker: int | None, picture: ClusterPicture, chance: random.Random) -> Place:
     found = sorted(place for place in picture.contents if broker in (None, place.broker))
     if not found:
         _none("no directory is online there")
@@ -158,24 +161,24 @@ def _pick(how: str, broker: int | None, picture: Picture, chance: random.Random)
 
     def filled(place: Place) -> tuple[int, int]:
         replicas = picture.contents[place]
-        led = sum(picture.leaders.get(each) == place.broker for each in replicas)
+        led = sum(picture.leader(each) == place.broker for each in replicas)
         return led, sum(replicas.values())
 
     # Of equals the first one, so that the same plan picks the same directory.
     return (max if how == "busiest" else min)(found, key=filled)
 
 
-def _replica(is_leader: bool, partition: TopicPartition, picture: Picture) -> int:
-    leader = picture.leaders.get(partition, -1)
+def _replica(is_leader: bool, partition: TopicPartition, picture: ClusterPicture) -> int:
+    leader = picture.leader(partition)
     if leader < 0:
         _none(f"{partition} has no leader now")
     if is_leader:
         return leader
-    followers = [each for each in picture.replicas[partition] if each != leader]
+    followers = [each for each in picture.replicas(partition) if each != leader]
     return followers[0] if followers else _none(f"{partition} has no follower")
 
 
-def _directory_of(broker: int, partition: TopicPartition, picture: Picture) -> Place:
+def _directory_of(broker: int, partition: TopicPartition, picture: ClusterPicture) -> Place:
     for place, replicas in picture.contents.items():
         if place.broker == broker and partition in replicas:
             return place

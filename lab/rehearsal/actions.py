@@ -117,7 +117,7 @@ def _move(
     """Move a replica to another directory of its broker (KIP-113)."""
     partition, picture = _partition(entry), observer.picture
     target = targets.resolve(entry.details["to"], picture, chance, directories=True)[0]
-    replicas = picture.replicas.get(partition, ())
+    replicas = picture.replicas(partition)
     if target.broker not in replicas:
         raise LabError(f"{partition} has no replica on broker-{target.broker}")
     log_dirs = [
@@ -144,8 +144,8 @@ def _reassign(entry: Entry, target_cluster: TargetCluster, observer: Observer) -
     _execute(target_cluster, partition, replicas, log_dirs)
 
     def is_done() -> bool:
-        now = observer.picture.replicas.get(partition, ())
-        return set(now) == set(replicas) and observer.isr_is_full(partition)
+        now = observer.picture.partitions.get(partition)
+        return now is not None and set(now.replicas) == set(replicas) and now.is_in_sync
 
     _wait_until(f"{partition} on brokers {replicas}", is_done)
     return f"{partition} has the replicas {','.join(entry.details['replicas'])}"

@@ -75,6 +75,7 @@ class Rehearsal:
         seen, observer = self._seen, self._seen.observer
         # First what is busy: of what is not, all that it did is seen below.
         busy = {name for name, active in self._active.items() if active.is_busy}
+        picture = observer.picture
         reviving = {broker for broker, future in self._reviving.items() if is_open(future)}
         return Known(
             values=seen,
@@ -84,11 +85,11 @@ class Rehearsal:
             standing={name for name, active in self._active.items() if active.stands},
             busy=busy,
             done_ns=dict(self._done_ns),
-            offline=observer.offline,
+            offline=picture.offline,
             is_away=self._is_away,
             reviving=reviving,
             tried_ns=dict(self._injector.tried_ns),
-            partitions=observer.partitions,
+            partitions=picture.partitions,
             seen_ns=observer.samples[-1].t_ns if observer.samples else 0,
         )
 

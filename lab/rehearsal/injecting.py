@@ -14,7 +14,8 @@ from fault_injection.kinds import KINDS, Scope
 from jbodlab.vocabulary.errors import JbodlabError
 from jbodlab.vocabulary.ids import TopicPartition
 from lab.cluster import Fault, NotInTimeError
-from lab.cluster.places import CLUSTER, CONTROLLER, Picture, Place
+from lab.cluster.picture import ClusterPicture
+from lab.cluster.places import CLUSTER, CONTROLLER, Place
 from lab.errors import LabError
 from lab.findings import Finding, Kind
 from lab.plan import targets
@@ -133,7 +134,7 @@ class Injector:
         for active in faults:
             self._inject(active, picture)
 
-    def _inject(self, active: Active, picture: Picture) -> None:
+    def _inject(self, active: Active, picture: ClusterPicture) -> None:
         entry = active.entry
         assert entry.where is not None
         assert entry.spec is not None
@@ -146,7 +147,7 @@ class Injector:
             )
             touched, led = self._touched(places, picture)
             active.facts = replace(active.facts, places=places, touched=touched, led=led)
-            active.bytes_before = self._observer.bytes_of(touched)
+            active.bytes_before = picture.bytes_of(touched)
             for place in places:
                 active.handles += self._break(entry, place, picture)
         except (FaultError, LabError, ValueError, OSError) as error:
@@ -186,7 +187,7 @@ class Injector:
             active.handles.pop()
 
     def _break(
-        self, entry: Entry, place: Place, picture: Picture
+        self, entry: Entry, place: Place, picture: ClusterPicture
     ) -> list[Fault] | list[ControllerFault]:
         words: dict[str, object] = {
             key: value for key, value in entry.given.items() if key != "for"
@@ -215,21 +216,21 @@ class Injector:
         return [broker.fails(entry.do, **words)]
 
     def _touched(
-        self, places: tuple[Place, ...], picture: Picture
+        self, places: tuple[Place, ...], picture: ClusterPicture
     ) -> tuple[tuple[TopicPartition, ...], tuple[TopicPartition, ...]]:
         """Return the partitions that are watched in some places, and those led from there."""
         found: set[TopicPartition] = set()
         led: set[TopicPartition] = set()
         for place in places:
-            for partition, replicas in picture.replicas.items():
+            for partition, view in picture.partitions.items():
                 inside = (
                     partition in picture.contents.get(place, {})
                     if place.directory
-                    else place.broker in replicas or place.broker in (CONTROLLER, CLUSTER)
+                    else place.broker in view.replicas or place.broker in (CONTROLLER, CLUSTER)
                 )
                 if inside:
                     found.add(partition)
-                    if picture.leaders[partition] == place.broker:
+                    if view.leader == place.broker:
                         led.add(partition)
         return tuple(sorted(found)), tuple(sorted(led))
 
@@ -250,7 +251,7 @@ class Injector:
         self._healed(active)
 
     def _healed(self, active: Active) -> None:
-        growth = self._observer.bytes_of(active.facts.touched) - active.bytes_before
+        growth = self._observer.picture.bytes_of(active.facts.touched) - active.bytes_before
         active.facts = replace(active.facts, healed_ns=time.monotonic_ns(), growth=max(0, growth))
         name = active.entry.name
         self._say("fault", "healed", f"{name} reverted", ref=name)

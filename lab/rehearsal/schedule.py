@@ -427,7 +427,7 @@ class Schedule:
                 )
                 return [*found, *self._read(now)]
             return found
-        in_sync = all(len(one.isr) == len(one.replicas) for one in known.partitions.values())
+        in_sync = all(one.is_in_sync for one in known.partitions.values())
         is_whole = in_sync and not hit & set(known.offline)
         return [*found, *self._read(now)] if is_whole or is_late else found
 

@@ -18,7 +18,7 @@ from fault_injection.journal import Fault
 from jbodlab.cli import lab_state
 from jbodlab.cli.lab_state import ClusterState, NodeState
 from jbodlab.cli.on_kafka import COMMANDS
-from lab.cluster import layout, picture, questions
+from lab.cluster import layout, questions
 from lab.cluster.places import places_of
 from lab.cluster.questions import NO_ANSWER
 from lab.cluster.spec import spec_of
@@ -163,20 +163,13 @@ class Watching:
             raise LabError("the cluster is not watched any more; the error above says why")
         faults = await self._faults()
         open_faults = [fault for fault in faults.values() if fault.is_open]
+        picture = self._observer.picture
         seen = Seen(
             name=self.seen.name,
             bootstrap=self.seen.bootstrap,
-            brokers=[
-                picture.of_node(
-                    node,
-                    self._observer.log_dirs.get(node.node_id),
-                    self._observer.paths(node.node_id),
-                    serves=node.node_id in self._observer.untold,
-                )
-                for node in self._watched.state.brokers
-            ],
-            view=self._observer.view,
-            eligible=self._observer.eligible,
+            brokers=picture.brokers,
+            view=picture.view,
+            eligible=picture.eligible,
             faults=open_faults,
             not_known=self._watched.not_known,
             may_break=self.seen.may_break,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -14,8 +15,9 @@ from jbodlab.cli.output import counted
 from jbodlab.vocabulary.durations import duration_text
 from lab.cluster import NotInTimeError, wait_for
 from lab.cluster.cluster import Cluster
+from lab.cluster.picture import ClusterPicture
 from lab.cluster.places import Place, places_of
-from lab.cluster.questions import PartitionView
+from lab.cluster.questions import LogDirView, PartitionView
 from lab.watch.noticed import ANSWERS, METADATA, SILENCE, Notice, notices
 from lab.watch.observer import Observer
 from lab.watch.server_log import LOG, last_words
@@ -75,7 +77,7 @@ class Detecting:
         self._start_deadline_s = cluster.engine.served_deadline_s
         self._observer.begin()
         self._look()
-        self._before = self._observer.view
+        self._before = self._observer.picture
         self._state_before = self._state_of_directory()
         self._name = target.broker.name
 
@@ -116,8 +118,8 @@ class Detecting:
         running = self._broker.is_running
 
         def is_seen() -> bool:
-            view, dirs = self._observer.view, self._observer.log_dirs
-            return view is not None and (not running or self._broker.id in dirs)
+            seen = self._observer.picture
+            return seen.view is not None and (not running or self._told(seen) is not None)
 
         try:
             wait_for("the first answers", is_seen, FIRST_LOOK_S)
@@ -149,13 +151,11 @@ class Detecting:
         if CLIENTS in parties:
             silent = self._notice(SILENCE, Place(self._broker.id), since_ns)
             return ("no client reaches the broker", SILENCE, silent.t_ns) if silent else None
-        view = self._observer.view
-        if view is None or self._before is None:
-            return None
+        now, before = self._observer.picture.partitions, self._before.partitions
         smaller = sum(
-            len(found.isr) < len(self._before.partitions[key].isr)
-            for key, found in view.partitions.items()
-            if key in self._before.partitions and self._broker.id in found.replicas
+            len(found.isr) < len(before[key].isr)
+            for key, found in now.items()
+            if key in before and self._broker.id in found.replicas
         )
         text = f"the ISR of {counted(smaller, 'partition')} shrank"
         return (text, ISR, time.monotonic_ns()) if smaller else None
@@ -192,13 +192,17 @@ class Detecting:
 
     def _state_of_directory(self) -> str:
         """What the broker said last of the directory; empty while it is online and well."""
-        for view in self._observer.log_dirs.get(self._broker.id) or ():
+        for view in self._told(self._observer.picture) or ():
             if Path(view.path) == self._directory:
                 cause = [f"({view.cause})"] if view.cause else []
                 if view.error:
                     return " ".join(["OFFLINE", *view.conditions, *cause])
                 return " ".join(["online but", *view.conditions, *cause]) if view.conditions else ""
         return ""
+
+    def _told(self, seen: ClusterPicture) -> Sequence[LogDirView] | None:
+        """Return what the broker says of its directories."""
+        return next(one.log_dirs for one in seen.brokers if one.broker_id == self._broker.id)
 
     def _is_registered(self) -> bool:
         """Return whether the controller has it as a broker that may lead."""
@@ -220,9 +224,8 @@ class Detecting:
         """Count leaders that changed, once partitions that can find another one have done so."""
         since_ns = time.monotonic_ns()
         while True:
-            view, samples = self._observer.view, self._observer.samples
-            now = {} if view is None else view.partitions
-            before = {} if self._before is None else self._before.partitions
+            now, samples = self._observer.picture.partitions, self._observer.samples
+            before = self._before.partitions
             is_new = bool(samples) and samples[-1].t_ns > since_ns
             is_settled = is_new and not any(
                 key in now and was.leader >= 0 and self._awaits_leader(now[key])

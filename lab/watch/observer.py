@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from jbodlab.cli.lab_state import NodeState
@@ -21,9 +22,9 @@ from jbodlab.vocabulary.ids import (
 )
 from lab.cluster import kafka_metrics, questions
 from lab.cluster.kafka_metrics import GaugeChange, GaugeLines
-from lab.cluster.picture import Eligible
-from lab.cluster.places import Picture, Place
-from lab.cluster.questions import ClusterView, LogDirView, Offsets, OpenTransaction, PartitionView
+from lab.cluster.picture import ClusterPicture, of_node
+from lab.cluster.places import Place
+from lab.cluster.questions import ClusterView, LogDirView, Offsets, OpenTransaction
 from lab.machine import processes
 from lab.machine.growing import GrowingLog, GrowingOutput
 from lab.watch.events import Clock, Event, Sample
@@ -91,16 +92,18 @@ class Observer(threading.Thread):
         applications: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(name="observer", daemon=True)
-        self.view: ClusterView | None = None
-        """The last answer to a question for metadata."""
-        self.log_dirs: dict[int, list[LogDirView] | None] = {}
-        """The last answer of each broker, None where it owes one."""
-        self.untold: set[int] = set()
-        """Brokers that serve, and yet owe that answer."""
         self.events: list[Event] = []
         """It only ever grows; not sorted."""
         self.samples: list[Sample] = []
         self.noise_ns = 0
+        self._view: ClusterView | None = None
+        """The last answer to a question for metadata."""
+        self._log_dirs: dict[int, list[LogDirView] | None] = {}
+        """What each broker says of its directories, None where it owes that."""
+        self._before: dict[int, list[LogDirView]] = {}
+        """The last answer that each gave."""
+        self._untold: set[int] = set()
+        """Brokers that serve, and yet owe that answer."""
         self._brokers = list(brokers)
         self._paths = {
             node.node_id: {path: number for number, path in enumerate(node.log_dirs, start=1)}
@@ -158,25 +161,25 @@ class Observer(threading.Thread):
         del self.samples[:-1]
         return taken
 
-    def paths(self, broker: int) -> Mapping[str, int]:
-        """Return the numbers of a broker's directories by their paths, as far as they are known."""
-        return dict(self._paths[broker])
-
     @property
-    def picture(self) -> Picture:
-        """The cluster as it was told last."""
-        partitions = dict(self._polled.partitions)
-        return Picture(
-            leaders={partition: view.leader for partition, view in partitions.items()},
-            replicas={partition: view.replicas for partition, view in partitions.items()},
-            contents=dict(self._polled.contents),
+    def picture(self) -> ClusterPicture:
+        """The cluster as it was told last; of partitions those that are watched."""
+        view = self._view
+        return ClusterPicture(
+            brokers=[
+                of_node(
+                    node,
+                    self._log_dirs.get(node.node_id),
+                    dict(self._paths[node.node_id]),
+                    serves=node.node_id in self._untold,
+                    before=self._before.get(node.node_id),
+                )
+                for node in self._brokers
+            ],
+            view=None if view is None else replace(view, partitions=self._polled.partitions),
+            eligible=dict(self._metadata.eligible),
             coordinators=dict(self._coordinators),
         )
-
-    @property
-    def partitions(self) -> Mapping[TopicPartition, PartitionView]:
-        """The partitions that are watched, as clients were told last."""
-        return self._polled.partitions
 
     @property
     def open_transactions(self) -> list[OpenTransaction]:
@@ -193,31 +196,6 @@ class Observer(threading.Thread):
         if self._topics is None or partition.topic in self._topics:
             return True
         return partition in self._coordinators.values()
-
-    @property
-    def offline(self) -> frozenset[Place]:
-        """Directories that their brokers call offline."""
-        return frozenset(self._polled.offline)
-
-    @property
-    def eligible(self) -> Mapping[TopicPartition, Eligible]:
-        """Eligible leader replicas by partition, as the metadata log has them; empty without it."""
-        return dict(self._metadata.eligible)
-
-    def isr_is_full(self, partition: TopicPartition) -> bool:
-        """Return whether all replicas of a partition are in sync, as clients are told."""
-        view = self._polled.partitions.get(partition)
-        return view is not None and len(view.isr) == len(view.replicas)
-
-    def bytes_of(self, partitions: Iterable[TopicPartition]) -> int:
-        """Return how many bytes all replicas of some partitions have that can be seen."""
-        wanted = set(partitions)
-        return sum(
-            size
-            for sizes in list(self._polled.contents.values())
-            for partition, size in sizes.items()
-            if partition in wanted
-        )
 
     def run(self) -> None:
         """Watch until stopped."""
@@ -252,7 +230,7 @@ class Observer(threading.Thread):
                     continue
             else:
                 now = time.monotonic_ns()
-                self.view = view
+                self._view = view
                 self._find_coordinators(view)
                 ours = {
                     partition: found
@@ -289,7 +267,7 @@ class Observer(threading.Thread):
         connection = None
         while not self._stopping.is_set():
             asked = time.monotonic()
-            view = self.view
+            view = self._view
             try:
                 if view is not None and view.has_transactions:
                     if connection is None:
@@ -351,10 +329,12 @@ class Observer(threading.Thread):
                 paths.update({view.path: number for number, view in enumerate(found, start=1)})
             now = time.monotonic_ns()
             if found is None and serves:
-                self.untold.add(node.node_id)
+                self._untold.add(node.node_id)
             else:
-                self.untold.discard(node.node_id)
-            self.log_dirs[node.node_id] = found
+                self._untold.discard(node.node_id)
+            self._log_dirs[node.node_id] = found
+            if found is not None:
+                self._before[node.node_id] = found
             self.events += self._polled.log_dirs_are(
                 node.node_id, paths, found, now, self._error_ns, serves=serves
             )
@@ -379,7 +359,7 @@ class Observer(threading.Thread):
         return Sample(
             t_ns=now,
             isr_full=full / len(views) if views else 0.0,
-            online_dirs=len(self._polled.contents),
+            online_dirs=len(self._polled.online),
             offline_partitions=sum(view.leader < 0 for view in views),
             under_replicated=len(views) - full,
         )

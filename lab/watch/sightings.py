@@ -167,8 +167,7 @@ class PolledNews:
 
     def __init__(self) -> None:
         self.partitions: dict[TopicPartition, PartitionView] = {}
-        self.contents: dict[Place, Mapping[TopicPartition, int]] = {}
-        """Bytes by replica, of directories that are online."""
+        self.online: set[Place] = set()
         self.offline: set[Place] = set()
         self._answers: dict[int, str] = {}
         """By broker the last of `_ANSWERS`."""
@@ -233,12 +232,9 @@ class PolledNews:
                     place=place,
                     err_ns=err_ns,
                 )
-            if is_offline or view is None:
-                self.offline.add(place)
-                self.contents.pop(place, None)
-            else:
-                self.offline.discard(place)
-                self.contents[place] = view.sizes
+            there, gone = (self.offline, self.online)[:: 1 if is_offline else -1]
+            there.add(place)
+            gone.discard(place)
 
 
 class TransactionNews:

@@ -7,19 +7,20 @@ import random
 import pytest
 
 from jbodlab.vocabulary.ids import TopicPartition
-from lab.cluster.places import Picture, Place
+from lab.cluster.places import Place
 from lab.plan.targets import parse, resolve
+from tests.lab.pictures import pictured
 
 P0, P1, P2 = (TopicPartition("orders", number) for number in range(3))
-PICTURE = Picture(
-    leaders={P0: 1, P1: 2, P2: -1},
-    replicas={P0: (1, 2), P1: (2,), P2: (3, 1)},
-    contents={
+PICTURE = pictured(
+    {P0: (1, 2), P1: (2,), P2: (3, 1)},
+    {
         Place(1, 1): {P0: 100},
         Place(1, 2): {P2: 900},
         Place(2, 1): {P0: 100, P1: 50},
         Place(3, 1): {},
     },
+    leaderless=[P2],
     coordinators={"writers": P1},
 )
 

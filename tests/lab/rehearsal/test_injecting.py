@@ -10,12 +10,14 @@ from typing import Any, cast
 
 from fault_injection.mechanism import Broken, Clients
 from jbodlab.vocabulary.ids import TopicPartition
-from lab.cluster.places import Picture, Place
+from lab.cluster.picture import ClusterPicture
+from lab.cluster.places import Place
 from lab.plan.reader import read
 from lab.rehearsal.facts import FaultFacts
 from lab.rehearsal.injecting import Active, Injector
 from lab.rehearsal.target_cluster import TargetCluster
 from lab.watch.observer import Observer
+from tests.lab.pictures import pictured
 
 P0 = TopicPartition("orders", 0)
 PLAN = """
@@ -36,16 +38,14 @@ class Failing:
     failed: list[str] = field(default_factory=list)
 
     @property
-    def picture(self) -> Picture:
-        replicas = (3, 1, 2)
-        held = {Place(broker, 1): {P0: 1} for broker in replicas}
-        for place in self.failed:
-            held = {each: what for each, what in held.items() if str(each) != place}
-        leader = next(broker for broker in replicas if Place(broker, 1) in held)
-        return Picture(leaders={P0: leader}, replicas={P0: replicas}, contents=held)
-
-    def bytes_of(self, _partitions: object) -> int:
-        return 0
+    def picture(self) -> ClusterPicture:
+        places = [Place(broker, 1) for broker in (3, 1, 2)]
+        held = [place for place in places if str(place) not in self.failed]
+        # Whoever is first leads.
+        replicas = sorted(places, key=lambda place: place not in held)
+        return pictured(
+            {P0: tuple(place.broker for place in replicas)}, {place: {P0: 1} for place in held}
+        )
 
     def broker(self, number: int) -> Any:
         def fails(_kind: str, **_words: object) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from jbodlab.cli.lab_state import ClusterState
+from lab.cluster.picture import ClusterPicture
 from lab.ui import watching
 from lab.ui.published import Published
 from lab.ui.watching import WatchedCluster, Watching
@@ -23,12 +24,9 @@ DEADLINE_S = 10.0
 class Observer:
     """Sees a cluster without brokers."""
 
-    view = None
-    log_dirs: Mapping[int, Any] = MappingProxyType({})
-    untold: frozenset[int] = frozenset()
+    picture = ClusterPicture(brokers=[], view=None)
     open_transactions: tuple[Any, ...] = ()
     stuck: Mapping[Any, Any] = MappingProxyType({})
-    eligible: Mapping[Any, Any] = MappingProxyType({})
 
     def __init__(self, *_: object, **__: object) -> None:
         pass

@@ -13,6 +13,7 @@ import pytest
 from fault_injection import kinds
 from jbodlab.vocabulary.ids import TopicPartition
 from lab.cluster import Cluster, ClusterSpec, layout
+from lab.cluster.picture import BrokerPicture, ClusterPicture
 from lab.cluster.places import Place
 from lab.cluster.questions import ClusterView, LogDirView, PartitionView
 from lab.commands import clusters
@@ -39,10 +40,18 @@ class Watching:
         view = LogDirView(
             path=str(self._path), error=error, sizes={}, conditions=conditions, cause=cause
         )
-        self.log_dirs = {1: [view]}
+        self._log_dirs = [view]
 
     def has(self, partitions: dict[TopicPartition, PartitionView]) -> None:
         self.view = ClusterView(broker_ids=frozenset({1, 2}), partitions=partitions)
+
+    @property
+    def picture(self) -> ClusterPicture:
+        paths = {str(self._path): 2}
+        one = BrokerPicture(
+            broker_id=1, address="", folder=Path(), paths=paths, log_dirs=self._log_dirs
+        )
+        return ClusterPicture(brokers=[one], view=self.view)
 
     @property
     def samples(self) -> list[Any]:

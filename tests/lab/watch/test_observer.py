@@ -70,6 +70,11 @@ def kinds(seen: Observer) -> list[str]:
     return [event.kind for event in seen.events if event.kind in ("silent", "untold", "answers")]
 
 
+def told(seen: Observer) -> object:
+    """What the broker says of its directories; None if it owes that."""
+    return seen.picture.brokers[0].log_dirs
+
+
 def test_one_that_never_began_is_stopped_like_any_other(tmp_path: Path) -> None:
     never = observer(tmp_path)
 
@@ -86,7 +91,7 @@ def test_an_application_is_coordinated_where_the_id_of_its_first_thread_is(
     found = PartitionView(leader=1, replicas=(1,), isr=(1,), offline=())
     asked.view = ClusterView(broker_ids=frozenset({1}), partitions=dict.fromkeys(log, found))
 
-    async def told(*_: object) -> list[str]:
+    async def known(*_: object) -> list[str]:
         return ids
 
     async def nothing(*_: object) -> list[object]:
@@ -95,7 +100,7 @@ def test_an_application_is_coordinated_where_the_id_of_its_first_thread_is(
     async def no_offsets(*_: object) -> dict[object, object]:
         return {}
 
-    monkeypatch.setattr(questions, "transactional_ids", told)
+    monkeypatch.setattr(questions, "transactional_ids", known)
     monkeypatch.setattr(questions, "open_transactions", nothing)
     monkeypatch.setattr(questions, "offsets", no_offsets)
     seen = observer(tmp_path, applications={"words": "app-4711"})
@@ -116,15 +121,16 @@ def test_a_broker_is_silent_only_if_it_answers_nothing(
     seen = observer(tmp_path)
     seen.begin()
     try:
-        wait_for("an answer", lambda: seen.log_dirs.get(1) == [])
+        wait_for("an answer", lambda: told(seen) == [])
         asked.log_dirs = None
         before = asked.times
         wait_for("more questions", lambda: asked.times > before + 3)
-        assert (kinds(seen), seen.log_dirs) == ([], {1: []})
+        assert (kinds(seen), told(seen)) == ([], [])
 
         asked.view = None
         wait_for("silence", lambda: kinds(seen) == ["silent"])
-        assert seen.log_dirs == {1: None}
+        assert told(seen) is None
+        assert seen.picture.brokers[0].before == []
     finally:
         seen.stop()
 
@@ -135,13 +141,13 @@ def test_what_a_serving_broker_does_not_tell_for_long_is_not_known(
     seen = observer(tmp_path)
     seen.begin()
     try:
-        wait_for("an answer", lambda: seen.log_dirs.get(1) == [])
+        wait_for("an answer", lambda: told(seen) == [])
         asked.log_dirs = None
         wait_for("no news for long", lambda: kinds(seen) == ["untold"])
-        assert (seen.log_dirs, seen.untold) == ({1: None}, {1})
+        assert (told(seen), seen.picture.brokers[0].serves) == (None, True)
 
         asked.log_dirs = []
         wait_for("an answer again", lambda: kinds(seen) == ["untold", "answers"])
-        assert (seen.log_dirs, seen.untold) == ({1: []}, set())
+        assert (told(seen), seen.picture.brokers[0].serves) == ([], False)
     finally:
         seen.stop()

@@ -164,7 +164,7 @@ def test_a_directory_with_an_error_or_not_named_at_all_is_offline(
     found = [(event.kind, event.place) for event in news.log_dirs_are(1, paths, second, 1, 0)]
 
     assert found == [("offline", Place(1, 2))]
-    assert set(news.contents) == {Place(1, 1)}
+    assert news.online == {Place(1, 1)}
     back = [(event.kind, event.place) for event in news.log_dirs_are(1, paths, both, 2, 0)]
     assert back == [("online", Place(1, 2))]
 

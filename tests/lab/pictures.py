@@ -1,0 +1,48 @@
+"""Pictures of clusters, made of few words."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from jbodlab.vocabulary.ids import TopicPartition
+from lab.cluster.picture import BrokerPicture, ClusterPicture
+from lab.cluster.places import Place
+from lab.cluster.questions import ClusterView, LogDirView, PartitionView
+
+
+def pictured(
+    replicas: Mapping[TopicPartition, tuple[int, ...]],
+    contents: Mapping[Place, Mapping[TopicPartition, int]],
+    *,
+    leaderless: Collection[TopicPartition] = (),
+    coordinators: Mapping[str, TopicPartition] | None = None,
+) -> ClusterPicture:
+    """A cluster in which the first replica leads, with what lies in its online directories."""
+    brokers = sorted({place.broker for place in contents})
+    return ClusterPicture(
+        brokers=[
+            BrokerPicture(
+                broker_id=broker,
+                address="",
+                folder=Path(),
+                paths={str(place): place.directory for place in contents if place.broker == broker},
+                log_dirs=[
+                    LogDirView(path=str(place), error="", sizes=sizes)
+                    for place, sizes in contents.items()
+                    if place.broker == broker
+                ],
+            )
+            for broker in brokers
+        ],
+        view=ClusterView(
+            broker_ids=frozenset(brokers),
+            partitions={
+                name: PartitionView(
+                    leader=-1 if name in leaderless else own[0], replicas=own, isr=own, offline=()
+                )
+                for name, own in replicas.items()
+            },
+        ),
+        coordinators=coordinators or {},
+    )
