@@ -18,7 +18,7 @@ pytestmark = pytest.mark.process
 
 LEAVE_BEHIND = """
 import os, signal, subprocess, sys
-from lab.cluster import processes
+from lab.machine import processes
 from lab.machine.folders import make_folder
 folder = make_folder()
 command = [sys.executable, "-c", "import time; time.sleep(600)"]
