@@ -11,7 +11,6 @@ import pytest
 
 from broker.fetch.closest_replica import ReplicaView, in_rack
 from broker.fetch.fetch_requests import FetchResult, OffsetQuery
-from broker.replica.partition.partition import Partition
 from jbodlab.record_batch.record_batch import iterate_headers
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId
@@ -19,18 +18,12 @@ from tests.broker.fetch.requests import fetch_entry, fetch_params
 from tests.broker.replicas import (
     DEADLINE_S,
     TP,
-    Host,
-    Metadata,
     batch,
     broker,
     change,
-    directory_id,
-    feature,
-    partition_record,
-    topic,
 )
+from tests.broker.stage import D2, ONE, THREE, TWO, Stage
 
-ONE, TWO, THREE = map(BrokerId, (1, 2, 3))
 CONSUMER, TOOL = BrokerId(-1), BrokerId(-2)
 
 
@@ -51,38 +44,23 @@ def test_in_the_rack_the_replica_that_goes_furthest_is_chosen_unless_the_leader_
     assert in_rack("west", leader, followers) == chosen
 
 
-class Replica:
+class Replica(Stage):
     """Broker 1 in the east, and broker 2 in the west; one of them leads."""
 
     def __init__(self, root: Path, leader: BrokerId, *, sends_away: bool = True) -> None:
-        self.host = Host(root, sends_consumers_away=sends_away)
-        self.metadata = Metadata(self.host.manager.roles)
+        super().__init__(root, sends_consumers_away=sends_away)
         self.leader = leader
 
     async def start(self) -> None:
-        ours, theirs = self.host.directories[0], directory_id(20)
-        self.metadata.apply(
-            feature(),
-            broker(1, *self.host.directories, rack="east"),
-            broker(2, theirs, rack="west"),
-            topic(),
-            partition_record((1, 2), (ours, theirs), leader=self.leader),
-        )
+        east = broker(1, *self.host.directories, rack="east")
+        self.describe((1, 2), east, broker(2, D2, rack="west"), leader=self.leader)
         await self.host.online()
-
-    @property
-    def partition(self) -> Partition:
-        found = self.host.manager.registry.partition(TP)
-        assert found is not None
-        return found
 
     async def follow(self, count: int) -> None:
         """Take records over from the leader."""
-        log = self.partition.log
-        assert log is not None
         data = batch(count)
-        log.append_as_follower(data, [header for _, header in iterate_headers(data)])
-        await log.written()
+        self.log.append_as_follower(data, [header for _, header in iterate_headers(data)])
+        await self.written()
 
     def fetch(self, offset: int = 0, **how: Any) -> asyncio.Future[list[FetchResult]]:
         params = fetch_params(**{"any_replica": True} | how)
@@ -95,12 +73,9 @@ class Replica:
 
 @pytest.fixture
 async def replica(tmp_path: Path, options: dict[str, Any]) -> AsyncIterator[Replica]:
-    replica = Replica(tmp_path, **options)
-    await replica.start()
-    try:
+    async with Replica(tmp_path, **options) as replica:
+        await replica.start()
         yield replica
-    finally:
-        await replica.host.stop()
 
 
 @pytest.mark.stage(leader=ONE)
@@ -162,7 +137,7 @@ async def test_follower_sends_consumers_to_the_leader_where_nobody_sends_them_he
 async def test_follower_that_left_the_isr_sends_consumers_back(replica: Replica) -> None:
     await replica.follow(3)
     assert (await replica.fetched(0)).error_code is ErrorCode.NONE
-    replica.metadata.apply(change(isr=(2,)))
+    replica.apply(change(isr=(2,)))
     assert (await replica.fetched(0)).error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 

@@ -10,36 +10,22 @@ import pytest
 
 from broker.fetch.fetch_requests import FetchEntry, SessionFetched, SessionRequest
 from broker.replica.log.partition_log import PartitionLog
-from broker.replica.partition.partition import Partition
 from jbodlab.metadata.records.topic_records import RemoveTopicRecord
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
-from jbodlab.vocabulary.ids import BrokerId, TopicIdPartition, TopicPartition
+from jbodlab.vocabulary.ids import TopicIdPartition
 from tests.broker.fetch.requests import fetch_entry, fetch_params
 from tests.broker.replicas import (
     DEADLINE_S,
-    TOPIC,
     TOPIC_ID,
-    Host,
-    Metadata,
     batch,
     broker,
     change,
-    config,
-    directory_id,
-    feature,
-    partition_record,
-    topic,
 )
+from tests.broker.stage import D2, TWO, Stage, tp
 from tests.waiting import set_forward, turns
 
-FOLLOWER = BrokerId(2)
-FOLLOWER_DIR = directory_id(20)
 LONG_MS = 60_000
-
-
-def tp(index: int) -> TopicPartition:
-    return TopicPartition(TOPIC, index)
 
 
 def entry(index: int, offset: int = 0, *, epoch: int = 0, last_epoch: int = -1) -> FetchEntry:
@@ -47,37 +33,23 @@ def entry(index: int, offset: int = 0, *, epoch: int = 0, last_epoch: int = -1) 
     return fetch_entry(offset, tp(index), **epochs)
 
 
-class Leader:
+class Leader(Stage):
     """Broker 1 leads three partitions that broker 2 follows; the tests are broker 2."""
 
     def __init__(self, root: Path, **options: bool) -> None:
-        self.host = Host(root, dir_count=1, **options)  # type: ignore[arg-type]
+        super().__init__(root, dir_count=1, **options)
         self.manager = self.host.manager
-        self.metadata = Metadata(self.manager.roles)
         self.session_id = 0
         self.epoch = 0
 
-    def partition(self, index: int) -> Partition:
-        found = self.manager.registry.partition(tp(index))
-        assert found is not None
-        return found
+    def create(self, isr: Sequence[int] = (1, 2)) -> None:
+        """Let the metadata name the partitions; their logs come later."""
+        self.describe((1, 2), isr=isr, leader=1, partitions=3, min_insync_replicas="1")
 
-    async def start(self, *, isr: Sequence[int] = (1, 2)) -> None:
-        self.create(isr=isr)
+    async def start(self, isr: Sequence[int] = (1, 2)) -> None:
+        self.create(isr)
         for index in range(3):
             await self.host.online(tp(index))
-
-    def create(self, *, isr: Sequence[int] = (1, 2)) -> None:
-        """Let the metadata name the partitions; their logs come later."""
-        directories = (self.host.directory(0), FOLLOWER_DIR)
-        self.metadata.apply(
-            feature(),
-            broker(1, self.host.directory(0)),
-            broker(2, FOLLOWER_DIR),
-            config("min.insync.replicas", "1"),
-            topic(),
-            *(partition_record((1, 2), directories, index=i, isr=isr, leader=1) for i in range(3)),
-        )
 
     def fetch(
         self,
@@ -86,7 +58,7 @@ class Leader:
         max_wait_ms: int = LONG_MS,
         replica_epoch: int = 7,
     ) -> asyncio.Future[SessionFetched]:
-        params = fetch_params(FOLLOWER, replica_epoch=replica_epoch, max_wait_ms=max_wait_ms)
+        params = fetch_params(TWO, replica_epoch=replica_epoch, max_wait_ms=max_wait_ms)
         request = SessionRequest(
             session_id=self.session_id,
             epoch=self.epoch,
@@ -112,7 +84,7 @@ class Leader:
             for r in fetched.results
         }
 
-    async def begin(self) -> None:
+    async def begin_session(self) -> None:
         """Begin a session with all three partitions, which are quiet then."""
         found = await self.fetched(entry(0), entry(1), entry(2))
         assert set(found) == {0, 1, 2}
@@ -125,14 +97,11 @@ class Leader:
 @pytest.fixture
 async def leader(tmp_path: Path, options: dict[str, bool]) -> AsyncIterator[Leader]:
     has_begun = options.pop("has_begun", True)
-    leader = Leader(tmp_path, **options)
-    try:
+    async with Leader(tmp_path, **options) as leader:
         if has_begun:
             await leader.start()
-            await leader.begin()
+            await leader.begin_session()
         yield leader
-    finally:
-        await leader.host.stop()
 
 
 async def test_answers_contain_only_what_has_news(leader: Leader) -> None:
@@ -173,8 +142,8 @@ async def test_high_watermark_is_told_at_once_where_followers_serve_consumers(
     await turns()
     assert not waiting.done()
     # Some other than the one that was sent last.
-    leader.partition(0).high_watermark = 2
-    leader.partition(0).waiters.replicated(2)
+    leader.partition_at(0).high_watermark = 2
+    leader.partition_at(0).waiters.replicated(2)
     answer = await asyncio.wait_for(waiting, DEADLINE_S)
     assert [each.high_watermark for each in answer.results] == [2]
 
@@ -182,7 +151,7 @@ async def test_high_watermark_is_told_at_once_where_followers_serve_consumers(
 async def test_change_of_the_leader_answers_what_waits_with_an_error(leader: Leader) -> None:
     waiting = leader.fetch()
     await turns()
-    leader.metadata.apply(change(leader=2, index=2))
+    leader.apply(change(leader=2, index=2))
     found = await leader.answer(waiting)
     assert {index: code for index, (code, _, _) in found.items()} == {
         2: ErrorCode.FENCED_LEADER_EPOCH
@@ -192,7 +161,7 @@ async def test_change_of_the_leader_answers_what_waits_with_an_error(leader: Lea
 async def test_all_partitions_of_a_failed_directory_are_in_one_answer(leader: Leader) -> None:
     waiting = leader.fetch()
     await turns()
-    leader.host.log_dirs.fail(leader.host.dirs[0], "test")
+    leader.fail()
     found = await leader.answer(waiting)
     assert {index: code for index, (code, _, _) in found.items()} == dict.fromkeys(
         range(3), ErrorCode.KAFKA_STORAGE_ERROR
@@ -205,10 +174,8 @@ async def test_new_log_start_is_told(leader: Leader) -> None:
     await leader.fetched(entry(0, 3, last_epoch=0), max_wait_ms=20)
     await produced
     await leader.quiet()
-    log = leader.partition(0).log
-    assert log is not None
-    log.advance_start_to(2)
-    leader.manager.log_start_moved(log)
+    leader.log.advance_start_to(2)
+    leader.manager.log_start_moved(leader.log)
     assert set(await leader.fetched(max_wait_ms=20)) == {0}
     await leader.quiet()
 
@@ -217,12 +184,12 @@ async def test_quiet_follower_counts_as_caught_up_until_its_last_request(leader:
     set_forward(0.05)
     before_ms = int(asyncio.get_running_loop().time() * 1000)
     await leader.quiet()
-    partition = leader.partition(1)
+    partition = leader.partition_at(1)
     assert partition.leader is not None
-    assert partition.leader.followers[FOLLOWER].caught_up_ms < before_ms
+    assert partition.leader.followers[TWO].caught_up_ms < before_ms
     await leader.host.produced(batch(), acks=1, topic_partition=tp(1))
-    assert partition.leader.followers[FOLLOWER].caught_up_ms >= before_ms
-    assert partition.leader.followers[FOLLOWER].end_offset == 0
+    assert partition.leader.followers[TWO].caught_up_ms >= before_ms
+    assert partition.leader.followers[TWO].end_offset == 0
 
 
 @pytest.mark.stage(has_begun=False)
@@ -234,7 +201,7 @@ async def test_follower_that_fetched_before_the_log_was_there_is_not_taken_for_l
     first = leader.fetch(entry(0), entry(1), entry(2))
     leader.session_id = first.result().session_id
     waiting = leader.fetch()
-    assert all(leader.partition(index).log is None for index in range(3))
+    assert all(leader.partition_at(index).log is None for index in range(3))
     for index in range(3):
         await leader.host.online(tp(index))
     await leader.answer(waiting)
@@ -248,42 +215,42 @@ async def test_follower_that_fetched_before_the_log_was_there_is_not_taken_for_l
 
     assert leader.host.proposals.proposed == []
     for index in range(3):
-        known = leader.partition(index).leader
+        known = leader.partition_at(index).leader
         assert known is not None
-        assert known.followers[FOLLOWER].end_offset == 0
+        assert known.followers[TWO].end_offset == 0
 
 
 @pytest.mark.stage(has_begun=False)
 async def test_follower_outside_of_the_isr_is_looked_at_in_each_request(leader: Leader) -> None:
     await leader.start(isr=(1,))
-    leader.metadata.apply(broker(2, FOLLOWER_DIR, fenced=True))
-    await leader.begin()
+    leader.apply(broker(2, D2, fenced=True))
+    await leader.begin_session()
     await leader.quiet()
     assert leader.host.proposals.proposed == []
-    leader.metadata.apply(broker(2, FOLLOWER_DIR))
+    leader.apply(broker(2, D2))
     await leader.quiet()
     assert leader.host.proposals.proposed == [(1, 2)] * 3
 
 
 async def test_follower_that_left_the_isr_is_looked_at_again(leader: Leader) -> None:
     await leader.quiet()
-    leader.metadata.apply(change(isr=(1,), index=1))
+    leader.apply(change(isr=(1,), index=1))
     await leader.quiet()
     assert leader.host.proposals.proposed == [(1, 2)]
 
 
 async def test_new_broker_epoch_of_the_follower_reaches_all_partitions(leader: Leader) -> None:
     await leader.quiet()
-    leader.metadata.apply(broker(2, FOLLOWER_DIR, epoch=9))
+    leader.apply(broker(2, D2, epoch=9))
     await leader.fetched(max_wait_ms=1, replica_epoch=9)
     for index in range(3):
-        state = leader.partition(index).leader
+        state = leader.partition_at(index).leader
         assert state is not None
-        assert state.followers[FOLLOWER].broker_epoch == 9
+        assert state.followers[TWO].broker_epoch == 9
 
 
 async def test_old_broker_epoch_of_the_follower_is_refused(leader: Leader) -> None:
-    leader.metadata.apply(broker(2, FOLLOWER_DIR, epoch=8))
+    leader.apply(broker(2, D2, epoch=8))
     found = await leader.fetched()
     assert {code for code, _, _ in found.values()} == {ErrorCode.NOT_LEADER_OR_FOLLOWER}
 
@@ -298,7 +265,7 @@ async def test_forgotten_partition_is_not_answered(leader: Leader) -> None:
 async def test_deleted_topic_is_told(leader: Leader) -> None:
     waiting = leader.fetch()
     await turns()
-    leader.metadata.apply(RemoveTopicRecord(topic_id=TOPIC_ID))
+    leader.apply(RemoveTopicRecord(topic_id=TOPIC_ID))
     found = await leader.answer(waiting)
     assert {code for code, _, _ in found.values()} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     assert set(found) == {0, 1, 2}
@@ -349,6 +316,6 @@ async def test_unknown_session_and_wrong_epoch_are_refused(leader: Leader) -> No
 async def test_new_session_takes_the_place_of_the_old_one(leader: Leader) -> None:
     old = leader.session_id
     leader.epoch = 0
-    await leader.begin()
+    await leader.begin_session()
     assert leader.session_id != old
-    assert len(leader.partition(0).waiters.sessions) == 1
+    assert len(leader.partition_at(0).waiters.sessions) == 1

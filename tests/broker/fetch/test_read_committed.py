@@ -10,7 +10,6 @@ import pytest
 from broker.fetch.fetch_requests import FetchResult, OffsetQuery
 from broker.produce.record_deletion import RecordDeletion
 from broker.replica.log.partition_log import PartitionLog
-from broker.replica.partition.partition import Partition
 from jbodlab.config.topic_keys import SEGMENT_BYTES
 from jbodlab.record_batch.record_batch import iterate_headers, read_header
 from jbodlab.storage.log.transactions import read_marker
@@ -19,14 +18,8 @@ from jbodlab.vocabulary.ids import BrokerId
 from tests.broker.fetch.requests import fetch_entry, fetch_params
 from tests.broker.replicas import (
     TP,
-    Host,
-    Metadata,
-    broker,
-    config,
-    feature,
-    partition_record,
-    topic,
 )
+from tests.broker.stage import Stage
 from tests.jbodlab.storage.log.transactional import ABORT, COMMIT, data, marker, plain
 
 STORY = (
@@ -41,21 +34,18 @@ STORY = (
 )
 
 
-class Reading:
-    def __init__(self, host: Host, partition: Partition) -> None:
-        self.host, self.partition = host, partition
+class Reading(Stage):
+    """One partition, whose readers ask for committed records."""
 
     async def append(self, *batches: bytes) -> None:
         """Append as a coordinator will, or a leader written by Kafka did."""
-        log = self.partition.log
-        assert log is not None
         for batch in batches:
             header = read_header(batch)
             found = read_marker(batch, 0, header) if header.is_control else None
-            log.append_as_follower(
+            self.log.append_as_follower(
                 batch, [header], {} if found is None else {header.base_offset: found}
             )
-        await log.written()
+        await self.written()
 
     async def fetch(self, offset: int, *, read_committed: bool = True) -> FetchResult:
         params = fetch_params(min_bytes=0, read_committed=read_committed)
@@ -77,27 +67,14 @@ class Reading:
         return found.timestamp, found.offset
 
     async def latest(self, isolation: int) -> int:
-        (found,) = await self.host.manager.offsets.list_offsets(
-            [OffsetQuery(topic_partition=TP, timestamp=-1)], BrokerId(-1), isolation
-        )
-        return found.offset
+        return (await self.marked(-1, isolation))[1]
 
 
 @pytest.fixture
 async def reading(tmp_path: Path) -> AsyncIterator[Reading]:
-    host = Host(tmp_path, dir_count=1)
-    metadata = Metadata(host.manager.roles)
-    metadata.apply(
-        feature(),
-        broker(1, *host.directories),
-        topic(),
-        config(SEGMENT_BYTES, "250"),
-        partition_record([1], [host.directory(0)]),
-    )
-    try:
-        yield Reading(host, await host.online())
-    finally:
-        await host.stop()
+    async with Reading(tmp_path, dir_count=1) as reading:
+        await reading.begin(**{SEGMENT_BYTES: "250"})
+        yield reading
 
 
 def offsets(result: FetchResult) -> list[int]:
@@ -195,8 +172,7 @@ async def test_a_time_in_an_open_transaction_is_found_by_who_sees_it_only(
 async def test_a_marker_of_the_leader_says_how_the_transaction_ended(
     reading: Reading, kind: int
 ) -> None:
-    log = reading.partition.log
-    assert log is not None
+    log = reading.log
     for batch in (plain(0), data(0, 7, 0), marker(0, 7, kind)):
         log.append_as_leader(batch, read_header(batch), 0)
     await log.written()

@@ -21,18 +21,13 @@ from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import TopicPartition
 from tests.broker.replicas import (
     DEADLINE_S,
-    TOPIC,
     TOPIC_ID,
     Host,
-    Metadata,
-    broker,
-    feature,
-    partition_record,
-    topic,
     until,
 )
+from tests.broker.stage import Stage, tp
 
-OTHER = TopicPartition(TOPIC, 1)
+OTHER = tp(1)
 
 
 def plain(sequence: int, count: int = 1) -> bytes:
@@ -80,20 +75,9 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
 
 @pytest.fixture
 async def host(tmp_path: Path) -> AsyncIterator[Host]:
-    host = Host(tmp_path)
-    Metadata(host.manager.roles).apply(
-        feature(),
-        broker(1, *host.directories),
-        topic(),
-        partition_record((1,), (host.directory(0),)),
-        partition_record((1,), (host.directory(0),), index=1),
-    )
-    await host.online()
-    await host.online(OTHER)
-    try:
-        yield host
-    finally:
-        await host.stop()
+    async with Stage(tmp_path) as stage:
+        await stage.begin(partitions=2)
+        yield stage.host
 
 
 async def results(*futures: asyncio.Future[list[AppendResult]]) -> list[tuple[ErrorCode, int]]:
@@ -122,7 +106,6 @@ async def test_batches_behind_one_whose_check_takes_long_keep_their_order(
     # The line is gone: what comes now is appended at once.
     partition = await host.online()
     future = host.produce(plain(3_004))
-    assert partition.log is not None
     assert partition.log.end_offset == 3_005
     assert await results(future) == [(0, 3_004)]
 
