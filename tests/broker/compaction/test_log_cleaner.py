@@ -19,7 +19,6 @@ from broker.compaction.settings import CleanerSettings
 from broker.disk.condition.disk_space import DiskSpace
 from broker.disk.directory.log_dir import LogDir
 from broker.disk.upkeep.checkpoints import CheckpointWriter
-from broker.replica.partition.partition import Partition
 from jbodlab.config.topic_keys import SEGMENT_BYTES
 from jbodlab.record_batch.record_batch import build_batch, iterate_headers, iterate_records
 from jbodlab.runtime.machine import system_environment
@@ -43,17 +42,11 @@ from tests.broker.disks import FaultPlan, fails
 from tests.broker.logs import read_direct
 from tests.broker.replicas import (
     TP,
-    Host,
-    Metadata,
-    broker,
     change,
-    config,
-    directory_id,
-    feature,
     partition_record,
-    topic,
     until,
 )
+from tests.broker.stage import Stage
 from tests.jbodlab.storage.log.direct_log import DirectLog
 
 KEYS = 5
@@ -92,12 +85,11 @@ class Here:
         self._round = None
 
 
-class Compacting:
+class Compacting(Stage):
     """A broker whose one replica is of a compacted topic, and its cleaner."""
 
     def __init__(self, root: Path, fs: FileSystem | None = None, **settings: object) -> None:
-        self.host = Host(root, fs=fs)
-        self.metadata = Metadata(self.host.manager.roles)
+        super().__init__(root, fs=fs)
         self.compactors: list[Here] = []
         self.before_clean: Callable[[], object] = lambda: None
         self.error: BaseException | None = None
@@ -127,37 +119,21 @@ class Compacting:
         return self.compactors[-1]
 
     @property
-    def partition(self) -> Partition:
-        found = self.host.manager.registry.partition(TP)
-        assert found is not None
-        return found
-
-    @property
-    def log(self) -> Any:
-        return self.partition.log
-
-    @property
     def log_dir(self) -> LogDir:
         return self.log.log_dir
 
-    async def begin(self, *, directory: int = 0, away: Sequence[int] = (), **settings: str) -> None:
+    async def fill_compacted(
+        self, *, directory: int = 0, away: Sequence[int] = (), **settings: str
+    ) -> None:
         """Create the replica, and fill it; followers that are away are not in the ISR."""
-        self.metadata.apply(
-            feature(),
-            topic(),
-            config("cleanup.policy", "compact"),
-            config("min.cleanable.dirty.ratio", "0.01"),
-            config(SEGMENT_BYTES, "1000"),
-            *(config(name.replace("_", "."), value) for name, value in settings.items()),
-            broker(1, *self.host.directories),
-            *(broker(each, directory_id(each)) for each in away),
-            partition_record(
-                [1, *away],
-                [self.host.directory(directory), *map(directory_id, away)],
-                isr=[1],
-            ),
+        compacts = {
+            "cleanup_policy": "compact",
+            "min_cleanable_dirty_ratio": "0.01",
+            SEGMENT_BYTES: "1000",
+        }
+        await self.begin(
+            1, *away, isr=[1], directory=self.host.directory(directory), **compacts | settings
         )
-        await self.host.online()
         await self.fill()
 
     async def fill(self, batches: int = 60, topic_partition: TopicPartition = TP) -> None:
@@ -215,7 +191,7 @@ class Compacting:
 
     async def stop(self) -> None:
         await self.cleaner.stop()
-        await self.host.stop()
+        await super().stop()
 
 
 @pytest.fixture
@@ -225,15 +201,14 @@ def disk() -> FaultPlan:
 
 @pytest.fixture
 async def each(tmp_path: Path, disk: FaultPlan) -> AsyncIterator[Compacting]:
-    made = Compacting(tmp_path, disk)
-    yield made
-    await made.stop()
+    async with Compacting(tmp_path, disk) as made:
+        yield made
 
 
 async def test_of_each_key_the_last_value_stays_and_the_checkpoint_says_up_to_where(
     each: Compacting,
 ) -> None:
-    await each.begin()
+    await each.fill_compacted()
     before = len(each.records())
 
     each.cleaner.start()
@@ -263,7 +238,7 @@ async def test_what_is_deleted_stays_deleted_for_a_replica_that_is_away(each: Co
         await each.cleaned()
         each.cleaner.use(replace(CLEANS, is_enabled=False))
 
-    await each.begin(away=[2], delete_retention_ms="0")
+    await each.fill_compacted(away=[2], delete_retention_ms="0")
     data = build_batch([(b"deleted", None)], timestamp_ms=1_000)
     assert (await each.host.produced(data)).error_code == 0
     each.cleaner.start()
@@ -274,13 +249,13 @@ async def test_what_is_deleted_stays_deleted_for_a_replica_that_is_away(each: Co
         assert tombstones() == [b"deleted"]
 
     await each.fill(30)
-    each.metadata.apply(change(isr=(1, 2)))
+    each.apply(change(isr=(1, 2)))
     await next_round()
     assert not tombstones()
 
 
 async def test_records_without_a_key_are_refused(each: Compacting) -> None:
-    await each.begin()
+    await each.fill_compacted()
 
     refused = await each.host.produced(build_batch([(None, b"v")], timestamp_ms=1_000))
 
@@ -297,7 +272,7 @@ async def test_records_without_a_key_are_refused(each: Compacting) -> None:
     ids=str,
 )
 async def test_what_is_not_due_is_left_alone(settings, each: Compacting) -> None:
-    await each.begin(**settings)
+    await each.fill_compacted(**settings)
     before = each.records()
 
     each.cleaner.start()
@@ -309,7 +284,7 @@ async def test_what_is_not_due_is_left_alone(settings, each: Compacting) -> None
 
 
 async def test_what_has_waited_too_long_is_compacted_whatever_part_it_is(each: Compacting) -> None:
-    await each.begin(min_cleanable_dirty_ratio="1", max_compaction_lag_ms="60000")
+    await each.fill_compacted(min_cleanable_dirty_ratio="1", max_compaction_lag_ms="60000")
 
     each.cleaner.start()
     await each.cleaned()
@@ -319,7 +294,7 @@ async def test_what_has_waited_too_long_is_compacted_whatever_part_it_is(each: C
 
 async def test_a_disabled_cleaner_does_nothing_until_it_is_enabled(each: Compacting) -> None:
     each.cleaner.use(replace(CLEANS, is_enabled=False))
-    await each.begin()
+    await each.fill_compacted()
     each.cleaner.start()
     await asyncio.sleep(0.03)
     assert not any(one.rounds for one in each.compactors)
@@ -333,8 +308,8 @@ async def test_rounds_share_the_rate_while_they_run(each: Compacting) -> None:
     settings = CleanerSettings(backoff_ms=5, bytes_per_second=1e9)
 
     each.cleaner.use(replace(CLEANS, is_enabled=False))
-    await each.begin()
-    each.metadata.apply(partition_record([1], [each.host.directory(1)], index=1))
+    await each.fill_compacted()
+    each.apply(partition_record([1], [each.host.directory(1)], index=1))
     await each.host.online(other)
     await each.fill(60, other)
     each.cleaner.start()
@@ -358,7 +333,7 @@ async def test_rounds_share_the_rate_while_they_run(each: Compacting) -> None:
 
 
 async def test_a_full_directory_is_cleaned_only_where_the_result_fits(each: Compacting) -> None:
-    await each.begin()
+    await each.fill_compacted()
     each.log_dir.space.disk = DiskSpace(1 << 20)
     each.log_dir.space.disk.looked(1 << 30, 500)
     each.cleaner.start()
@@ -374,7 +349,7 @@ async def test_a_full_directory_is_cleaned_only_where_the_result_fits(each: Comp
 
 @pytest.mark.parametrize("at", [80, 100], ids=["a record", "an offset"])
 async def test_a_log_with_a_damaged_batch_is_left_alone_and_counted(at, each: Compacting) -> None:
-    await each.begin()
+    await each.fill_compacted()
     await each.log.barrier()
     path = each.log.files.path(0)
     data = bytearray(path.read_bytes())
@@ -402,7 +377,7 @@ def damage(each: Compacting, base_offset: int, batch: int) -> None:
 
 async def meet_damage(each: Compacting, base_offset: int, batch: int) -> None:
     """Damage a log, and return when a round has met that."""
-    await each.begin()
+    await each.fill_compacted()
     await each.log.barrier()
     damage(each, base_offset, batch)
     each.cleaner.start()
@@ -442,7 +417,7 @@ async def test_a_log_whose_damage_was_cut_away_is_compacted_again(each: Compacti
 
 async def test_damage_is_looked_for_anew_where_the_log_is_in_other_files(each: Compacting) -> None:
     each.cleaner.use(replace(CLEANS, is_enabled=False))
-    await each.begin()
+    await each.fill_compacted()
     is_there = damage_is_there(each.log, 0)
     assert is_there()
 
@@ -461,8 +436,8 @@ async def test_a_log_whose_rounds_fail_keeps_no_other_from_being_compacted(
 ) -> None:
     other = TopicPartition(TP.topic, 1)
 
-    await each.begin()
-    each.metadata.apply(partition_record([1], [each.host.directory(0)], index=1))
+    await each.fill_compacted()
+    each.apply(partition_record([1], [each.host.directory(0)], index=1))
     partition = await each.host.online(other)
     await each.fill(20, other)
     each.fails_for, each.error = TP, error
@@ -495,7 +470,7 @@ class Hang:
 
 async def in_the_middle(each: Compacting) -> Hang:
     """Begin a round and return when it is about to write."""
-    await each.begin()
+    await each.fill_compacted()
     hang = Hang(each)
     each.cleaner.start()
     await until(hang.reached.is_set)
@@ -540,7 +515,7 @@ async def test_compact_and_move(each: Compacting) -> None:
 
 
 async def test_a_compacted_log_moves_with_its_gaps(each: Compacting) -> None:
-    await each.begin()
+    await each.fill_compacted()
     each.host.assignments.accepts = True
     each.cleaner.start()
     await each.cleaned()
@@ -575,7 +550,7 @@ async def test_neither_a_round_nor_a_cut_that_waits_for_its_end_stands_behind_up
 
 
 async def test_no_round_begins_while_a_move_is_under_way(each: Compacting) -> None:
-    await each.begin()
+    await each.fill_compacted()
     each.host.manager.moves.start(each.partition, each.host.dirs[1])
     move = each.host.manager.moves.move_of(TP)
     assert move is not None
@@ -597,7 +572,7 @@ async def test_a_deleted_log_is_not_cleaned_on(each: Compacting) -> None:
 
     each.host.manager.placement.delete(TP, log)
     partition.delete(None)
-    each.host.manager.registry.remove(TP)
+    each.host.registry.remove(TP)
     hang.resume.set()
     await until(lambda: not log.cleaning.is_running)
 
@@ -619,7 +594,7 @@ async def test_a_deleted_log_is_not_cleaned_on(each: Compacting) -> None:
 )
 async def test_compact_disk_dies(operation, ending, each: Compacting, disk: FaultPlan) -> None:
     """Whatever fails takes its directory offline once, and what lies there still tells all."""
-    await each.begin()
+    await each.fill_compacted()
     log_dir, log, end = each.log_dir, each.log, each.log.end_offset
     await log.barrier()
     disk.plan[operation] = fails(errno.EIO, ending)
@@ -650,7 +625,7 @@ async def test_compact_disk_dies(operation, ending, each: Compacting, disk: Faul
 async def test_a_disk_without_room_ends_the_round_and_the_next_one_does_it(
     operation, ending, each: Compacting, disk: FaultPlan
 ) -> None:
-    await each.begin()
+    await each.fill_compacted()
     await each.log.barrier()
     disk.plan[operation] = fails(errno.ENOSPC, ending)
 

@@ -16,7 +16,7 @@ from broker.replica.partition.partition import Partition
 from jbodlab.metadata.records.schema import Record
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
-from jbodlab.vocabulary.ids import BrokerId, TopicPartition
+from jbodlab.vocabulary.ids import TopicPartition
 from tests.broker.replicas import (
     DEADLINE_S,
     ME,
@@ -24,16 +24,13 @@ from tests.broker.replicas import (
     Metadata,
     broker,
     config,
-    directory_id,
     feature,
     partition_record,
     topic,
     until,
 )
+from tests.broker.stage import D2, TWO
 from tests.waiting import turns
-
-TWO = BrokerId(2)
-D2 = directory_id(20)
 
 S = TypeVar("S", bound=CoordinatorService[Any, Any])
 

@@ -11,7 +11,6 @@ import pytest
 from broker.moves.move import Move
 from broker.moves.move_states import MoveState
 from broker.moves.moves import RunningMoves
-from broker.replica.log.partition_log import PartitionLog
 from broker.replica.partition.partition import Partition
 from jbodlab.config.topic_keys import SEGMENT_BYTES
 from jbodlab.record_batch.record_batch import iterate_headers
@@ -21,27 +20,20 @@ from jbodlab.vocabulary.error_code import ErrorCode
 from tests.broker.logs import read_direct
 from tests.broker.replicas import (
     TP,
-    Host,
-    Metadata,
     batch,
-    broker,
-    config,
-    feature,
-    partition_record,
-    topic,
     until,
 )
+from tests.broker.stage import Stage
 
 PRODUCER, OTHER_PRODUCER = 7, 8
 PER_BATCH = 3
 
 
-class Moving:
+class Moving(Stage):
     """A broker whose replica of one partition leads, and a producer that counts."""
 
     def __init__(self, root: Path, fs: FileSystem | None = None, **properties: str) -> None:
-        self.host = Host(root, dir_count=3, fs=fs, **properties)
-        self.metadata = Metadata(self.host.manager.roles)
+        super().__init__(root, dir_count=3, fs=fs, **properties)
         self.sent = 0
         self.beside = 0
         """Batches of another producer."""
@@ -62,23 +54,9 @@ class Moving:
         self.host.assignments.assigned.clear()
         return numbers
 
-    @property
-    def log(self) -> PartitionLog:
-        partition = self.host.registry.partition(TP)
-        assert partition is not None
-        assert partition.log is not None
-        return partition.log
-
-    async def begin(self, *, batches: int = 60, accepts: bool = False) -> Partition:
+    async def lead(self, *, batches: int = 60, accepts: bool = False) -> Partition:
         """Make the replica and fill it; `accepts`: the controller then answers at once."""
-        self.metadata.apply(
-            feature(),
-            topic(),
-            config(SEGMENT_BYTES, "4000"),
-            broker(1, *self.host.directories),
-            partition_record([1], [self.host.directory(0)]),
-        )
-        partition = await self.host.online()
+        partition = await self.begin(**{SEGMENT_BYTES: "4000"})
         for _ in range(batches):
             await self.produce()
         self.host.assignments.accepts |= accepts
@@ -196,6 +174,5 @@ async def moving(
     tmp_path: Path, disk: FileSystem | None, request: pytest.FixtureRequest
 ) -> AsyncIterator[Moving]:
     """A broker with three directories; a parameter is its properties."""
-    made = Moving(tmp_path, disk, **getattr(request, "param", {}))
-    yield made
-    await made.host.stop()
+    async with Moving(tmp_path, disk, **getattr(request, "param", {})) as made:
+        yield made

@@ -125,7 +125,7 @@ def test_what_an_earlier_process_copied_is_brought_to_the_disk_too(tmp_path: Pat
 
 
 async def test_a_hold_that_is_given_up_leaves_nobody_behind(moving: Moving, disk: SlowDisk) -> None:
-    partition = await moving.begin()
+    partition = await moving.lead()
     move = await moving.queued(1)
     hold = partition.hold
     holds = []
@@ -156,7 +156,7 @@ async def test_a_hold_that_is_given_up_leaves_nobody_behind(moving: Moving, disk
 async def test_a_replica_that_is_moved_on_leaves_no_former_one(
     moving: Moving, disk: SlowDisk
 ) -> None:
-    await moving.begin(accepts=True)
+    await moving.lead(accepts=True)
     disk.syncs.open.clear()
     await moving.moved(1)
     await moving.moved(2)
@@ -175,17 +175,17 @@ async def test_a_replica_that_is_moved_on_leaves_no_former_one(
 async def test_a_deleted_topic_takes_its_former_replica_with_it(
     moving: Moving, disk: SlowDisk
 ) -> None:
-    await moving.begin(accepts=True)
+    await moving.lead(accepts=True)
     disk.syncs.open.clear()
     await moving.moved(1)
-    moving.metadata.apply(RemoveTopicRecord(topic_id=TOPIC_ID))
+    moving.apply(RemoveTopicRecord(topic_id=TOPIC_ID))
     await until(lambda: moving.names(1) == ["delete"])
     disk.syncs.open.set()
     await until(lambda: moving.names(0) == ["delete"])
 
 
 async def test_a_redirection_that_is_refused_leaves_the_move_as_it_is(moving: Moving) -> None:
-    await moving.begin()
+    await moving.lead()
     move = await moving.queued(1)
     moving.host.dirs[2].is_cordoned = True
     assert moving.alter(2) is ErrorCode.INVALID_REPLICA_ASSIGNMENT
@@ -197,5 +197,5 @@ async def test_nothing_is_noted_for_a_cordoned_directory(moving: Moving) -> None
     moving.host.dirs[1].is_cordoned = True
     assert moving.alter(1) is ErrorCode.INVALID_REPLICA_ASSIGNMENT
     moving.host.dirs[1].is_cordoned = False
-    await moving.begin(batches=1)
+    await moving.lead(batches=1)
     assert moving.log.log_dir is moving.host.dirs[0]

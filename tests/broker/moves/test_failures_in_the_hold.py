@@ -79,11 +79,11 @@ async def refused(moving: Moving) -> None:
 
 @pytest.mark.parametrize("stage", ["copying", "renaming"])
 async def test_the_source_fails(stage: str, moving: Moving, disk: DiskWithSlowRenames) -> None:
-    partition = await moving.begin()
+    partition = await moving.lead()
     gate = gate_of(disk, stage)
     await in_hold(moving, partition, disk, gate)
     assert moving.asked == [1]
-    moving.host.log_dirs.fail(moving.host.dirs[0], "gone")
+    moving.fail()
     assert not partition.is_held
     await refused(moving)
     assert isinstance(partition.state, Offline)
@@ -97,11 +97,11 @@ async def test_the_source_fails(stage: str, moving: Moving, disk: DiskWithSlowRe
 
 @pytest.mark.parametrize("stage", ["copying", "renaming"])
 async def test_the_target_fails(stage: str, moving: Moving, disk: DiskWithSlowRenames) -> None:
-    partition = await moving.begin()
+    partition = await moving.lead()
     gate = gate_of(disk, stage)
     await in_hold(moving, partition, disk, gate)
     sent = moving.sent
-    moving.host.log_dirs.fail(moving.host.dirs[1], "gone")
+    moving.fail(1)
     assert moving.asked == [1, 0]
     assert moving.mover.move_of(partition.topic_partition) is None
     # Nobody waits for a disk that is dead.
@@ -117,7 +117,7 @@ async def test_the_target_fails(stage: str, moving: Moving, disk: DiskWithSlowRe
 
 @pytest.mark.parametrize("stage", ["copying", "renaming"])
 async def test_it_is_cancelled(stage: str, moving: Moving, disk: DiskWithSlowRenames) -> None:
-    partition = await moving.begin()
+    partition = await moving.lead()
     gate = gate_of(disk, stage)
     await in_hold(moving, partition, disk, gate)
     sent = moving.sent
@@ -135,12 +135,12 @@ async def test_it_is_cancelled(stage: str, moving: Moving, disk: DiskWithSlowRen
 async def test_an_epoch_that_begins_while_the_copy_gets_its_name_goes_along(
     monkeypatch: pytest.MonkeyPatch, is_put_off: bool, moving: Moving, disk: DiskWithSlowRenames
 ) -> None:
-    partition = await moving.begin()
+    partition = await moving.lead()
     await in_hold(moving, partition, disk, disk.renames)
     del partition.hold  # the next one is an ordinary one
     is_free = threading.Event()
     busy = moving.host.dirs[0].run(is_free.wait)
-    moving.metadata.apply(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, leader=ME))
+    moving.apply(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, leader=ME))
     epoch = partition.registration.leader_epoch
     assert not moving.log.is_settled
     if is_put_off:
@@ -162,7 +162,7 @@ async def test_an_epoch_that_begins_while_the_copy_gets_its_name_goes_along(
 async def test_a_target_that_hangs_does_not_hold_appends_for_long(
     stage: str, moving: Moving, disk: DiskWithSlowRenames
 ) -> None:
-    partition = await moving.begin()
+    partition = await moving.lead()
     gate = gate_of(disk, stage)
     await in_hold(moving, partition, disk, gate)
     partition.hold = partial(type(partition).hold, partition)  # type: ignore[method-assign]

@@ -30,12 +30,12 @@ from tests.broker.replicas import (
     Metadata,
     batch,
     broker,
-    config,
     feature,
     partition_record,
     topic,
     until,
 )
+from tests.broker.stage import Stage
 from tests.jbodlab.storage.log.direct_log import DirectLog
 
 CONFIG = LogConfig(segment_bytes=1_000, index_interval_bytes=200, retention_ms=-1)
@@ -72,18 +72,11 @@ async def die_at(root: Path, step: int) -> tuple[int, bool, int]:
         how many steps were made.
     """
     disk = MortalDisk()
-    host = Host(root, dir_count=2, fs=disk, log_index_interval_bytes="200")
+    stage = Stage(root, fs=disk, log_index_interval_bytes="200")
+    host = stage.host
     host.assignments.accepts = True
     acknowledged = 0
-    metadata = Metadata(host.manager.roles)
-    metadata.apply(
-        feature(),
-        topic(),
-        config(SEGMENT_BYTES, "1000"),
-        broker(1, *host.directories),
-        partition_record([1], [host.directory(0)]),
-    )
-    await host.online()
+    await stage.begin(**{SEGMENT_BYTES: "1000"})
 
     async def produce() -> bool:
         nonlocal acknowledged

@@ -29,13 +29,10 @@ from tests.broker.replicas import (
     TOPIC_ID,
     TP,
     batch,
-    broker,
     change,
-    feature,
-    partition_record,
-    topic,
     until,
 )
+from tests.broker.stage import tp
 from tests.jbodlab.storage.log import transactional
 from tests.jbodlab.storage.log.direct_log import DirectLog
 from tests.waiting import quiet
@@ -45,7 +42,7 @@ PER_BATCH = 3
 
 
 async def test_a_replica_moves_while_a_producer_writes(moving: Moving) -> None:
-    partition = await moving.begin(accepts=True)
+    partition = await moving.lead(accepts=True)
     moving.produce_all_the_while()
 
     await moving.moved(1)
@@ -64,7 +61,7 @@ async def test_a_replica_moves_while_a_producer_writes(moving: Moving) -> None:
 
 
 async def test_the_moved_log_opens_again_as_it_is(moving: Moving) -> None:
-    await moving.begin(accepts=True)
+    await moving.lead(accepts=True)
     await moving.moved(1)
     await moving.produce()
     log = moving.log
@@ -88,7 +85,7 @@ async def test_the_moved_log_opens_again_as_it_is(moving: Moving) -> None:
 async def test_the_active_segment_moves_with_its_index_of_aborted_transactions(
     moving: Moving,
 ) -> None:
-    partition = await moving.begin(batches=2, accepts=True)
+    partition = await moving.lead(batches=2, accepts=True)
     leader, log = partition.leader_log()
     for data in (transactional.data(0, 5, 0), transactional.marker(0, 5, ABORT)):
         log.append_as_leader(data, read_header(data), leader.leader_epoch)
@@ -102,7 +99,7 @@ async def test_the_active_segment_moves_with_its_index_of_aborted_transactions(
 
 
 async def test_appends_wait_for_the_swap_and_keep_their_order(moving: Moving) -> None:
-    partition = await moving.begin(batches=3)
+    partition = await moving.lead(batches=3)
     partition.hold()
     waiting = [asyncio.create_task(moving.produce()) for _ in range(1)]
     await quiet(moving.host.dirs)
@@ -114,7 +111,7 @@ async def test_appends_wait_for_the_swap_and_keep_their_order(moving: Moving) ->
 
 
 async def test_a_move_is_visible_with_what_it_lacks(moving: Moving) -> None:
-    await moving.begin()
+    await moving.lead()
     moving.mover.set_rate(0)
     moving.alter(1)
     await until(lambda: moving.move().future is not None)
@@ -133,7 +130,7 @@ async def test_a_move_is_visible_with_what_it_lacks(moving: Moving) -> None:
 
 @pytest.mark.parametrize("state", [MoveState.COPYING, MoveState.ASSIGNMENT_QUEUED])
 async def test_naming_the_current_directory_cancels(state: MoveState, moving: Moving) -> None:
-    partition = await moving.begin()
+    partition = await moving.lead()
     await moving.stays(state)
     asked = moving.asked
 
@@ -152,7 +149,7 @@ async def test_naming_the_current_directory_cancels(state: MoveState, moving: Mo
 
 
 async def test_a_third_directory_redirects(moving: Moving) -> None:
-    await moving.begin()
+    await moving.lead()
     await moving.queued(1)
     moving.host.assignments.accepts = True
 
@@ -168,12 +165,12 @@ async def test_a_third_directory_redirects(moving: Moving) -> None:
 async def test_a_target_that_fails_ends_the_move_and_nothing_else(
     state: MoveState, moving: Moving
 ) -> None:
-    partition = await moving.begin()
+    partition = await moving.lead()
     moving.produce_all_the_while()
     await moving.stays(state)
     assert moving.asked == ([] if state is MoveState.COPYING else [1])
 
-    moving.host.log_dirs.fail(moving.host.dirs[1], "gone")
+    moving.fail(1)
 
     assert moving.mover.move_of(TP) is None
     assert moving.asked == ([] if state is MoveState.COPYING else [0])
@@ -192,11 +189,11 @@ async def test_a_target_that_fails_ends_the_move_and_nothing_else(
 async def test_a_source_that_fails_takes_the_replica_offline_and_keeps_the_copy(
     state: MoveState, moving: Moving
 ) -> None:
-    partition = await moving.begin()
+    partition = await moving.lead()
     move = await moving.stays(state)
     assert moving.asked == ([] if state is MoveState.COPYING else [1])
 
-    moving.host.log_dirs.fail(moving.host.dirs[0], "gone")
+    moving.fail()
 
     assert isinstance(partition.state, Offline)
     assert move.state is MoveState.SUSPENDED
@@ -211,10 +208,10 @@ async def test_a_source_that_fails_takes_the_replica_offline_and_keeps_the_copy(
 
 
 async def test_a_deleted_topic_takes_its_copy_with_it(moving: Moving) -> None:
-    await moving.begin()
+    await moving.lead()
     await moving.stays(MoveState.COPYING)
 
-    moving.metadata.apply(RemoveTopicRecord(topic_id=TOPIC_ID))
+    moving.apply(RemoveTopicRecord(topic_id=TOPIC_ID))
 
     await until(lambda: len(moving.host.removed) == 2)
     assert moving.names(0) == moving.names(1) == ["delete"]
@@ -222,13 +219,13 @@ async def test_a_deleted_topic_takes_its_copy_with_it(moving: Moving) -> None:
 
 
 async def test_what_is_truncated_meanwhile_is_truncated_in_the_copy(moving: Moving) -> None:
-    partition = await moving.begin()
+    partition = await moving.lead()
     move = await moving.queued(1)
-    moving.metadata.apply(change(isr=[1, 2], leader=2))
+    moving.apply(change(isr=[1, 2], leader=2))
     await moving.log.truncate(100)
     assert moving.log.end_offset == 99
     partition.high_watermark = 99
-    moving.metadata.apply(change(isr=[1], leader=1))
+    moving.apply(change(isr=[1], leader=1))
     moving.sent = 33
     for _ in range(20):
         await moving.produce()
@@ -242,7 +239,7 @@ async def test_what_is_truncated_meanwhile_is_truncated_in_the_copy(moving: Movi
 
 
 async def test_a_segment_that_a_cut_left_empty_is_in_the_copy_too(moving: Moving) -> None:
-    partition = await moving.begin(accepts=True)
+    partition = await moving.lead(accepts=True)
     log = moving.log
     bases = log.state.segments.base_offsets
     await log.truncate(bases[3])
@@ -258,7 +255,7 @@ async def test_a_segment_that_a_cut_left_empty_is_in_the_copy_too(moving: Moving
 
 
 async def test_a_segment_that_compaction_left_empty_is_in_the_copy_too(moving: Moving) -> None:
-    await moving.begin()
+    await moving.lead()
     log = moving.log
     moving.host.assignments.accepts = True
     emptied = log.state.segments.closed[1]
@@ -274,7 +271,7 @@ async def test_a_segment_that_compaction_left_empty_is_in_the_copy_too(moving: M
 
 
 async def test_segments_that_go_by_retention_go_in_the_copy_too(moving: Moving) -> None:
-    partition = await moving.begin()
+    partition = await moving.lead()
     move = await moving.queued(1)
     bases = moving.log.state.segments.base_offsets
     moving.log.advance_start_to(bases[3] + 3)
@@ -293,7 +290,7 @@ async def test_segments_that_go_by_retention_go_in_the_copy_too(moving: Moving) 
 async def test_segments_that_go_before_what_follows_is_copied_go_in_the_copy_too(
     kept: int, moving: Moving
 ) -> None:
-    await moving.begin()
+    await moving.lead()
     move = await moving.queued(1)
     log = moving.log
     # Nothing is copied in between: all of this is one turn.
@@ -316,7 +313,7 @@ async def test_segments_that_go_before_what_follows_is_copied_go_in_the_copy_too
 
 
 async def test_a_log_that_begins_anew_meanwhile_is_copied_anew(moving: Moving) -> None:
-    partition = await moving.begin()
+    partition = await moving.lead()
     await moving.queued(1)
     await moving.log.restart_at(900)
     partition.high_watermark = 900
@@ -327,12 +324,12 @@ async def test_a_log_that_begins_anew_meanwhile_is_copied_anew(moving: Moving) -
 
 
 async def test_a_leader_that_turns_in_the_middle_keeps_its_epochs(moving: Moving) -> None:
-    await moving.begin(accepts=True)
+    await moving.lead(accepts=True)
     moving.alter(1)
     for leader in (2, 1) * 5:
-        moving.metadata.apply(change(isr=[1, 2], leader=leader))
+        moving.apply(change(isr=[1, 2], leader=leader))
         await quiet(moving.host.dirs, rounds=1)
-    moving.metadata.apply(change(isr=[1], leader=1))
+    moving.apply(change(isr=[1], leader=1))
     await moving.over()
     await moving.produce()
 
@@ -343,7 +340,7 @@ async def test_a_leader_that_turns_in_the_middle_keeps_its_epochs(moving: Moving
 
 
 async def test_the_rate_may_change_while_it_copies(moving: Moving) -> None:
-    await moving.begin(accepts=True)
+    await moving.lead(accepts=True)
     moving.mover.set_rate(0)
     moving.alter(1)
     await quiet(moving.host.dirs)
@@ -356,7 +353,7 @@ async def test_the_rate_may_change_while_it_copies(moving: Moving) -> None:
 async def test_what_is_copied_while_appends_are_held_does_not_wait_for_the_rate(
     moving: Moving,
 ) -> None:
-    await moving.begin()
+    await moving.lead()
     await moving.queued(1)
     moving.produce_all_the_while()
     moving.mover.set_rate(200_000)
@@ -366,7 +363,7 @@ async def test_what_is_copied_while_appends_are_held_does_not_wait_for_the_rate(
 
 
 async def test_a_target_without_room_is_waited_for(moving: Moving) -> None:
-    await moving.begin(accepts=True)
+    await moving.lead(accepts=True)
     disk = moving.host.dirs[1].space.disk = DiskSpace(1_000_000)
     disk.looked(1_000_000_000, 1_000_000_000)
     disk.usable_bytes = disk.reserved_bytes
@@ -383,15 +380,9 @@ async def test_a_target_without_room_is_waited_for(moving: Moving) -> None:
 
 @pytest.mark.parametrize("moving", [{"num_replica_alter_log_dirs_threads": "2"}], indirect=True)
 async def test_only_so_many_copy_at_a_time_the_smallest_first(moving: Moving) -> None:
-    moving.metadata.apply(
-        feature(),
-        topic(),
-        broker(1, *moving.host.directories),
-        *(partition_record([1], [moving.host.directory(0)], index=n) for n in range(6)),
-    )
-    names = [TopicPartition("orders", n) for n in range(6)]
+    await moving.begin(partitions=6, directory=moving.host.directory(0))
+    names = [tp(n) for n in range(6)]
     for name in names:
-        await moving.host.online(name)
         result = await moving.host.produced(batch(3, value=b"x" * 900), topic_partition=name)
         assert result.error_code is ErrorCode.NONE
     moving.mover.set_rate(0)
@@ -411,7 +402,7 @@ async def test_only_so_many_copy_at_a_time_the_smallest_first(moving: Moving) ->
 
 class TestErrors:
     async def test_a_path_that_is_no_log_directory(self, moving: Moving) -> None:
-        await moving.begin(batches=1)
+        await moving.lead(batches=1)
         alter = moving.host.manager.move_requests.alter
         right = str(moving.host.dirs[1].path)
         for wrong in ("/nowhere", "any", "", right + "/"):
@@ -419,40 +410,35 @@ class TestErrors:
         assert moving.mover.move_of(TP) is None
 
     async def test_a_name_that_would_be_too_long(self, moving: Moving) -> None:
-        await moving.begin(batches=1)
+        await moving.lead(batches=1)
         name = TopicPartition("t" * 220, 0)
         path = str(moving.host.dirs[1].path)
         code = moving.host.manager.move_requests.alter(name, path)
         assert code is ErrorCode.INVALID_TOPIC_EXCEPTION
 
     async def test_a_target_that_is_offline_full_or_cordoned(self, moving: Moving) -> None:
-        await moving.begin(batches=1)
+        await moving.lead(batches=1)
         moving.host.dirs[1].is_cordoned = True
         assert moving.alter(1) is ErrorCode.INVALID_REPLICA_ASSIGNMENT
         assert moving.alter(2) is ErrorCode.NONE
         assert moving.alter(0) is ErrorCode.NONE
-        moving.host.log_dirs.fail(moving.host.dirs[2], "gone")
+        moving.fail(2)
         assert moving.alter(2) is ErrorCode.KAFKA_STORAGE_ERROR
         # Where it is it may stay.
         assert moving.alter(0) is ErrorCode.NONE
 
     async def test_an_offline_replica(self, moving: Moving) -> None:
-        await moving.begin(batches=1)
-        moving.host.log_dirs.fail(moving.host.dirs[0], "gone")
+        await moving.lead(batches=1)
+        moving.fail()
         assert moving.alter(1) is ErrorCode.KAFKA_STORAGE_ERROR
 
     async def test_what_does_not_exist_yet_is_remembered(self, moving: Moving) -> None:
         assert moving.alter(2) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        await moving.begin(batches=1)
+        await moving.lead(batches=1)
         assert moving.log.log_dir is moving.host.dirs[2]
         assert moving.asked == [2]
 
     async def test_a_replica_that_is_being_created_is_not_available(self, moving: Moving) -> None:
-        moving.metadata.apply(
-            feature(),
-            topic(),
-            broker(1, *moving.host.directories),
-            partition_record([1], [moving.host.directory(0)]),
-        )
+        moving.describe()
         assert moving.alter(1) is ErrorCode.REPLICA_NOT_AVAILABLE
         await moving.host.online()

@@ -67,7 +67,7 @@ async def second_by_second(moving: Moving) -> float:
 async def test_for_room_as_long_as_the_next_piece_does_not_fit(
     rounds: list[int], moving: Moving
 ) -> None:
-    await moving.begin(accepts=True)
+    await moving.lead(accepts=True)
     disk = moving.host.dirs[1].space.disk = DiskSpace(1_000_000)
     disk.looked(1_000_000_000, 1_000_000_000)
     # A segment has 4,000 bytes.
@@ -83,7 +83,7 @@ async def test_for_room_as_long_as_the_next_piece_does_not_fit(
 
 
 async def test_for_a_file_that_somebody_took_away(rounds: list[int], moving: Moving) -> None:
-    await moving.begin(accepts=True)
+    await moving.lead(accepts=True)
     file = moving.log.files.directory / f"{0:020}.log"
     away = file.with_name("away")
     file.rename(away)
@@ -99,7 +99,7 @@ async def test_for_a_file_that_somebody_took_away(rounds: list[int], moving: Mov
 async def test_a_log_that_waits_for_room_moves_with_all_that_it_has(
     moving: Moving, disk: CrampedDisk
 ) -> None:
-    await moving.begin(accepts=True)
+    await moving.lead(accepts=True)
     disk.below, disk.left = moving.host.dirs[0].path, 0
     moving.produce_beside()
     log = moving.log
@@ -123,7 +123,7 @@ async def test_a_target_that_takes_no_more_puts_a_move_off_wherever_it_is(
 ) -> None:
     monkeypatch.setattr(disk_space, "DENIAL_S", 0.0)
 
-    await moving.begin(accepts=True)
+    await moving.lead(accepts=True)
     source, target = moving.host.dirs[:2]
     disk.below, disk.left = target.path, position
     moving.alter(1)
@@ -166,7 +166,7 @@ async def test_a_cut_that_waits_for_room_on_either_side_is_made_before_more_is_c
 ) -> None:
     monkeypatch.setattr(disk_space, "DENIAL_S", 0.0)
 
-    partition = await moving.begin(batches=6)
+    partition = await moving.lead(batches=6)
     log, source, target = partition.log, *moving.host.dirs[:2]
     assert log is not None
     if side == "target":

@@ -9,6 +9,7 @@ import pytest
 from broker.controller_link.assignments import Assignment
 from broker.placement.directory_reports import DirectoryReports
 from broker.replica.partition.replica_state import DataLoss, Offline
+from jbodlab.metadata.records.schema import Record
 from jbodlab.metadata.records.topic_records import PartitionChangeRecord
 from jbodlab.storage.log.loaded_log import create_log
 from jbodlab.storage.log.log_config import LogConfig
@@ -17,8 +18,6 @@ from jbodlab.vocabulary.ids import DirectoryId, TopicId, TopicIdPartition
 from tests.broker.replicas import (
     ME,
     TOPIC_ID,
-    TP,
-    Host,
     Metadata,
     broker,
     change,
@@ -28,6 +27,7 @@ from tests.broker.replicas import (
     topic,
     until,
 )
+from tests.broker.stage import D2, Stage, tp
 from tests.waiting import set_forward, turns
 
 UNKNOWN = directory_id(777)
@@ -57,11 +57,11 @@ class Sender:
         return self.waiting.get(partition)
 
 
-class Reported:
+class Reported(Stage):
     """A broker with two directories, its replicas, and what it tells of them."""
 
     def __init__(self, root: Path) -> None:
-        self.host = Host(root, dir_count=2)
+        super().__init__(root)
         self.sender = Sender()
         self.new: set[int] = set()
         """Partitions that this broker has never heard of before."""
@@ -74,15 +74,20 @@ class Reported:
         self.host.log_dirs.add_failure_listener(self.reports)
         self.metadata = Metadata(self.host.manager.roles, self.reports)
 
-    def begin(self, *records: object) -> None:
+    def publish(self, *records: Record) -> None:
         """The first publish."""
-        brokers = (broker(1, *self.host.directories), broker(2, directory_id(20)))
-        self.metadata.apply(feature(), *brokers, topic(), *records)  # type: ignore[arg-type]
+        self.describe((), *records, partitions=0)
+
+    async def reviewed(self, partitions: int = 1) -> None:
+        """Review when the logs are there."""
+        for index in range(partitions):
+            await self.host.online(tp(index))
+        self.reports.review()
 
     def accept(self) -> None:
         """The controller takes over all that was reported."""
         waiting, self.sender.waiting = self.sender.waiting, {}
-        self.metadata.apply(
+        self.apply(
             *(
                 PartitionChangeRecord(
                     partition_id=key.partition,
@@ -102,15 +107,14 @@ class Reported:
 
 @pytest.fixture
 async def reported(tmp_path: Path) -> AsyncIterator[Reported]:
-    made = Reported(tmp_path)
-    yield made
-    await made.host.stop()
+    async with Reported(tmp_path) as made:
+        yield made
 
 
 async def test_broker_waits_to_be_unfenced_until_all_its_directories_are_known(
     caplog: pytest.LogCaptureFixture, reported: Reported
 ) -> None:
-    reported.begin(*(partition_record((1,), (UNASSIGNED,), index=index) for index in range(3)))
+    reported.publish(*(partition_record((1,), (UNASSIGNED,), index=index) for index in range(3)))
     waiting = asyncio.create_task(reported.reports.all_known())
     await until(lambda: len(reported.sender.waiting) == 3)
     await turns()
@@ -127,16 +131,15 @@ async def test_broker_waits_to_be_unfenced_until_all_its_directories_are_known(
 
 
 async def test_broker_whose_directories_are_known_waits_for_nothing(reported: Reported) -> None:
-    reported.begin(partition_record((1,), (reported.host.directory(1),)))
+    reported.publish(partition_record((1,), (reported.host.directory(1),)))
     await reported.host.online()
     await asyncio.wait_for(reported.reports.all_known(), 0.5)
     assert reported.sender.reports == []
 
 
 async def test_log_that_failed_in_a_healthy_directory_is_reported_lost(reported: Reported) -> None:
-    reported.begin(partition_record((1,), (reported.host.directory(0),)))
+    reported.publish(partition_record((1,), (reported.host.directory(0),)))
     partition = await reported.host.online()
-    assert partition.log is not None
 
     partition.log.fail()
     partition.log.on_failed(RuntimeError("of this log alone"))
@@ -150,9 +153,9 @@ async def test_log_that_failed_in_a_healthy_directory_is_reported_lost(reported:
 async def test_replica_of_a_failed_directory_needs_no_report_beside_the_heartbeat(
     reported: Reported,
 ) -> None:
-    reported.begin(partition_record((1,), (reported.host.directory(0),)))
+    reported.publish(partition_record((1,), (reported.host.directory(0),)))
     await reported.host.online()
-    reported.host.log_dirs.fail(reported.host.dirs[0], "test")
+    reported.fail()
     reported.reports.review()
     assert reported.sender.reports == []
 
@@ -160,9 +163,8 @@ async def test_replica_of_a_failed_directory_needs_no_report_beside_the_heartbea
 async def test_unreported_replica_of_a_failed_directory_is_reported_in_it(
     reported: Reported,
 ) -> None:
-    reported.begin(partition_record((1,), (UNASSIGNED,)))
-    await reported.host.online()
-    reported.reports.review()
+    reported.publish(partition_record((1,), (UNASSIGNED,)))
+    await reported.reviewed()
     await until(lambda: bool(reported.sender.reports))
     failed = reported.host.log_dirs.by_id(reported.sender.reports[0][1])
     assert failed is not None
@@ -177,9 +179,8 @@ async def test_unreported_replica_of_a_failed_directory_is_reported_in_it(
 async def test_accepted_directory_that_fails_before_the_metadata_shows_it_is_not_lost(
     reported: Reported,
 ) -> None:
-    reported.begin(partition_record((1,), (UNASSIGNED,)))
-    await reported.host.online()
-    reported.reports.review()
+    reported.publish(partition_record((1,), (UNASSIGNED,)))
+    await reported.reviewed()
     directory = reported.sender.reports[0][1]
     failed = reported.host.log_dirs.by_id(directory)
     assert failed is not None
@@ -194,18 +195,18 @@ async def test_accepted_directory_that_fails_before_the_metadata_shows_it_is_not
 async def test_replica_that_may_lie_in_a_dead_directory_is_lost_if_the_controller_sees_it_online(
     reported: Reported,
 ) -> None:
-    reported.host.log_dirs.fail(reported.host.dirs[0], "test")
-    reported.begin(
-        partition_record((1, 2), (MIGRATING, directory_id(20)), index=0),
-        partition_record((1, 2), (UNKNOWN, directory_id(20)), index=1),
+    reported.fail()
+    reported.publish(
+        partition_record((1, 2), (MIGRATING, D2), index=0),
+        partition_record((1, 2), (UNKNOWN, D2), index=1),
     )
     reported.reports.review()
     assert reported.sender.reports == [(0, LOST)]
 
 
 async def test_empty_replacement_of_an_eligible_replica_is_lost(reported: Reported) -> None:
-    lost = (UNKNOWN, directory_id(20))
-    reported.begin(
+    lost = (UNKNOWN, D2)
+    reported.publish(
         partition_record((1, 2), lost, index=0),
         partition_record((1, 2), lost, index=1),
         partition_record((1, 2), lost, index=2),
@@ -213,9 +214,7 @@ async def test_empty_replacement_of_an_eligible_replica_is_lost(reported: Report
         change(isr=(), leader=-1, last_known_elr=(1,), index=1),
         change(isr=(), leader=-1, elr=(2,), last_known_elr=(1,), index=2),
     )
-    for index in range(3):
-        await reported.host.online(TP._replace(partition=index))
-    reported.reports.review()
+    await reported.reviewed(3)
 
     told = dict(reported.sender.reports)
     assert (told[0], told[1]) == (LOST, LOST)
@@ -223,7 +222,7 @@ async def test_empty_replacement_of_an_eligible_replica_is_lost(reported: Report
     assert told[2] in reported.host.directories
 
     # The controller has taken it for lost: now it follows, and is where it is.
-    reported.metadata.apply(change(elr=(), index=0))
+    reported.apply(change(elr=(), index=0))
     reported.reports.review()
     assert dict(reported.sender.reports)[0] in reported.host.directories
 
@@ -231,19 +230,17 @@ async def test_empty_replacement_of_an_eligible_replica_is_lost(reported: Report
 async def test_empty_replacement_waits_for_another_replica_to_lead_where_nobody_is_eligible(
     reported: Reported,
 ) -> None:
-    reported.begin(
-        *(partition_record((1, 2), (UNKNOWN, directory_id(20)), index=each) for each in range(2)),
+    reported.publish(
+        *(partition_record((1, 2), (UNKNOWN, D2), index=each) for each in range(2)),
         change(isr=(), leader=-1, last_known_elr=(1,), index=0),
         change(isr=(), leader=-1, elr=(1, 2), last_known_elr=(1,), index=1),
     )
-    for index in range(2):
-        await reported.host.online(TP._replace(partition=index))
-    reported.reports.review()
+    await reported.reviewed(2)
     assert dict(reported.sender.reports) == {0: LOST, 1: LOST}
 
     # The controller counts on nobody any more. An election by hand must not find the empty one.
-    lost, both_lost = (LOST, directory_id(20)), (LOST, LOST)
-    reported.metadata.apply(
+    lost, both_lost = (LOST, D2), (LOST, LOST)
+    reported.apply(
         change(last_known_elr=(), directories=lost, index=0),
         change(elr=(2,), last_known_elr=(), directories=lost, index=1),
     )
@@ -251,7 +248,7 @@ async def test_empty_replacement_waits_for_another_replica_to_lead_where_nobody_
     assert dict(reported.sender.reports) == {0: LOST, 1: LOST}
 
     # One may follow the other, and the other has nobody to wait for.
-    reported.metadata.apply(
+    reported.apply(
         change(isr=(2,), leader=2, index=0), change(elr=(), directories=both_lost, index=1)
     )
     reported.reports.review()
@@ -263,8 +260,8 @@ async def test_empty_replacement_waits_for_another_replica_to_lead_where_nobody_
 async def test_empty_replacement_of_the_last_in_sync_replica_does_not_lead(
     reported: Reported,
 ) -> None:
-    lost = (UNKNOWN, directory_id(20))
-    reported.begin(
+    lost = (UNKNOWN, D2)
+    reported.publish(
         partition_record((1, 2), lost, index=0),
         partition_record((1, 2), lost, index=1),
         partition_record((1,), (UNKNOWN,), index=2),
@@ -272,9 +269,7 @@ async def test_empty_replacement_of_the_last_in_sync_replica_does_not_lead(
         change(isr=(2,), leader=2, index=1),
         change(leader=-1, index=2),
     )
-    for index in range(3):
-        await reported.host.online(TP._replace(partition=index))
-    reported.reports.review()
+    await reported.reviewed(3)
     told = dict(reported.sender.reports)
     assert told[0] == LOST
     # One that is out of the ISR catches up first; one without others has nobody to ask.
@@ -286,7 +281,7 @@ async def test_empty_replacement_of_the_last_in_sync_replica_does_not_lead(
     await waiting
 
     # Somebody made the other replica leader: now this one may follow, and be known.
-    reported.metadata.apply(change(isr=(2,), leader=2, index=0))
+    reported.apply(change(isr=(2,), leader=2, index=0))
     assert reported.sender.reports[-1][0] == 0
     assert reported.sender.reports[-1][1] in reported.host.directories
 
@@ -295,20 +290,15 @@ async def test_empty_replacement_of_the_last_in_sync_replica_does_not_lead_after
     reported: Reported,
 ) -> None:
     host = reported.host
-    log_dir, lost = host.dirs[0], (LOST, directory_id(20))
+    log_dir, lost = host.dirs[0], (LOST, D2)
     for index in range(5):
         loaded = create_log(
-            log_dir.fs,
-            log_dir.path,
-            TP._replace(partition=index),
-            TOPIC_ID,
-            LogConfig(),
-            log_dir.files,
+            log_dir.fs, log_dir.path, tp(index), TOPIC_ID, LogConfig(), log_dir.files
         )
         host.manager.placement.add_loaded(loaded, log_dir, 0)
-    reported.begin(
+    reported.publish(
         partition_record((1, 2), lost, index=0),
-        partition_record((1, 2), (host.directory(0), directory_id(20)), index=1),
+        partition_record((1, 2), (host.directory(0), D2), index=1),
         partition_record((1, 2), lost, index=2),
         partition_record((1,), (LOST,), index=3),
         partition_record((1, 2), lost, index=4),
@@ -322,7 +312,7 @@ async def test_empty_replacement_of_the_last_in_sync_replica_does_not_lead_after
 
     # Two are told to be lost already; one that never had a record was never lost.
     for index in (0, 4):
-        found = await host.online(TP._replace(partition=index))
+        found = await host.online(tp(index))
         assert found.data_loss is DataLoss.REPORTED
     assert dict(reported.sender.reports) == {2: host.directory(0), 3: host.directory(0)}
 
@@ -330,30 +320,27 @@ async def test_empty_replacement_of_the_last_in_sync_replica_does_not_lead_after
 async def test_replica_that_its_broker_hears_of_first_at_its_start_may_lead(
     reported: Reported,
 ) -> None:
-    here = (reported.host.directory(0), directory_id(20))
+    here = (reported.host.directory(0), D2)
     reported.new = {0}
-    reported.begin(
+    reported.publish(
         # Made while this broker was dead and not fenced yet, and the others were.
         partition_record((1, 2), here, index=0),
         partition_record((1, 2), here, index=1),
         change(isr=(1,), leader=-1, index=0),
         change(isr=(1,), leader=-1, index=1),
     )
-    for index in range(2):
-        await reported.host.online(TP._replace(partition=index))
-    reported.reports.review()
+    await reported.reviewed(2)
 
     assert reported.sender.reports == [(1, LOST)]
 
 
 async def test_new_replica_is_no_replacement(reported: Reported) -> None:
-    reported.begin()
-    reported.metadata.apply(
-        partition_record((1, 2), (reported.host.directory(0), directory_id(20))),
+    reported.publish()
+    reported.apply(
+        partition_record((1, 2), (reported.host.directory(0), D2)),
         change(isr=(1,), leader=1),
     )
-    await reported.host.online()
-    reported.reports.review()
+    await reported.reviewed()
     assert reported.sender.reports == []
 
 
@@ -361,9 +348,9 @@ async def test_replica_removed_by_hand_is_found_and_lost_alone(
     tmp_path: Path, reported: Reported
 ) -> None:
     directory = reported.host.directory(0)
-    reported.begin(*(partition_record((1,), (directory,), index=index) for index in range(2)))
+    reported.publish(*(partition_record((1,), (directory,), index=index) for index in range(2)))
     lost = await reported.host.online()
-    healthy = await reported.host.online(TP._replace(partition=1))
+    healthy = await reported.host.online(tp(1))
     # At once: what is removed file by file may get a new one meanwhile.
     (reported.host.dirs[0].path / "orders-0").rename(tmp_path / "removed")
 
@@ -377,20 +364,17 @@ async def test_replica_removed_by_hand_is_found_and_lost_alone(
 
 async def test_announced_move_is_not_corrected_before_it_happened(reported: Reported) -> None:
     here, there = reported.host.directories
-    reported.begin(partition_record((1,), (here,)))
+    reported.publish(partition_record((1,), (here,)))
     await reported.host.online()
     reported.reports.assign(TOPIC_ID, 0, there, lambda: None)
     # The metadata is ahead of the swap of the two logs.
-    reported.metadata.apply(
-        PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, directories=(there,))
-    )
+    reported.apply(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, directories=(there,)))
     reported.reports.review()
     assert reported.sender.reports == [(0, there)]
 
 
 async def test_without_directories_in_the_metadata_nothing_is_reported(reported: Reported) -> None:
-    reported.metadata.apply(feature(16), broker(1), topic(), partition_record((1,), (MIGRATING,)))
-    await reported.host.online()
-    reported.reports.review()
+    reported.apply(feature(16), broker(1), topic(), partition_record((1,), (MIGRATING,)))
+    await reported.reviewed()
     await asyncio.wait_for(reported.reports.all_known(), 0.5)
     assert reported.sender.reports == []

@@ -62,7 +62,7 @@ async def moved(moving: Moving, disk: SlowDisk) -> Partition:
     host = moving.host
     host.assignments.accepts = True
     host.log_dirs.add_return_listener(host.manager.roles)
-    partition = await moving.begin()
+    partition = await moving.lead()
     disk.syncs.open.clear()
     await moving.moved(1)
     await until(lambda: moving.names(0) == ["stray"])

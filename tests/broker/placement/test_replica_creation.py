@@ -30,9 +30,6 @@ from tests.broker.logs import TOPIC_ID as LOGS_TOPIC_ID
 from tests.broker.logs import no_checkpoints, topic_partition
 from tests.broker.replicas import (
     ME,
-    TOPIC_ID,
-    TP,
-    Host,
     Metadata,
     broker,
     feature,
@@ -40,6 +37,7 @@ from tests.broker.replicas import (
     topic,
     until,
 )
+from tests.broker.stage import Stage
 
 
 async def test_other_work_of_a_directory_finds_its_way_between_creations(tmp_path: Path) -> None:
@@ -66,38 +64,31 @@ async def test_other_work_of_a_directory_finds_its_way_between_creations(tmp_pat
     await placement.close()
 
 
+@pytest.mark.stage(dir_count=1)
 async def test_topic_that_is_replaced_while_it_is_created_is_followed_by_the_next(
-    tmp_path: Path,
+    stage: Stage,
 ) -> None:
-    host = Host(tmp_path, dir_count=1)
-    metadata = Metadata(host.manager.roles)
-    metadata.apply(feature(), broker(1, *host.directories))
-    topic_id = TOPIC_ID
+    stage.describe(partitions=0)
     for number in range(4):
         topic_id = TopicId(UUID(int=0x5000 + number))
         if number:
-            last = TopicId(UUID(int=0x5000 + number - 1))
-            metadata.apply(RemoveTopicRecord(topic_id=last))
-        metadata.apply(
+            stage.apply(RemoveTopicRecord(topic_id=TopicId(UUID(int=0x5000 + number - 1))))
+        stage.apply(
             topic(topic_id=topic_id),
-            partition_record((1,), (host.directory(0),), topic_id=topic_id),
+            partition_record((1,), (stage.place(1),), topic_id=topic_id),
         )
-    await host.online()
-    replica = host.manager.registry.partition(TP)
-    assert replica is not None
-    assert replica.log is not None
-    assert replica.log.files.topic_id == topic_id
-    await until(lambda: len(host.removed) == 3)
-    assert host.dirs[0].is_online
-    await host.stop()
+    await stage.host.online()
+    assert stage.log.files.topic_id == topic_id
+    await until(lambda: len(stage.host.removed) == 3)
+    assert stage.host.dirs[0].is_online
 
 
+@pytest.mark.stage(dir_count=3)
 @pytest.mark.parametrize("is_assigned", [False, True], ids=["unassigned", "the only one, moving"])
 async def test_replica_that_an_earlier_process_knew_may_lie_in_a_dead_directory(
-    tmp_path: Path, is_assigned: bool
+    stage: Stage, is_assigned: bool
 ) -> None:
-    host = Host(tmp_path, dir_count=3)
-    metadata = Metadata(host.manager.roles)
+    host = stage.host
     records = [
         feature(),
         broker(1, *host.directories),
@@ -110,29 +101,24 @@ async def test_replica_that_an_earlier_process_knew_may_lie_in_a_dead_directory(
     earlier = Metadata()
     earlier.apply(*records)
     host.manager.placement.note_earlier(earlier.image, ME)
-    host.log_dirs.fail(host.dirs[0], "test")
+    stage.fail()
 
-    metadata.apply(*records)
-    replica = host.manager.registry.partition(TP)
-    assert replica is not None
+    stage.apply(*records)
+    replica = stage.partition
     assert isinstance(replica.state, Absent)
     # What was created since then cannot be in there.
-    metadata.apply(partition_record((1,), (UNASSIGNED,), index=1))
-    online = host.manager.registry.online_replicas
+    stage.apply(partition_record((1,), (UNASSIGNED,), index=1))
+    online = host.registry.online_replicas
     await until(lambda: {p.topic_partition.partition for p, _ in online()} == {1, 2})
     assert isinstance(replica.state, Absent)
-    await host.stop()
 
 
-async def test_unassigned_replica_is_created_when_all_directories_are_there(tmp_path: Path) -> None:
-    host = Host(tmp_path, dir_count=3)
-    metadata = Metadata(host.manager.roles)
-    metadata.apply(feature(), broker(1, *host.directories), topic())
-    metadata_before = metadata.image
-    host.manager.placement.note_earlier(metadata_before, ME)
-    metadata.apply(partition_record((1,), (UNASSIGNED,)))
-    await host.online()
-    await host.stop()
+@pytest.mark.stage(dir_count=3)
+async def test_unassigned_replica_is_created_when_all_directories_are_there(stage: Stage) -> None:
+    stage.describe(partitions=0)
+    stage.host.manager.placement.note_earlier(stage.metadata.image, ME)
+    stage.apply(partition_record((1,), (UNASSIGNED,)))
+    await stage.host.online()
 
 
 def folders(path: Path) -> list[str]:
@@ -176,16 +162,9 @@ async def test_replica_waits_for_room_where_no_disk_takes_it_and_leaves_nothing_
     tmp_path: Path, call: str
 ) -> None:
     disk = FaultPlan({call: fails(errno.ENOSPC)})
-    host = Host(tmp_path, fs=disk)
-    metadata = Metadata(host.manager.roles)
-    metadata.apply(
-        feature(),
-        broker(1, *host.directories),
-        topic(),
-        partition_record((1,), (UNASSIGNED,)),
-    )
-    replica = host.manager.registry.partition(TP)
-    assert replica is not None
+    stage = Stage(tmp_path, fs=disk)
+    stage.describe(directory=UNASSIGNED)
+    host, replica = stage.host, stage.partition
 
     await until(lambda: isinstance(replica.state, Absent))
 

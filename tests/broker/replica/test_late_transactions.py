@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from broker.replica.registry.metrics import LATE_AFTER_MS, PREFIX, replica_metrics
 from jbodlab.record_batch.record_batch import read_header
 from jbodlab.storage.log.transactions import COMMIT
-from tests.broker.replicas import Host, Metadata, broker, feature, partition_record, topic
+from tests.broker.stage import Stage
 from tests.jbodlab.storage.log import transactional
 
 LONGEST_MS = 900_000
@@ -15,13 +13,10 @@ WRITTEN_MS = 1_000_000
 
 
 async def test_a_transaction_is_late_when_it_has_no_record_for_longer_than_any_may_last(
-    tmp_path: Path,
+    stage: Stage,
 ) -> None:
-    host = Host(tmp_path)
-    record = partition_record([1], [host.directory(0)])
-    Metadata(host.manager.roles).apply(feature(), topic(), broker(1, *host.directories), record)
-    partition = await host.online()
-    leader, log = partition.leader_log()
+    host = stage.host
+    leader, log = (await stage.begin()).leader_log()
 
     def append(data: bytes) -> None:
         log.append_as_leader(data, read_header(data), leader.leader_epoch)
@@ -42,4 +37,3 @@ async def test_a_transaction_is_late_when_it_has_no_record_for_longer_than_any_m
 
     append(transactional.marker(0, 7, COMMIT))
     assert late(bound_ms) == 1
-    await host.stop()

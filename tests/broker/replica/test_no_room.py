@@ -36,15 +36,11 @@ from tests.broker.replica.test_full_directories import ROOM, look, watch
 from tests.broker.replicas import (
     TP,
     Host,
-    Metadata,
     batch,
-    broker,
     change,
-    feature,
-    partition_record,
-    topic,
     until,
 )
+from tests.broker.stage import Stage
 from tests.jbodlab.storage.log import transactional
 from tests.jbodlab.storage.log.direct_log import DirectLog
 from tests.waiting import quiet, set_forward, turns
@@ -435,15 +431,9 @@ async def test_a_directory_with_something_that_waits_is_not_marked_as_clean(box:
 
 
 async def led(tmp_path: Path, disk: CrampedDisk) -> Host:
-    host = Host(tmp_path, fs=disk)
-    Metadata(host.manager.roles).apply(
-        feature(),
-        broker(1, *host.directories),
-        topic(),
-        partition_record((1,), (host.directory(0),)),
-    )
-    await host.online()
-    return host
+    stage = Stage(tmp_path, fs=disk)
+    await stage.begin()
+    return stage.host
 
 
 async def test_a_produce_request_is_answered_when_its_batch_is_written_and_written_once(
@@ -554,7 +544,7 @@ async def test_a_leader_that_waits_for_room_becomes_a_follower_without_its_tail(
         log = pair.one.replica.log
         assert log is not None
         await until(lambda: log.is_blocked)
-        pair.metadata.apply(change(isr=(2,), leader=2))
+        pair.apply(change(isr=(2,), leader=2))
         assert isinstance(pair.two.replica.state, Leading)
         assert isinstance(pair.one.replica.state, Following)
         (result,) = await asyncio.wait_for(lost, 10)

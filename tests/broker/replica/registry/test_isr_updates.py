@@ -20,16 +20,10 @@ from jbodlab.vocabulary.errors import ControllerUnavailableError
 from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch
 from tests.broker.replicas import (
     TOPIC_ID,
-    TP,
-    Host,
-    Metadata,
     broker,
-    directory_id,
-    feature,
-    partition_record,
-    topic,
     until,
 )
+from tests.broker.stage import D3, THREE, Stage
 from tests.waiting import turns
 
 Answer = AlterPartitionResponse | Exception
@@ -82,7 +76,7 @@ def controller(options: dict[str, Sequence[Answer]]) -> Controller:
 
 @pytest.fixture
 async def partition(tmp_path: Path, controller: Controller) -> AsyncIterator[Partition]:
-    host = Host(tmp_path)
+    stage = Stage(tmp_path)
     updates = IsrUpdates(
         BrokerId(1),
         send=controller.send,
@@ -90,28 +84,18 @@ async def partition(tmp_path: Path, controller: Controller) -> AsyncIterator[Par
         registered_epoch=lambda broker_id: {2: 7, 3: 8}.get(broker_id),
     )
     controller.updates = updates
-    host.proposals.propose_isr = updates.propose_isr  # type: ignore[method-assign]
-    Metadata(host.manager.roles).apply(
-        feature(),
-        broker(1, *host.directories),
-        broker(2, directory_id(20)),
-        broker(3, directory_id(30), epoch=8),
-        topic(),
-        partition_record(
-            (1, 2, 3), (host.directory(0), directory_id(20), directory_id(30)), isr=(1, 2)
-        ),
-    )
-    partition = await host.online(TP)
-    partition.in_sync.follower_fetched(BrokerId(3), 0, 8)
+    stage.host.proposals.propose_isr = updates.propose_isr  # type: ignore[method-assign]
+    stage.describe((1, 2, 3), broker(3, D3, epoch=8), isr=(1, 2))
+    partition = await stage.host.online()
+    partition.in_sync.follower_fetched(THREE, 0, 8)
     try:
         yield partition
     finally:
         await updates.close()
-        await host.stop()
+        await stage.stop()
 
 
 def isr(partition: Partition) -> tuple[int, ...]:
-    assert partition.leader is not None
     return partition.leader.isr
 
 
@@ -149,7 +133,6 @@ async def test_request_that_fails_as_a_whole_is_sent_again(
 
 @pytest.mark.stage(answers=[refused(ErrorCode.INELIGIBLE_REPLICA), accepted(1, 2, 3)])
 async def test_refused_proposal_may_be_made_again_by_the_next_fetch(partition: Partition) -> None:
-    assert partition.leader is not None
     await until(lambda: partition.leader is not None and partition.leader.proposed_isr is None)
 
     partition.in_sync.follower_fetched(BrokerId(3), 0, 8)
@@ -161,7 +144,6 @@ async def test_refused_proposal_may_be_made_again_by_the_next_fetch(partition: P
 async def test_proposal_that_comes_as_the_last_answer_is_taken_in_is_sent_too(
     partition: Partition, controller: Controller
 ) -> None:
-    assert partition.leader is not None
     await until(lambda: partition.leader is not None and partition.leader.proposed_isr is None)
     fetched = partial(partition.in_sync.follower_fetched, BrokerId(3), 0, 8)
     # Called in the turn behind that in which the task of the proposals returns.
@@ -178,7 +160,6 @@ async def test_outdated_proposal_stands_until_the_metadata_comes(
     await until(lambda: not controller.answers)
     await turns()
 
-    assert partition.leader is not None
     assert partition.leader.proposed_isr == (1, 2, 3)
     assert len(controller.requests) == 1
 
@@ -200,7 +181,6 @@ async def test_a_proposal_that_cannot_be_made_stops_no_other(
     await until(lambda: isr(partition) == (1, 2, 3))
     # Nobody knows the epoch of such a member.
     leader = partition.leader
-    assert leader is not None
     leader.proposed_isr = (BrokerId(1), BrokerId(2), BrokerId(77))
     controller.updates.propose_isr(partition, (BrokerId(1), BrokerId(2), BrokerId(77)))
     await until(lambda: leader.proposed_isr is None)
@@ -214,7 +194,6 @@ async def test_members_are_proposed_by_id_whatever_order_they_came_in(
     partition: Partition, controller: Controller
 ) -> None:
     await until(lambda: isr(partition) == (1, 2, 3))
-    assert partition.leader is not None
     came = (BrokerId(3), BrokerId(1), BrokerId(2))
     partition.leader.proposed_isr = came
     controller.updates.propose_isr(partition, came)
