@@ -3,27 +3,20 @@
 The metadata log knows when the controller recorded a failure, not when the broker noticed it. The
 lines of brokers' own logs do: those of Kafka (`[time] LEVEL message (logger)`) and of jbodlab
 (`time LEVEL module message name=value`). Their times carry no zone: brokers write in that of their
-machine, so that a reader says which one that is, if it is not that of this machine. A line
-belongs to a failure of its broker that the controller recorded within `JOIN_MS` after it; where
-several come into question and the line does not say which directory it means, it belongs to none.
+machine, so that a reader says which one that is, if it is not that of this machine. The
+table `broker_log_lines` says which failure a line tells of.
 """
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from analytics.errors import ReplayInputError, reason_of
-
-JOIN_MS = 60_000
-"""How long a broker may try to tell the controller; it does so again and again."""
-_SKEW_MS = 1000
-"""How far the clock of a broker may be behind that of the controller."""
 
 _LINE = re.compile(
     r"\[?(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(?P<ms>\d{3})\]? (?P<level>[A-Z]+) (?P<text>.*)"
@@ -54,16 +47,6 @@ class LogLine:
     directory: str | None
     """The id, where this line gives it, or another one of the same file and path."""
     message: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FailureAt:
-    """What a line may belong to."""
-
-    broker: int
-    directory: str
-    detected_offset: int
-    detected_time: datetime | None
 
 
 def zone_named(name: str) -> tzinfo:
@@ -151,44 +134,6 @@ def _ids(lines: Iterable[LogLine]) -> dict[str, str]:
         if line.directory is not None:
             known.setdefault(line.log_dir, set()).add(line.directory)
     return {path: min(ids) for path, ids in known.items() if len(ids) == 1}
-
-
-def joined(lines: Iterable[LogLine], failures: Sequence[FailureAt]) -> list[dict[str, object]]:
-    """Return lines as rows of the table of broker log lines, each with the failure it tells of."""
-    rows: list[dict[str, object]] = []
-    of_brokers: dict[int | None, list[FailureAt]] = {}
-    for failure in failures:
-        if failure.detected_time is not None:
-            of_brokers.setdefault(failure.broker, []).append(failure)
-    for own in of_brokers.values():
-        own.sort(key=_detected)
-    for line in lines:
-        own = of_brokers.get(line.broker, [])
-        first = bisect_left(own, line.time - timedelta(milliseconds=_SKEW_MS), key=_detected)
-        behind = bisect_right(own, line.time + timedelta(milliseconds=JOIN_MS), key=_detected)
-        of_line = [
-            failure for failure in own[first:behind] if line.directory in (None, failure.directory)
-        ]
-        told = of_line[0] if len(of_line) == 1 else None
-        rows.append(
-            {
-                "broker": line.broker,
-                "directory": line.directory if told is None else told.directory,
-                "detected_offset": None if told is None else told.detected_offset,
-                "time": line.time,
-                "level": line.level,
-                "log_dir": line.log_dir,
-                "message": line.message,
-                "file": line.file,
-                "line": line.line,
-            }
-        )
-    return rows
-
-
-def _detected(failure: FailureAt) -> datetime:
-    assert failure.detected_time is not None
-    return failure.detected_time
 
 
 def _time(text: str, milliseconds: int, zone: tzinfo | None) -> datetime | None:

@@ -26,14 +26,13 @@ from analytics.engines.duck import DuckEngine
 from analytics.engines.log_views import log_views
 from analytics.errors import ReplayInputError
 from analytics.rare.min_insync import AssumedMinIsr
-from analytics.rare.transactions import MARKERS
 from analytics.read.arrays import Longs
 from analytics.read.arrow_rows import ALL, Selection
 from analytics.read.layout import Layout, Split
 from analytics.read.log_copies import MEMBER, LogCopy
 from analytics.read.log_facts import LOG_COLUMNS, log_facts
 from analytics.read.named_logs import layout_of, look, unpack_archive
-from analytics.read.split_rows import COLUMNS, check_split, read_split
+from analytics.read.split_rows import COLUMNS, PARTITION_TYPES, check_split, read_split
 from analytics.store.archives import is_archive
 from analytics.store.log_files import open_files
 from analytics.tables.table import SNAPSHOT_TYPE, STRING
@@ -44,22 +43,27 @@ from jbodlab.metadata.records.cluster_records import (
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
 )
-from jbodlab.metadata.records.config_records import ConfigRecord, FeatureLevelRecord
+from jbodlab.metadata.records.config_records import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    ConfigRecord,
+    EndTransactionRecord,
+    FeatureLevelRecord,
+)
 from jbodlab.metadata.records.topic_records import (
     ClearElrRecord,
-    PartitionChangeRecord,
-    PartitionRecord,
     RemoveTopicRecord,
     TopicRecord,
 )
 
-PARTITION_TYPES = frozenset((PartitionRecord.NAME, PartitionChangeRecord.NAME))
 COMMON_TYPES = frozenset(
     (
-        *MARKERS,
         *(
             record.NAME
             for record in (
+                BeginTransactionRecord,
+                EndTransactionRecord,
+                AbortTransactionRecord,
                 RegisterBrokerRecord,
                 BrokerRegistrationChangeRecord,
                 FenceBrokerRecord,
@@ -187,7 +191,9 @@ class OfflineLog:
         """
         until = (0, at.offset + 1)
         common = list(self._batches(Selection(replay_offset=until, types=COMMON_TYPES)))
-        of_partitions = self._batches(Selection(replay_offset=until, types=PARTITION_TYPES), False)
+        of_partitions = self._batches(
+            Selection(replay_offset=until, types=frozenset(PARTITION_TYPES)), False
+        )
         if topic is not None:
             of_partitions = _of_topics(of_partitions, _topic_ids(common, topic))
         rows = pa.RecordBatchReader.from_batches(COLUMNS, chain(common, of_partitions))

@@ -24,9 +24,7 @@ from analytics.ask.offline_log import At, LogRecord, begin_of, end_of, named_row
 from analytics.ask.partition_states import registration
 from analytics.engines.duck import DuckEngine
 from analytics.errors import ReplayInputError
-from analytics.rare.broker_facts import LOSS_WINDOW_MS
 from analytics.rare.min_insync import ASSUMED
-from analytics.rare.topic_records import lost_replicas
 from analytics.tables.table import SNAPSHOT_TYPE
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.metadata.records.topic_records import (
@@ -42,6 +40,9 @@ STEPS_KEPT = 2000
 """States that are kept; what was before is not part of any answer."""
 STEPS_OF_A_SOUND_ONE = 5
 """Last changes in the chain of a healthy partition."""
+SOON = timedelta(seconds=30)
+"""How long after a replica left its broker's fate still explains that, as in `lost_replicas.sql`:
+Kafka's default of `replica.lag.time.max.ms`, more than three sessions of a broker."""
 
 _LISTS = (
     "isr",
@@ -279,7 +280,7 @@ def _lost_by(
 
 
 def _lost_soon_after(cluster: Cluster, step: Step, broker: BrokerId) -> BrokerChange | None:
-    """Return the record that explains a loss although it follows it; see `rare.broker_facts`."""
+    """Return the record that explains a loss although it follows it."""
     assert step.before is not None
     directory = _directory(step.before, broker)
     for change in cluster.changes.get(broker, ()):
@@ -288,8 +289,7 @@ def _lost_soon_after(cluster: Cluster, step: Step, broker: BrokerId) -> BrokerCh
             continue
         if source.time is None or step.source.time is None:
             return None
-        is_soon = source.time - step.source.time <= timedelta(milliseconds=LOSS_WINDOW_MS)
-        return change if is_soon else None
+        return change if source.time - step.source.time <= SOON else None
     return None
 
 
@@ -299,7 +299,7 @@ def _explained(steps: Iterable[Step], cluster: Cluster) -> list[Json]:
     for step in steps:
         text = _step_text(step)
         lost = lost_replicas(step.before, step.after) if step.before and step.after else ()
-        for broker in map(BrokerId, lost):
+        for broker in lost:
             assert step.before is not None
             last = step.source.batch_last_offset
             change = _lost_by(cluster, step.before, broker, last) or _lost_soon_after(
@@ -312,6 +312,20 @@ def _explained(steps: Iterable[Step], cluster: Cluster) -> list[Json]:
             text += f"; replica {broker} lost by offset {change.source.offset}"
         links.append(link(step.source, text))
     return links
+
+
+def lost_replicas(
+    before: PartitionRegistration, after: PartitionRegistration
+) -> tuple[BrokerId, ...]:
+    """Return the brokers whose replicas a step took out of the ISR, or out of the leadership.
+
+    A partition without a leader keeps the last member of its ISR there when it has no ELR; that
+    member is lost all the same. A replica that a reassignment removed is not lost.
+    """
+    lost = [each for each in before.isr if each not in after.isr and each in after.replicas]
+    if after.leader == NO_LEADER != before.leader and before.leader not in lost:
+        lost.append(before.leader)
+    return tuple(lost)
 
 
 def _step_text(step: Step) -> str:

@@ -28,11 +28,10 @@ from analytics.read.layout import Layout
 from analytics.read.log_copies import LogCopy
 from analytics.read.log_facts import log_facts
 from analytics.read.named_logs import Archive, layout_of, unpack_archive
-from analytics.read.split_rows import COLUMNS, read_split
+from analytics.read.split_rows import COLUMNS, PARTITION_TYPES, read_split
 from analytics.store.part_files import PartWriters, WrittenFile
 from analytics.tables import catalog as t
 from analytics.tables.table import CLUSTER, INT, LONG, STRING, TYPES, Table
-from jbodlab.metadata.records.topic_records import PartitionChangeRecord, PartitionRecord
 
 IN_MEMORY_BYTES = 64 << 20
 """Of the logs that are taken together; one that is larger goes through files."""
@@ -42,8 +41,7 @@ UNPACKED = "inputs"
 _HELD_BYTES = 64 << 20
 """Rows of records that are held back to be put in order."""
 _OF_RECORDS = (t.RECORDS, t.SNAPSHOT_RECORDS)
-_PARTITION_TYPES = pa.array([PartitionRecord.NAME, PartitionChangeRecord.NAME])
-_LINES = pa.schema(
+LINES = pa.schema(
     [
         (CLUSTER, STRING),
         ("broker", INT),
@@ -166,7 +164,7 @@ def _read(
 
 def _without_payload(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return rows without the text of records about partitions, whose fields are in columns."""
-    of_partition = pc.is_in(batch.column("type"), _PARTITION_TYPES)
+    of_partition = pc.is_in(batch.column("type"), pa.array(PARTITION_TYPES))
     payload = batch.column("payload")
     at = batch.schema.get_field_index("payload")
     nothing = pa.scalar(None, payload.type)
@@ -220,13 +218,13 @@ def _record_rows(batch: pa.RecordBatch) -> pa.Table:
 
 
 def _lines(clusters: Sequence[str], lines: Sequence[LogLine]) -> pa.Table:
-    names = [name for name in _LINES.names if name != CLUSTER]
+    names = [name for name in LINES.names if name != CLUSTER]
     rows = [
         {CLUSTER: cluster, **{name: getattr(line, name) for name in names}}
         for cluster in clusters
         for line in lines
     ]
-    return pa.Table.from_pylist(rows, _LINES)
+    return pa.Table.from_pylist(rows, LINES)
 
 
 def _write(table: Table, rows: pa.Table, outputs: Mapping[str, ClusterOutput]) -> None:

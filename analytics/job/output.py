@@ -256,14 +256,6 @@ class ClusterOutput:
             names = wanted[table.name]
             self.accepted[table.name] = names or {empty_file(self.scratch_store, table, self.name)}
 
-    def remove_others(self) -> None:
-        """Remove what tasks wrote that were done again, or that failed; nothing is running now."""
-        for table in self.output.tables:
-            folder = table.folder(self.name)
-            for name in self.scratch_store.names(folder):
-                if name not in self.accepted.get(table.name, ()):
-                    self.scratch_store.remove(f"{folder}/{name}")
-
     def tables(self, more: Iterable[Table] = ()) -> StoredTables:
         """Return the tables, and more, as far as they are written when they are asked for."""
         return StoredTables(

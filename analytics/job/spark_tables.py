@@ -27,7 +27,7 @@ from analytics.job.output import OutputDir
 from analytics.read.log_copies import LogCopy
 from analytics.read.log_facts import log_facts
 from analytics.read.named_logs import Archive, layout_of, unpack_archive
-from analytics.read.split_events import PARTITION_TYPES
+from analytics.read.split_rows import PARTITION_TYPES
 from analytics.source.data_source import SCHEMA, KraftMetadataSource
 from analytics.source.requirements import NAME
 from analytics.store.store import Store

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from analytics.derive.log_span import LogSpan
 from analytics.page.columns import columns
 from analytics.page.figure import Figure
+from analytics.page.log_span import LogSpan
 from jbodlab.pages.plots import Intervals
 
 TOPICS = 20

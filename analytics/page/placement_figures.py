@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from analytics.derive.log_span import LogSpan
 from analytics.page.columns import columns
 from analytics.page.figure import LINES, PLACES, Figure
+from analytics.page.log_span import LogSpan
 from jbodlab.pages.plots import Intervals, Ranking
 
 _SKEW = (

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from analytics.derive.log_end import TableRows, log_span
-from analytics.derive.log_span import LogSpan
 from analytics.page.conditions import known_figures, named_values
 from analytics.page.figure import Answer, ask_all
+from analytics.page.log_span import LogSpan, log_span
 from analytics.page.sections import FACTS, figures_of
 from analytics.store.questions import Readable
 from jbodlab.pages.values import Unit, Value
@@ -49,15 +47,11 @@ class Asked:
     paths: Mapping[str, str] = field(default_factory=dict)
 
 
-class ReportTables(TableRows, Readable, Protocol):
-    """What figures are asked of: every table of `tables.catalog`, from one replay."""
-
-
-def ask_figures(tables: ReportTables, asked: Asked | None = None) -> Figures:
+def ask_figures(tables: Readable, asked: Asked | None = None) -> Figures:
     """Ask the tables for all figures.
 
     Args:
-        tables: The tables.
+        tables: Every table of `tables.catalog`, from one replay.
         asked: What is wanted besides.
     """
     asked = asked or Asked()

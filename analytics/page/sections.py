@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from analytics.derive.log_span import LogSpan
 from analytics.page import availability_figures as availability
 from analytics.page import change_figures as change
 from analytics.page import gauge_figures as gauge
@@ -15,6 +14,7 @@ from analytics.page import placement_figures as placement
 from analytics.page import risk_figures as risk
 from analytics.page import timeline_figures as timeline
 from analytics.page.figure import Figure
+from analytics.page.log_span import LogSpan
 
 NO_TIME = LogSpan(first_ms=None, last_ms=None, end_ms=None)
 

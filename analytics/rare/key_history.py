@@ -1,8 +1,7 @@
 """State history of one key, folded from its records in offset order.
 
-A key is a topic (cut into slots of partitions, so that a large one is no single task) or a broker.
-What a record does to a state is defined in `jbodlab.metadata.image`; here states become rows with
-the moment from which and until which they hold.
+A key is a topic or a broker. What a record does to a state is defined in `jbodlab.metadata.image`;
+here states become rows with the moment from which and until which they hold.
 
 A snapshot that the replay meets on its way is held against the state reached so far. Where they
 disagree, the snapshot is what a restarted node would believe: its state is taken over, and the
@@ -12,10 +11,8 @@ disagreement becomes a row. The snapshot from which a replay starts has nothing 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from itertools import groupby
-from operator import attrgetter
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from analytics.tables.table import SNAPSHOT_TYPE
@@ -31,7 +28,7 @@ Row = dict[str, object]
 
 
 class Event(NamedTuple):
-    """One record that concerns a key; the fields are the columns of `replay.FOLD_INPUT`."""
+    """One record that concerns a key."""
 
     key: str
     replay_offset: int
@@ -179,28 +176,6 @@ class KeyFold(Protocol):
 
     def finish(self) -> None:
         """Emit the states that still hold."""
-
-
-class FoldMaker(Protocol):
-    """Makes the fold of a key from its text."""
-
-    def __call__(self, key: str) -> KeyFold:
-        """Return a fold without any state."""
-
-
-def fold(events: Iterable[Event], syncs: tuple[Sync, ...], make: FoldMaker) -> Iterator[Row]:
-    """Fold records that are sorted by key, moment and offset, a snapshot's before the log's.
-
-    Args:
-        events: The records.
-        syncs: The snapshots to meet, by offset.
-        make: Gives the fold of a key.
-    """
-    for key, of_key in groupby(events, key=attrgetter("key")):
-        state = make(key)
-        advance(state, of_key, syncs)
-        state.finish()
-        yield from state.history.rows
 
 
 def interval(since: Moment, until: Moment | None) -> Row:

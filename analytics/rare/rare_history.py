@@ -63,7 +63,7 @@ _ORDER = [("replay_position", "ascending"), ("offset", "ascending")]
 
 
 def rare_history(records: pa.Table) -> pa.Table:
-    """Return the rows of one topic.
+    """Return the rows of one topic or broker.
 
     Args:
         records: Its rows of `rare_records`, in any order.
@@ -76,7 +76,7 @@ def rare_history(records: pa.Table) -> pa.Table:
     fold: TopicFold | BrokerFold = (
         BrokerFold(int(name))
         if family == _BROKER
-        else TopicFold(name, assumed=AssumedMinIsr(first["assumed"], first["assumed_from"]))
+        else TopicFold(name, AssumedMinIsr(first["assumed"], first["assumed_from"]))
     )
     events: list[Event] = []
     syncs: list[Sync] = []

@@ -1,14 +1,8 @@
-"""One topic, record by record: its lives, its `min.insync.replicas`, and its partitions' states.
-
-Partitions are followed by columns where their topic's story is simple (`rare.bucket`), and
-here where it is not. A topic's own records (its creation, its end, ClearElr, `min.insync.replicas`)
-reach every task that has partitions of it; one of them emits what the topic has once.
-"""
+"""One topic, record by record: its lives, its `min.insync.replicas`, and its partitions' states."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from analytics.rare.key_history import Event, History, Moment, Sync, interval
@@ -24,7 +18,6 @@ from jbodlab.metadata.records.topic_records import (
     TopicRecord,
 )
 from jbodlab.vocabulary.errors import ReplayError
-from jbodlab.vocabulary.ids import NO_LEADER
 
 
 class PartitionState(NamedTuple):
@@ -46,28 +39,17 @@ class Change(NamedTuple):
     """How it ended: changed, deleted, snapshot; or still."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Life:
-    """An existence of the topic; the positions are those of replay, see `rare.position`."""
-
-    name: str
-    created: Moment
-    begin: int
-    removed: Moment | None = None
-    end: int | None = None
-    by_snapshot: bool = False
-    """Whether it began or ended only because a snapshot says otherwise than the log."""
-
-
 class TopicFold:
-    """One topic, or some of its partitions."""
+    """One topic.
 
-    def __init__(
-        self, topic_id: str, *, is_first: bool = True, assumed: AssumedMinIsr | None = None
-    ) -> None:
+    Args:
+        topic_id: Its id, as text.
+        assumed: What counts where the log sets nothing.
+    """
+
+    def __init__(self, topic_id: str, assumed: AssumedMinIsr | None = None) -> None:
         self.history = History()
         self.topic_id = topic_id
-        self.is_first = is_first
         self.assumed = assumed or AssumedMinIsr()
         self.name: str | None = None
         self.created: Moment | None = None
@@ -76,17 +58,6 @@ class TopicFold:
         self.topic_min_isr: str | None = None
         self.min_isr: tuple[MinIsrInForce, Moment] | None = None
         self.changes: list[Change] = []
-        self.lives: list[Life] = []
-        self.min_isr_values: list[tuple[int, Moment]] = []
-        self.clears: list[int] = []
-        """Positions at which eligible leader replicas were emptied."""
-
-    def begin(
-        self, name: str | None, created: Moment | None, states: Iterable[tuple[int, PartitionState]]
-    ) -> None:
-        """Start in the middle: with the topic as it is, and the states of its partitions."""
-        self.name, self.created = name, created
-        self.partitions = dict(states)
 
     def replay(self, event: Event) -> None:
         """Apply a record of the log."""
@@ -101,19 +72,15 @@ class TopicFold:
                 self._put(record.partition_id, PartitionRegistration.from_record(record), moment)
             case TopicRecord(name=name):
                 if self.name is not None:
-                    # Every slot sees it; one of them says so.
-                    self._once_only(f"topic {name!r} exists already")
-                    return
-                self._create(name, moment, event.position)
+                    raise ReplayError(f"topic {name!r} exists already")
+                self._create(name, moment)
             case RemoveTopicRecord():
                 if self.name is None:
-                    self._once_only(f"topic {self.topic_id} does not exist")
-                    return
-                self._remove(moment, event.position, "deleted")
+                    raise ReplayError(f"topic {self.topic_id} does not exist")
+                self._remove(moment, "deleted")
             case ClearElrRecord(topic_name=name):
                 if name not in ("", self.name):
                     return  # the id had this name before, another topic may have it now
-                self.clears.append(event.position)
                 for index, known in self.partitions.items():
                     if (cleared := known.state.without_elr()) is not known.state:
                         self._put(index, cleared, moment)
@@ -139,14 +106,11 @@ class TopicFold:
                 case ConfigRecord() as config:
                     configs.append(config)
         if self.name != name:
-            if self.is_first:
-                self._disagree(sync, f"topic {self.name!r}, in the snapshot {name!r}")
+            self._disagree(sync, f"topic {self.name!r}, in the snapshot {name!r}")
             if self.name is not None:
-                self._remove(moment, sync.position, "snapshot")
+                self._remove(moment, "snapshot")
             if name is not None:
-                # What the snapshot says about its partitions stands behind its creation.
-                self._create(name, moment, sync.position - 1)
-                self.lives[-1].by_snapshot = not sync.is_base
+                self._create(name, moment)
         for index in self.partitions.keys() - partitions.keys():
             self._disagree(sync, f"{self.name}-{index} is not in the snapshot")
             self._close(index, moment, "snapshot")
@@ -169,20 +133,15 @@ class TopicFold:
         for index in self.partitions:
             self._emit_partition(index, None, "still")
 
-    def _create(self, name: str, moment: Moment, position: int) -> None:
+    def _create(self, name: str, moment: Moment) -> None:
         self.name = name
         self.created = moment
-        self.lives.append(Life(name=name, created=moment, begin=position))
         self._update_min_isr(moment)
 
-    def _remove(self, moment: Moment, position: int, ended: str) -> None:
+    def _remove(self, moment: Moment, ended: str) -> None:
         for index in list(self.partitions):
             self._close(index, moment, ended)
         self._emit_topic(moment)
-        if self.lives:
-            life = self.lives[-1]
-            life.removed, life.end = moment, position
-            life.by_snapshot |= ended == "snapshot"
         self.name = self.created = None
         self.topic_min_isr = self.min_isr = None
 
@@ -219,19 +178,14 @@ class TopicFold:
                 return
             self._emit_min_isr(moment)
         self.min_isr = (found, moment)
-        self.min_isr_values.append((found.value, moment))
 
     def _emit_topic(self, until: Moment | None) -> None:
-        if not self.is_first:
-            return
         assert self.created is not None
         columns = {"topic": self.name, "topic_id": self.topic_id}
         self.history.add("topic", columns | interval(self.created, until))
         self._emit_min_isr(until)
 
     def _emit_min_isr(self, until: Moment | None) -> None:
-        if not self.is_first:
-            return
         assert self.min_isr is not None
         found, since = self.min_isr
         columns = {
@@ -247,32 +201,9 @@ class TopicFold:
         assert name is not None
         self.changes.append(Change(name, index, known.state, known.since, until, ended))
 
-    def _once_only(self, message: str) -> None:
-        if self.is_first:
-            raise ReplayError(message)
-
     def _disagree(self, sync: Sync, message: str) -> None:
         if not sync.is_base:
             self.history.problem(sync.file, sync.offset, "disagreement", message)
-
-
-def lost_replicas(
-    before: PartitionRegistration | None, after: PartitionRegistration
-) -> tuple[int, ...]:
-    """Return the brokers whose replicas a step took out of the ISR, or out of the leadership.
-
-    A partition without a leader keeps the last member of its ISR there when it has no ELR; that
-    member is lost all the same. Of a state without a predecessor, every replica that is not in
-    sync counts. A replica that a reassignment removed is not lost.
-    """
-    was_in_sync = after.replicas if before is None else before.isr
-    lost = [
-        broker for broker in was_in_sync if broker not in after.isr and broker in after.replicas
-    ]
-    if after.leader == NO_LEADER and (before is None or before.leader != NO_LEADER):
-        gone = after.isr if before is None else (before.leader,)
-        lost += (broker for broker in gone if broker not in lost)
-    return tuple(lost)
 
 
 def _comparable(state: PartitionRegistration, version: int) -> PartitionRegistration:

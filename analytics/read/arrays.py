@@ -7,7 +7,6 @@ positions only ever grow.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -102,31 +101,6 @@ def offsets_of(counts: Longs) -> Longs:
     offsets = np.zeros(len(counts) + 1, dtype=np.int64)
     np.cumsum(counts, out=offsets[1:])
     return offsets
-
-
-def inside(values: Longs, stretches: Sequence[tuple[int, int]]) -> Bools:
-    """Return which values lie in one of some stretches: two searches, however many there are.
-
-    Args:
-        values: In any order.
-        stretches: First value and the one behind the last; they may overlap.
-    """
-    bounds = np.array(stretches, dtype=np.int64).reshape(-1, 2)
-    bounds = bounds[bounds[:, 0] < bounds[:, 1]]
-    begins, ends = np.sort(bounds, axis=0).T
-    begun = np.searchsorted(begins, values, side="right")
-    ended = np.searchsorted(ends, values, side="right")
-    found: Bools = begun > ended
-    return found
-
-
-def groups(values: Column) -> Iterator[Longs]:
-    """Yield the rows of each distinct value, by value: one pass, however many values there are."""
-    if not len(values):
-        return
-    order = np.argsort(values, kind="stable")
-    in_order = values[order]
-    yield from np.split(order, np.nonzero(in_order[1:] != in_order[:-1])[0] + 1)
 
 
 def _short_varints(

@@ -26,10 +26,13 @@ from analytics.read.layout import Split
 from analytics.read.plain_rows import SourceRow, problem_row
 from analytics.read.typed_columns import STRUCTS
 from analytics.store.log_files import open_files
+from jbodlab.metadata.records.topic_records import PartitionChangeRecord, PartitionRecord
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 """Numbers of the settings in glibc's malloc.h."""
 _KEPT_BYTES = 32 << 20
+
+PARTITION_TYPES = (PartitionRecord.NAME, PartitionChangeRecord.NAME)
 
 COLUMNS = pa.schema(
     [

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 
 from analytics.read.arrays import Bools
-from analytics.read.arrow_columns import ids
 from analytics.read.record_columns import DecodedColumns, Lists, Values
+from analytics.read.texts import id_texts
 from analytics.tables.table import BOOLEAN, INT, LONG, STRING, TYPES
 from jbodlab.metadata.records import frame
 from jbodlab.metadata.records.cluster_records import (
@@ -108,7 +108,7 @@ def partition_changes(record_class: type[Record], decoded: DecodedColumns) -> pa
 
 def _lists(found: Lists, kind: pa.DataType, missing: Bools | None) -> pa.Array:
     values = found.values
-    elements = ids(values).cast(STRING) if values.ndim == 2 else pa.array(values.astype(np.int32))
+    elements = id_texts(values) if values.ndim == 2 else pa.array(values.astype(np.int32))
     mask = None if missing is None or not missing.any() else pa.array(missing)
     offsets = pa.array(np.ascontiguousarray(found.offsets, dtype=np.int32))
     return pa.ListArray.from_arrays(offsets, elements, type=kind, mask=mask)

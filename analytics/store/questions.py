@@ -70,11 +70,6 @@ class Questions(ExitStack):
         self._known: set[str] = set()
         self._connection = self.enter_context(connection())
 
-    def give(self, name: str, rows: pa.Table) -> None:
-        """Add a table of which the caller has the rows."""
-        self._connection.register(name, rows)
-        self._known.add(name)
-
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """Return the rows that a question gives.
 

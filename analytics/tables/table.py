@@ -108,16 +108,3 @@ def columns(text: str) -> tuple[TableColumn, ...]:
 def fields(columns: tuple[TableColumn, ...]) -> list[pa.Field]:
     """Return columns as fields of a schema or a struct."""
     return [pa.field(column.name, column.type) for column in columns]
-
-
-VALID_FROM = """
-    valid_from_offset (long): offset of the record that made this state
-    valid_from_time (timestamp): time of that record
-    record_type (string): type of that record
-    batch_base_offset (long): first offset of its batch
-"""
-
-VALID_TO = """
-    valid_to_offset (long): offset of the record that ended this state; null = still
-    valid_to_time (timestamp): time of that record; null = still
-"""

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pyarrow.parquet
@@ -17,6 +18,7 @@ from analytics.job.command import replay
 from analytics.job.session import start_session
 from tests.analytics.page_tables import some_of_everything
 from tests.analytics.shared import FIXTURES, Made, Replayed, contents, made
+from tests.analytics.small_logs import Answered, answered, answered_by_spark
 
 Rows = list[dict[str, object]]
 
@@ -41,6 +43,14 @@ def spark() -> Iterator[SparkSession]:
     session.conf.set("spark.sql.session.timeZone", "UTC")
     yield session
     session.stop()
+
+
+@pytest.fixture(params=["local", pytest.param("spark", marks=pytest.mark.spark)])
+def made_of(request: pytest.FixtureRequest) -> Answered:
+    """What a table is made of: a test that uses it runs once for each engine."""
+    if request.param == "local":
+        return answered
+    return partial(answered_by_spark, request.getfixturevalue("spark"))
 
 
 @pytest.fixture(scope="session")

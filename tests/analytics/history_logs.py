@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import attrgetter
+from pathlib import Path
 from uuid import UUID
 
-import numpy as np
-
-from analytics.rare.bucket import TopicEvent
 from analytics.rare.key_history import Event, Sync, advance
-from analytics.rare.states import ENDS, LISTS, NUMBERS, STILL, TYPES, States, Topics
 from analytics.rare.topic_records import Change, TopicFold
-from analytics.read.partition_events import BlockRow, PartitionEvents, pack, unpack
+from analytics.read.layout import Layout, read_layout
 from jbodlab.metadata.image.metadata_delta import MetadataDelta
 from jbodlab.metadata.image.metadata_image import EMPTY, MetadataImage
+from jbodlab.metadata.log.snapshots import snapshot_name
 from jbodlab.metadata.records import frame
 from jbodlab.metadata.records.config_records import ConfigRecord, FeatureLevelRecord
 from jbodlab.metadata.records.schema import Record
@@ -25,14 +26,16 @@ from jbodlab.metadata.records.topic_records import (
     RemoveTopicRecord,
     TopicRecord,
 )
+from jbodlab.record_batch.record_batch import build_batch
 from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.errors import ReplayError
 from jbodlab.vocabulary.ids import BrokerId, DirectoryId, LeaderEpoch, PartitionEpoch, TopicId
 from tests.analytics.builders import LEVEL
-from tests.snapshot_files import image_records
+from tests.snapshot_files import image_records, write_snapshot
 
 TOPICS = [UUID(int=number << 64 | 7) for number in range(1, 5)]
 BROKERS = (1, 2, 3, 4)
+SEGMENT = "00000000000000000000.log"
 PARTITION_RECORDS = (PartitionRecord, PartitionChangeRecord)
 
 
@@ -82,7 +85,7 @@ class RandomTopics:
                 time=base * 1_000_000,
                 batch_base_offset=base,
                 batch_last_offset=last,
-                file="log",
+                file=SEGMENT,
                 type=record.NAME,
                 value=frame.encode(record, version),
             )
@@ -95,7 +98,7 @@ class RandomTopics:
         if self.random.random() < self.oddity:
             for record in self._records(image):
                 image = replayed(image, record, 0)
-        name = f"snapshot-{self.offset}"
+        name = snapshot_name(self.offset, 1)
         self.syncs.append(
             Sync(offset=self.offset, time=self.offset * 1_000_000, file=name, is_base=False)
         )
@@ -240,12 +243,10 @@ class RandomTopics:
     def _directory(self, broker: int) -> DirectoryId:
         return DirectoryId(UUID(int=broker << 100 | self.random.randint(0, 1)))
 
-    # What the folds take
-
-    def topic_events(self) -> list[TopicEvent]:
-        """Records that concern topics as a whole, with names as ids."""
+    def topic_events(self) -> list[tuple[UUID | None, Event]]:
+        """Records that concern topics as a whole, with the id of the topic, or for all of them."""
         ids: dict[str, list[UUID]] = {}
-        found = []
+        found: list[tuple[UUID | None, Event]] = []
         for event in self.events:
             match event.record:
                 case TopicRecord() as record:
@@ -261,10 +262,7 @@ class RandomTopics:
                     found += ((one, event) for one in ids.get(name, ()))
                 case ConfigRecord(resource_name=""):
                     found.append((None, event))
-        return [
-            TopicEvent(topic_id=None if one is None else one.bytes, is_first=True, event=event)
-            for one, event in found
-        ]
+        return found
 
 
 def replayed(image: MetadataImage, record: Record, offset: int) -> MetadataImage:
@@ -281,106 +279,66 @@ _AT_HIGHEST_LEVEL = replayed(
 )
 
 
-def columns_of(events: list[Event]) -> PartitionEvents:
-    """Return the events of partitions by columns, through the blocks that Spark moves."""
-    blocks = []
-    for event in events:
-        record = event.record
-        if not isinstance(record, PARTITION_RECORDS):
-            continue
-        data = np.frombuffer(event.value + bytes(16), dtype=np.uint8)
-        one = PartitionEvents(
-            topic_id=np.frombuffer(record.topic_id.bytes, dtype=np.uint8).reshape(1, 16),
-            partition=np.array([record.partition_id], dtype=np.int32),
-            offset=np.array([event.offset]),
-            replay_offset=np.array([event.replay_offset]),
-            snapshot=np.array([event.snapshot]),
-            time=np.array([event.time]),
-            base=np.array([event.batch_base_offset]),
-            last=np.array([event.batch_last_offset]),
-            file=np.zeros(1, dtype=np.int32),
-            data=data,
-            starts=np.array([0]),
-            ends=np.array([len(event.value)]),
-            files=(event.file,),
-        )
-        end = event.replay_offset if event.snapshot else None
-        blob = pack(one)
-        blocks.append(BlockRow(blob=blob, file=event.file, snapshot_end=end))
-    return unpack(blocks)
+def write(log: RandomTopics, folder: Path) -> Layout:
+    """Write the log and its snapshots, and return what planning knows of it."""
+    data = b""
+    of_log = (event for event in log.events if not event.snapshot)
+    for base, batch in groupby(of_log, key=attrgetter("batch_base_offset")):
+        values: list[tuple[bytes | None, bytes | None]] = [(None, event.value) for event in batch]
+        data += build_batch(values, base_offset=base, leader_epoch=1, timestamp_ms=base * 1000)
+    (folder / SEGMENT).write_bytes(data)
+    for sync in log.syncs:
+        own = [event for event in log.events if event.file == sync.file]
+        records = [frame.decode(event.value) for event in own]
+        write_snapshot(folder, records, sync.offset, 1, sync.offset * 1000)
+    return read_layout(folder)
 
 
 def by_single_records(log: RandomTopics) -> dict[UUID, TopicFold]:
     """Fold every topic record by record."""
-    ids = {one.topic_id for one in log.topic_events() if one.topic_id is not None}
-    ids |= {
-        event.record.topic_id.bytes  # type: ignore[attr-defined]
+    of_topics = log.topic_events()
+    of_partitions: list[tuple[UUID | None, Event]] = [
+        (event.record.topic_id, event)  # type: ignore[attr-defined]
         for event in log.events
         if isinstance(event.record, PARTITION_RECORDS)
-    }
+    ]
     folds = {}
-    for topic_id in ids:
-        events = [one.event for one in log.topic_events() if one.topic_id in (None, topic_id)]
-        events += [
-            event
-            for event in log.events
-            if isinstance(event.record, PARTITION_RECORDS)
-            and event.record.topic_id.bytes == topic_id
-        ]
-        events.sort(key=lambda event: event.position)
-        fold = TopicFold(kafka_uuid.to_text(UUID(bytes=topic_id)))
-        advance(fold, events, log.syncs)
+    for topic_id in {one for one, _ in (*of_topics, *of_partitions) if one is not None}:
+        own = [event for one, event in of_topics if one in (None, topic_id)]
+        own += [event for one, event in of_partitions if one == topic_id]
+        own.sort(key=lambda event: event.position)
+        fold = TopicFold(kafka_uuid.to_text(topic_id))
+        advance(fold, own, log.syncs)
         fold.finish()
-        folds[UUID(bytes=topic_id)] = fold
+        folds[topic_id] = fold
     return folds
 
 
 Row = dict[str, object]
 
 
-def rows_of_changes(topic_id: UUID, changes: list[Change]) -> list[Row]:
-    rows = []
-    for change in changes:
-        state, since, until = change.state, change.since, change.until
-        rows.append(
-            {
-                "topic": (change.topic, topic_id.bytes),
-                "partition": change.partition,
-                "leader": state.leader,
-                "leader_epoch": state.leader_epoch,
-                "partition_epoch": state.partition_epoch,
-                "leader_recovery_state": state.leader_recovery_state,
-                "from_offset": since.offset,
-                "from_time": since.time,
-                "from_type": since.record_type,
-                "base": since.batch_base_offset,
-                "last": since.batch_last_offset,
-                "to_offset": None if until is None else until.offset,
-                "to_time": None if until is None else until.time,
-                "ended": change.ended,
-                "directories": [one.bytes for one in state.directories],
-                **{name: list(getattr(state, name)) for name in LISTS if name != "directories"},
-            }
-        )
-    return rows
-
-
-def rows_of_states(states: States, topics: Topics) -> list[Row]:
-    columns: dict[str, list[object]] = {
-        name: states[name].tolist() for name in NUMBERS if name != "old"
-    }
-    every = np.arange(len(states))
-    for name in LISTS:
-        columns[name] = list(states.list_of(name, every).to_lists())
-    columns["directories"] = [[bytes(one) for one in ids] for ids in columns["directories"]]  # type: ignore[attr-defined]
-    rows = [
-        dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
+def rows_of_changes(topic_id: UUID, changes: Sequence[Change]) -> list[Row]:
+    """Return states as rows of the history of partitions."""
+    return [
+        {
+            "topic": change.topic,
+            "topic_id": kafka_uuid.to_text(topic_id),
+            "partition": change.partition,
+            "leader": change.state.leader,
+            "leader_epoch": change.state.leader_epoch,
+            "partition_epoch": change.state.partition_epoch,
+            "leader_recovery_state": change.state.leader_recovery_state,
+            "replicas": list(change.state.replicas),
+            "isr": list(change.state.isr),
+            "removing_replicas": list(change.state.removing_replicas),
+            "adding_replicas": list(change.state.adding_replicas),
+            "directories": list(map(kafka_uuid.to_text, change.state.directories)),
+            "eligible_leader_replicas": list(change.state.elr),
+            "last_known_elr": list(change.state.last_known_elr),
+            "record_type": change.since.record_type,
+            "batch_base_offset": change.since.batch_base_offset,
+            "valid_from_offset": change.since.offset,
+            "valid_to_offset": None if change.until is None else change.until.offset,
+        }
+        for change in changes
     ]
-    for row in rows:
-        still = row["to_offset"] == STILL
-        row["topic"] = tuple(topics.all[row["topic"]])  # type: ignore[index]
-        row["from_type"] = TYPES[row["from_type"]]  # type: ignore[index]
-        row["ended"] = ENDS[row["ended"]]  # type: ignore[index]
-        row["to_offset"] = None if still else row["to_offset"]
-        row["to_time"] = None if still else row["to_time"]
-    return rows

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -10,10 +9,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from analytics.derive.log_span import LogSpan
 from analytics.tables.catalog import TABLES
 from analytics.tables.table import Table
-from tests.analytics.small_logs import counted
+from tests.analytics.small_logs import answered
 
 Row = dict[str, object]
 
@@ -29,50 +27,18 @@ def at(seconds: float) -> datetime:
 def write_tables(folder: Path, **rows: list[Row]) -> None:
     """Write every table below a folder; those not given are empty, records are counted."""
     if "records" in rows:
-        rows.setdefault("record_counts", counted(rows["records"]))
-    if "leadership" in rows or "isr_changes" in rows:
-        rows.setdefault("change_counts", changes_of(rows))
+        of_log = [{**row, "snapshot": False} for row in rows["records"]]
+        rows.setdefault("record_counts", answered("record_counts", log_rows=of_log))
+    names = {"leadership", "isr_changes"} & rows.keys()
+    if names:
+        given = {name: rows[name] for name in (*names, "record_counts") if name in rows}
+        rows.setdefault("change_counts", answered("change_counts", log_layouts=[{}], **given))
     for name, table in ALL_TABLES.items():
         schema = table.schema
         given = [{key: row.get(key) for key in schema.names} for row in rows.get(name, [])]
         assert all(set(row) <= set(schema.names) for row in rows.get(name, [])), name
         (folder / name).mkdir(parents=True)
         pq.write_table(pa.Table.from_pylist(given, schema), folder / name / "part.parquet")
-
-
-def changes_of(rows: Mapping[str, list[Row]]) -> list[Row]:
-    """Return the rows of the table of change counts, counted one by one."""
-    times = [row["timestamp"] for row in rows.get("records", [])]
-    ends = (min(times), max(times)) if times else (None, None)  # type: ignore[type-var]
-    first_ms, last_ms = (_milliseconds(time) for time in ends)
-    width = LogSpan(first_ms=first_ms, last_ms=last_ms, end_ms=None).bucket_ms
-    found: Counter[tuple[object, ...]] = Counter()
-    to_none: Counter[tuple[object, ...]] = Counter()
-    changes = [
-        ("leader", row["valid_from_time"], None, row["cause"], row["leader"] == -1)
-        for row in rows.get("leadership", [])
-        if row["cause"] not in ("created", "snapshot")
-    ] + [
-        ("isr", row["time"], row["change"], row["cause"], False)
-        for row in rows.get("isr_changes", [])
-    ]
-    for what, time, change, cause, is_none in changes:
-        ms = _milliseconds(time)
-        begin = None if ms is None else datetime.fromtimestamp((ms - ms % width) / 1000, UTC)
-        found[what, begin, change, cause] += 1
-        to_none[what, begin, change, cause] += is_none
-    names = ("what", "from_time", "change", "cause")
-    return [
-        {**dict(zip(names, key, strict=True)), "changes": count, "to_none": to_none[key]}
-        for key, count in found.items()
-    ]
-
-
-def _milliseconds(time: object) -> int | None:
-    if time is None:
-        return None
-    assert isinstance(time, datetime)
-    return (time - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
 
 
 def interval(start: float, end: float | None) -> Row:

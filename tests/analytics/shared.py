@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
-from analytics.derive.log_end import log_span
 from analytics.page.figure import ask_all
+from analytics.page.log_span import log_span
 from analytics.page.report_figures import Figures, ask_figures
 from analytics.page.sections import figures_of
 from analytics.store.stored_tables import StoredTables

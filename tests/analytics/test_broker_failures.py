@@ -3,13 +3,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from analytics.derive.sql_files import Scope
-from analytics.tables.derived import (
-    BROKER_FAILURES,
-    CONTROLLER_CHANGES,
-    DIRECTORY_FAILURES,
-    FAILURES,
-)
 from analytics.tables.table import SNAPSHOT_TYPE
 from jbodlab.metadata.records.cluster_records import UnregisterBrokerRecord
 from jbodlab.metadata.records.schema import Record
@@ -18,12 +11,14 @@ from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, DirectoryId, TopicId
 from tests.analytics.builders import partition_record, register, uid
 from tests.analytics.small_logs import (
     TOPIC,
+    Answered,
     Row,
     answered,
     at,
     broker_change,
     change,
-    derived_rows,
+    picked,
+    rows_of,
 )
 
 DIRECTORIES = {broker: (uid(broker * 10),) for broker in (1, 2, 3)}
@@ -42,8 +37,7 @@ LEFT = [change(0, isr=(2, 3), leader=2), change(1, leader=-1)]
 def broker_failure_rows(
     names: Sequence[str], *batches: Sequence[Record]
 ) -> list[tuple[object, ...]]:
-    rows = derived_rows(BROKER_FAILURES, [CLUSTER, *batches])
-    return [tuple(row[name] for name in names) for row in rows]
+    return picked(rows_of("broker_failures", [CLUSTER, *batches]), *names)
 
 
 BEGIN_AND_END = ("broker", "began_by", "detected_offset", "state", "closed_offset", "closed_by")
@@ -88,7 +82,7 @@ def test_a_failed_directory_costs_what_it_held() -> None:
     again = [change(1, leader=1, isr=(1,))]
     batches = [[register(1, other, epoch=1)], lost, again, [broker_change(3, fenced=1)]]
 
-    (row,) = derived_rows(DIRECTORY_FAILURES, [CLUSTER, *batches])
+    (row,) = rows_of("directory_failures", [CLUSTER, *batches])
 
     assert [row[name] for name in COSTS] == [1, 1000, 1000, 0]
 
@@ -147,8 +141,7 @@ def one_session(state: str, start: int, **more: object) -> Row:
 
 def failures(*sessions: Row) -> list[tuple[object, ...]]:
     names = ("broker", "began_by", "detected_offset", "back_offset", "back_by")
-    found = answered(Scope.CLUSTER, FAILURES, broker_sessions=sessions)
-    return [tuple(row[name] for name in names) for row in found]
+    return picked(answered("failures", broker_sessions=sessions), *names)
 
 
 def test_a_broker_that_starts_for_the_first_time_has_not_failed() -> None:
@@ -177,7 +170,7 @@ def test_a_broker_that_registers_after_its_removal_begins_anew() -> None:
     ) == [(2, "fenced", 4, 7, "unfenced"), (1, "fenced", 5, 6, "unregistered")]
 
 
-def test_between_two_controllers_nothing_was_written() -> None:
+def test_between_two_controllers_nothing_was_written(made_of: Answered) -> None:
     epochs: list[Row] = [
         {"epoch": epoch, "controller": controller, "from_offset": start, "from_time": at(start)}
         for epoch, controller, start in ((1, 100, 0), (4, None, 20), (5, 101, 30))
@@ -188,12 +181,10 @@ def test_between_two_controllers_nothing_was_written() -> None:
             *((1, "TOPIC_RECORD", 12), (1, "NO_OP_RECORD", 19), (4, "NO_OP_RECORD", 25)),
         )
     ]
-    found = answered(
-        Scope.CLUSTER, CONTROLLER_CHANGES, controller_epochs=epochs, record_counts=counts
-    )
+    found = made_of("controller_changes", controller_epochs=epochs, record_counts=counts)
 
     names = ("epoch", "controller", "previous_controller", "last_offset", "gap_ms")
-    assert [tuple(row[name] for name in names) for row in found] == [
+    assert picked(found, *names) == [
         (4, None, 100, 19, 500),
         (5, 101, None, 25, 4500),
     ]

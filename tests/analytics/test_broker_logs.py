@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 
 import pytest
 
 from analytics.ask.broker_logs import (
-    FailureAt,
     LogLine,
-    joined,
     lines_about_directories,
     read_broker_logs,
     zone_named,
 )
 from analytics.errors import ReplayInputError
+from tests.analytics.small_logs import Row, answered
 
 KAFKA = """\
 [2026-01-31 12:00:00,001] INFO [KafkaRaftServer nodeId=3] Kafka Server started (kafka.server)
@@ -45,13 +45,13 @@ def found(text: str, zone: tzinfo = UTC) -> list[LogLine]:
     return list(lines_about_directories("server.log", text.splitlines(keepends=True), zone))
 
 
-def failure(after_ms: int, directory: str = "D1", broker: int = 3) -> FailureAt:
-    return FailureAt(
-        broker=broker,
-        directory=directory,
-        detected_offset=after_ms,
-        detected_time=NOTICED + timedelta(milliseconds=after_ms),
-    )
+def failure(after_ms: int, directory: str = "D1", broker: int = 3) -> Row:
+    return {
+        "broker": broker,
+        "directory": directory,
+        "detected_offset": after_ms,
+        "detected_time": NOTICED + timedelta(milliseconds=after_ms),
+    }
 
 
 def test_warnings_and_errors_about_directories_are_found_with_their_broker() -> None:
@@ -92,8 +92,10 @@ def test_an_unknown_zone_is_one_line(name: str) -> None:
         zone_named(name)
 
 
-def offsets(line: LogLine, *failures: FailureAt) -> object:
-    (row,) = joined([line], failures)
+def offsets(line: LogLine, *failures: Row) -> object:
+    (row,) = answered(
+        "broker_log_lines", given_broker_log_lines=[asdict(line)], directory_failures=failures
+    )
     return row["detected_offset"]
 
 

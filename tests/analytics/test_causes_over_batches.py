@@ -9,7 +9,7 @@ from jbodlab.metadata.records.schema import Record
 from jbodlab.metadata.records.topic_records import TopicRecord
 from jbodlab.vocabulary.ids import TopicId
 from tests.analytics.builders import partition_record, register, uid
-from tests.analytics.small_logs import TOPIC, base_rows, broker_change, change
+from tests.analytics.small_logs import TOPIC, broker_change, change, tables_of
 
 DIRECTORIES = {broker: (uid(broker * 10), uid(broker * 10 + 1)) for broker in (1, 2, 3)}
 FIRST = [DIRECTORIES[broker][0] for broker in (1, 2, 3)]
@@ -22,7 +22,7 @@ CLUSTER: list[Record] = [
 
 def causes(*batches: Sequence[Record]) -> tuple[list[object], list[object]]:
     """Return the causes of changes of the leader, and of the ISR."""
-    rows = base_rows([CLUSTER, *batches])
+    rows = tables_of(["leadership", "isr_changes"], [CLUSTER, *batches])
     leaders = [row["cause"] for row in rows["leadership"] if row["cause"] != "created"]
     return leaders, [row["cause"] for row in rows["isr_changes"]]
 

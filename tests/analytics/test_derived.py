@@ -3,18 +3,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import date
 
-from analytics.tables.derived import (
-    ASSIGNMENT_LAG,
-    AVAILABILITY,
-    CHANGE_COUNTS,
-    DERIVED_TABLES,
-    DIRECTORY_FAILURES,
-    ISR_FLAPS,
-    LEADERSHIP_CHURN,
-    MOVES,
-    SKEW,
-)
-from analytics.tables.table import Table
+from analytics.tables.catalog import TABLES
 from jbodlab.metadata.records.cluster_records import UnregisterBrokerRecord
 from jbodlab.metadata.records.schema import Record
 from jbodlab.metadata.records.topic_records import RemoveTopicRecord, TopicRecord
@@ -26,9 +15,10 @@ from tests.analytics.small_logs import (
     TOPIC,
     broker_change,
     change,
-    derived_rows,
+    picked,
+    rows_of,
+    tables_of,
 )
-from tests.analytics.small_logs import derived as all_derived
 
 DIRECTORIES = {broker: (uid(broker * 10), uid(broker * 10 + 1)) for broker in (1, 2, 3, 4)}
 FIRST = [DIRECTORIES[broker][0] for broker in (1, 2, 3)]
@@ -48,10 +38,9 @@ def text(directory: object) -> str:
 
 
 def derived(
-    table: Table, names: Sequence[str], *batches: Sequence[Record], step_s: float = 1.0
+    table: str, names: Sequence[str], *batches: Sequence[Record], step_s: float = 1.0
 ) -> list[tuple[object, ...]]:
-    rows = derived_rows(table, [CLUSTER, *batches], step_s)
-    return [tuple(row[name] for name in names) for row in rows]
+    return picked(rows_of(table, [CLUSTER, *batches], step_s), *names)
 
 
 def only(directory: object) -> tuple[DirectoryId, ...]:
@@ -81,7 +70,7 @@ BOTH = ["orders-0", "orders-1"]
 
 def test_a_failure_lasts_until_the_directory_is_registered_again() -> None:
     assert derived(
-        DIRECTORY_FAILURES,
+        "directory_failures",
         FAILURE,
         # What a failure does stands before its record, in batches before it if they are full.
         [change(0, isr=(2, 3), leader=2)],  # 7
@@ -110,7 +99,7 @@ def test_a_failure_lasts_until_the_directory_is_registered_again() -> None:
 
 
 def test_a_failure_is_open_until_something_ends_it() -> None:
-    assert derived(DIRECTORY_FAILURES, FAILURE, [change(0, isr=(2, 3), leader=2), FAILED]) == [
+    assert derived("directory_failures", FAILURE, [change(0, isr=(2, 3), leader=2), FAILED]) == [
         (1, LOST, 8, 2, 1, 0, 7, None, None, None, "open", None, None, ["orders-0", "orders-1"])
     ]
 
@@ -125,7 +114,7 @@ LEADERS = (
 
 
 def test_an_election_in_the_batch_of_the_failure_has_no_time_of_its_own() -> None:
-    assert derived(DIRECTORY_FAILURES, LEADERS, [change(0, isr=(2, 3), leader=2), FAILED]) == [
+    assert derived("directory_failures", LEADERS, [change(0, isr=(2, 3), leader=2), FAILED]) == [
         (1, 0, 0, True, None)
     ]
 
@@ -133,17 +122,17 @@ def test_an_election_in_the_batch_of_the_failure_has_no_time_of_its_own() -> Non
 def test_leaders_that_never_come_back_are_counted_beside_those_that_do() -> None:
     both_lost = [change(0, leader=-1), change(1, leader=-1), FAILED]
 
-    assert derived(DIRECTORY_FAILURES, LEADERS, both_lost) == [(0, 2, 2, None, None)]
-    assert derived(DIRECTORY_FAILURES, LEADERS, both_lost, [change(1, leader=1)]) == [
+    assert derived("directory_failures", LEADERS, both_lost) == [(0, 2, 2, None, None)]
+    assert derived("directory_failures", LEADERS, both_lost, [change(1, leader=1)]) == [
         (0, 2, 1, False, 1000)
     ]
     gone = [RemoveTopicRecord(topic_id=TopicId(TOPIC))]
-    assert derived(DIRECTORY_FAILURES, LEADERS, both_lost, gone) == [(0, 2, 0, None, None)]
+    assert derived("directory_failures", LEADERS, both_lost, gone) == [(0, 2, 0, None, None)]
 
 
 def test_a_failure_ends_when_no_replica_is_left_in_the_directory() -> None:
     assert derived(
-        DIRECTORY_FAILURES,
+        "directory_failures",
         ("full_isr_offset", "state", "closed_offset", "closed_by"),
         [FAILED],  # 7
         [RemoveTopicRecord(topic_id=TopicId(TOPIC))],  # 8
@@ -153,7 +142,7 @@ def test_a_failure_ends_when_no_replica_is_left_in_the_directory() -> None:
 
 def test_a_directory_that_is_missing_at_a_registration_has_failed() -> None:
     assert derived(
-        DIRECTORY_FAILURES,
+        "directory_failures",
         ("directory", "detected_offset", "partitions_touched"),
         [register(1, DIRECTORIES[1][1:], epoch=7)],
     ) == [(LOST, 7, 2)]
@@ -161,7 +150,7 @@ def test_a_directory_that_is_missing_at_a_registration_has_failed() -> None:
 
 def test_a_directory_that_held_nothing_fails_all_the_same() -> None:
     assert derived(
-        DIRECTORY_FAILURES,
+        "directory_failures",
         ("directory", "partitions_touched", "leaders_moved", "time_to_full_isr_ms", "partitions"),
         [broker_change(4, log_dirs=only(DIRECTORIES[4][0]))],
     ) == [(text(DIRECTORIES[4][1]), 0, 0, 0, [])]
@@ -187,7 +176,7 @@ def test_a_move_within_a_broker_stays_or_is_reverted() -> None:
     here, there = (text(each) for each in DIRECTORIES[1])
 
     assert derived(
-        MOVES,
+        "moves",
         MOVE,
         [change(0, directories=(DIRECTORIES[1][1], *FIRST[1:]))],  # 7
         [change(1, directories=(DIRECTORIES[1][1],))],  # 8
@@ -214,7 +203,7 @@ def test_a_reassignment_is_completed_by_the_state_without_it() -> None:
 
     assert (
         derived(
-            MOVES,
+            "moves",
             MOVE,
             [reassigning(4)],  # 7
             [change(0, directories=(target, *FIRST))],  # 8
@@ -238,7 +227,7 @@ def test_a_reassignment_may_be_over_before_its_directory_is_named() -> None:
 
     assert (
         derived(
-            MOVES,
+            "moves",
             ("kind", "to_directory", "assigned_offset", "ended_offset", "outcome"),
             [reassigning(4)],  # 7
             [
@@ -262,13 +251,13 @@ def test_a_reassignment_that_is_taken_back_is_cancelled() -> None:
         0, replicas=(1, 2, 3), adding_replicas=(), removing_replicas=(), directories=FIRST
     )
 
-    assert derived(MOVES, MOVE, [reassigning(4)], [back]) == [
+    assert derived("moves", MOVE, [reassigning(4)], [back]) == [
         (0, 3, "reassignment", text(FIRST[2]), None, 3, 4, 7, None, 8, "cancelled", 1000)
     ]
 
 
 def test_a_reassignment_at_the_end_of_the_log_is_running() -> None:
-    assert derived(MOVES, ("outcome", "ended_offset"), [reassigning(4)]) == [("running", None)]
+    assert derived("moves", ("outcome", "ended_offset"), [reassigning(4)]) == [("running", None)]
 
 
 def test_lag_is_from_creation_to_the_first_directory() -> None:
@@ -276,7 +265,7 @@ def test_lag_is_from_creation_to_the_first_directory() -> None:
     names = ("broker", "created_offset", "assigned_offset", "directory", "lag_ms")
 
     assert derived(
-        ASSIGNMENT_LAG,
+        "assignment_lag",
         names,
         [created],  # 7
         [change(2, isr=(1,))],
@@ -288,7 +277,7 @@ def test_flaps_add_up_and_count_to_the_end_of_what_holds() -> None:
     names = ("partition", "broker", "shrinks", "expands", "out_ms_total", "out_ms_max")
 
     assert derived(
-        ISR_FLAPS,
+        "isr_flaps",
         names,
         [change(0, isr=(1, 2))],
         [change(0, isr=(1, 2, 3))],
@@ -301,7 +290,7 @@ def test_flaps_add_up_and_count_to_the_end_of_what_holds() -> None:
 
 def test_a_replica_is_out_no_longer_than_its_topic_lives() -> None:
     assert derived(
-        ISR_FLAPS,
+        "isr_flaps",
         ("broker", "out_ms_total"),
         [change(0, isr=(1, 2))],
         [RemoveTopicRecord(topic_id=TopicId(TOPIC))],
@@ -313,7 +302,7 @@ def test_churn_counts_changes_of_leaders_and_not_their_begin() -> None:
     names = ("partition", "changes", "to_none")
 
     assert derived(
-        LEADERSHIP_CHURN,
+        "leadership_churn",
         names,
         [change(0, leader=-1)],
         [change(0, leader=2)],
@@ -327,7 +316,7 @@ def test_changes_are_counted_by_time_and_cause() -> None:
 
     # Ten batches, one second each: stretches of less than that hold one change each.
     found = derived(
-        CHANGE_COUNTS,
+        "change_counts",
         names,
         [change(0, leader=-1)],
         [change(0, leader=2)],
@@ -343,7 +332,7 @@ def test_changes_are_counted_by_time_and_cause() -> None:
 def test_skew_compares_directories_of_a_broker_and_brokers() -> None:
     names = ("scope", "broker", "replicas", "leaders", "preferred_leaders", "deviation")
     names += ("leader_deviation",)
-    rows = derived(SKEW, names, [broker_change(2, log_dirs=only(DIRECTORIES[2][0]))])
+    rows = derived("skew", names, [broker_change(2, log_dirs=only(DIRECTORIES[2][0]))])
 
     assert rows[:4] == [
         ("broker", 1, 2, 2, 2, 1.0, 3.0),
@@ -369,13 +358,13 @@ def test_availability_is_cut_at_midnight_and_counts_what_is_still_open() -> None
     hour = 3_600_000
     later = [[change(1, leader=-1)], [broker_change(4, fenced=1)], [broker_change(4, fenced=-1)]]
 
-    assert derived(AVAILABILITY, names, *later, step_s=1800) == [
+    assert derived("availability", names, *later, step_s=1800) == [
         (date(2026, 1, 1), 2, 2 * hour, hour // 2, 0.75, hour // 2, 0.75),
         (date(2026, 1, 2), 2, hour, hour // 2, 0.5, hour // 2, 0.5),
     ]
 
 
 def test_tables_of_an_empty_log_are_empty() -> None:
-    tables = all_derived([])
+    found = tables_of([table.name for table in TABLES], [])
 
-    assert [table.name for table in DERIVED_TABLES if tables.all_rows(table)] == []
+    assert [name for name, rows in found.items() if rows] == ["logs"]

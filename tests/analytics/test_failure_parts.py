@@ -3,9 +3,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 
-from analytics.derive.sql_files import Scope
-from analytics.tables.derived import FAILURE_LEADERS, FAILURE_PARTS
-from tests.analytics.small_logs import Row, answered
+from tests.analytics.small_logs import Row, answered, picked
 
 
 def test_a_failure_touches_what_was_placed_in_the_directory_or_broker_at_that_moment() -> None:
@@ -34,7 +32,7 @@ def test_a_failure_touches_what_was_placed_in_the_directory_or_broker_at_that_mo
             }
         )
 
-    found = answered(Scope.BUCKET, FAILURE_PARTS, failures=failures, replica_placement=placed)
+    found = answered("failure_parts", failures=failures, replica_placement=placed)
 
     expected = Counter(
         failure["failure"]
@@ -61,50 +59,42 @@ def led(offset: int, leader: int, previous: int | None, partition: int = 0) -> R
     }
 
 
-def leaders(touched_at_most: int, *changes: Row) -> list[tuple[object, ...]]:
-    """Count leaders of partitions 0 and 1 where broker 1 fails at 100, in a batch from 98 on."""
-    failure: Row = {
-        "failure": 1,
-        "broker": 1,
-        "detected_offset": 100,
-        "batch": 98,
-        "touched_at_most": touched_at_most,
-    }
+def leaders(touched: int, *changes: Row) -> list[tuple[object, ...]]:
+    """Count leaders of partitions where broker 1 fails at 100, in a batch from 98 on."""
+    failure: Row = {"failure": 1, "broker": 1, "detected_offset": 100, "batch": 98}
     placed: list[Row] = [
         {"topic_id": "T", "partition": number, "broker": 1, "valid_from_offset": 0}
-        for number in range(2)
+        for number in range(touched)
     ]
     found = answered(
-        Scope.BUCKET,
-        FAILURE_LEADERS,
-        failures=[failure],
-        replica_placement=placed,
-        leadership=changes,
+        "failure_leaders", failures=[failure], replica_placement=placed, leadership=changes
     )
-    names = ("of_partition", "since_offset", "moved", "lost", "still_lost", "last_leader_offset")
-    rows = [tuple(row[name] for name in names) for row in found]
-    return sorted(rows, key=str)
-
-
-def test_the_first_change_after_a_failure_is_certain_if_none_is_right_before() -> None:
-    certain = [(None, None, 1, 1, 0, 110)]
-    changes = (led(0, 1, None), led(99, 2, 1), led(99, -1, 1, 1), led(110, 3, -1, 1))
-
-    assert leaders(5, *changes) == certain
-    # Further back than the failure can reach.
-    assert leaders(5, led(94, 1, 2), *changes) == certain
-
-
-def test_each_change_that_may_be_the_first_one_is_given_by_itself() -> None:
-    changes = (led(0, 1, None), led(95, -1, 1), led(96, 1, -1), led(99, 2, 1), led(98, 2, 1, 1))
-
-    assert leaders(5, *changes) == [
-        (0, 95, 0, 1, 0, 96),
-        (0, 96, 0, 0, 0, None),
-        (0, 99, 1, 0, 0, 99),
-        (None, None, 1, 0, 0, 98),
+    return [
+        (*counts, None if last is None else last["offset"])  # type: ignore[index]
+        for *counts, last in picked(found, "moved", "lost", "still_lost", "last_leader")
     ]
+
+
+CHANGES = (led(0, 1, None), led(99, 2, 1), led(99, -1, 1, 1), led(110, 3, -1, 1))
+
+
+def test_the_first_change_after_a_failure_counts() -> None:
+    assert leaders(2, *CHANGES) == [(1, 1, 0, 110)]
+
+
+def test_what_is_further_back_than_the_failure_can_reach_is_none_of_it() -> None:
+    before = led(94, -1, 1)
+
+    assert leaders(5, before, *CHANGES) == [(1, 1, 0, 110)]
+    assert leaders(6, before, *CHANGES) == [(0, 2, 0, 110)]
+
+
+def test_of_several_changes_within_its_reach_the_first_one_counts() -> None:
+    changes = (led(95, -1, 1), led(96, 1, -1), led(99, 2, 1), led(98, 2, 1, 1))
+
+    assert leaders(5, led(0, 1, None), *changes) == [(1, 1, 0, 98)]
+    assert leaders(3, led(0, 1, None), *changes) == [(2, 0, 0, 99)]
 
 
 def test_a_change_by_which_another_broker_stopped_leading_is_none_of_the_failure() -> None:
-    assert leaders(0, led(99, 2, 3), led(105, 1, 2)) == []
+    assert leaders(1, led(99, 2, 3), led(105, 1, 2)) == []

@@ -5,10 +5,11 @@ from uuid import UUID
 
 import pytest
 
-from analytics.rare.cluster_keys import make_small_fold
-from analytics.rare.key_history import Event, Row, Sync, advance, fold
+from analytics.ask.partition import lost_replicas
+from analytics.rare.broker_registration import BrokerFold
+from analytics.rare.key_history import Event, Row, Sync, advance
 from analytics.rare.min_insync import AssumedMinIsr, min_isr_in_force
-from analytics.rare.topic_records import Change, TopicFold, lost_replicas
+from analytics.rare.topic_records import Change, TopicFold
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.metadata.records import frame
 from jbodlab.metadata.records.cluster_records import (
@@ -56,14 +57,15 @@ def folded(events: Sequence[Event], *syncs: int, base: int | None = None) -> lis
         Sync(offset=offset, time=offset * 1000, file="snapshot", is_base=offset == base)
         for offset in syncs
     )
-    others = [event for event in events if not event.key.startswith("t/")]
-    rows = list(fold(others, met, make_small_fold))
-    if len(others) == len(events):
-        return rows
-    topic = TopicFold(text(TOPIC))
-    advance(topic, [event for event in events if event.key.startswith("t/")], met)
-    topic.finish()
-    return [*topic.history.rows, *map(row_of, topic.changes), *rows]
+    history: list[Row] = []
+    topic, broker = TopicFold(text(TOPIC)), BrokerFold(1)
+    for fold, prefix in ((topic, "t/"), (broker, "b/")):
+        own = [event for event in events if event.key.startswith(prefix)]
+        if own:
+            advance(fold, own, met)  # type: ignore[arg-type]
+            fold.finish()  # type: ignore[attr-defined]
+            history += fold.history.rows  # type: ignore[attr-defined]
+    return [*history, *map(row_of, topic.changes)]
 
 
 def row_of(change: Change) -> Row:
@@ -153,16 +155,10 @@ def test_a_change_of_something_unknown_is_a_problem() -> None:
     assert columns(rows, "problem", "kind", "offset") == [("replay", 1)]
 
 
-def test_what_a_topic_has_once_comes_from_one_place_only() -> None:
-    removal = RemoveTopicRecord(topic_id=TopicId(TOPIC))
-    elsewhere = TopicFold(text(TOPIC), is_first=False)
+def test_the_removal_of_an_unknown_topic_is_a_problem() -> None:
+    rows = folded(topic_events(RemoveTopicRecord(topic_id=TopicId(TOPIC))))
 
-    advance(elsewhere, [event("t/x/1", 3, removal)], ())
-
-    assert elsewhere.history.rows == []
-    assert columns(folded([event("t/x/0", 3, removal)]), "problem", "kind", "offset") == [
-        ("replay", 3)
-    ]
+    assert columns(rows, "problem", "kind", "offset") == [("replay", 0)]
 
 
 def test_a_setting_of_the_name_that_the_topic_no_longer_has_is_not_its_own() -> None:
@@ -324,11 +320,9 @@ def state(isr: Sequence[int], leader: int = 1) -> PartitionRegistration:
         (state((1,)), state((), leader=-1), (1,)),
         (state((1,)), state((1,), leader=-1), (1,)),
         (state((1,), leader=-1), state((1,), leader=-1), ()),
-        (None, state((1, 2)), (3,)),
-        (None, state((1,), leader=-1), (2, 3, 1)),
     ],
 )
 def test_lost_replicas_left_the_isr_or_the_leadership(
-    before: PartitionRegistration | None, after: PartitionRegistration, lost: tuple[int, ...]
+    before: PartitionRegistration, after: PartitionRegistration, lost: tuple[int, ...]
 ) -> None:
     assert lost_replicas(before, after) == lost

@@ -6,8 +6,6 @@ import random
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from analytics.derive.sql_files import Scope
-from analytics.tables.derived import GAUGE_STEPS
 from tests.analytics.small_logs import Row, answered
 
 Given = tuple[int, int, int, int | None]
@@ -33,15 +31,10 @@ def steps(given: Sequence[Given]) -> list[tuple[int, int, int, int]]:
         }
         for place, key, start, end in given
     ]
-    found = answered(Scope.BUCKET, GAUGE_STEPS, replica_placement=rows)
     return [
-        (
-            row["broker"],
-            round(row["from_time"].timestamp() * 1000) // WIDTH,  # type: ignore[attr-defined]
-            row["at_end"],
-            row["ever"],
-        )  # type: ignore[misc]
-        for row in found
+        (row["broker"], row["moment"] // (WIDTH * 1000), row["at_end"], row["ever"])  # type: ignore[operator, misc]
+        for row in answered("gauge_steps", end_s=1, replica_placement=rows)
+        if row["at_end"] or row["ever"]
     ]
 
 
@@ -52,8 +45,8 @@ def test_an_interval_within_one_stretch_was_there_and_is_gone_at_its_end() -> No
 def test_an_interval_without_a_known_time_is_not_counted() -> None:
     row: Row = {"topic_id": "T", "partition": 0, "valid_from_time": at(1), "valid_to_offset": 1}
 
-    assert answered(Scope.BUCKET, GAUGE_STEPS, replica_placement=[row]) == []
-    assert answered(Scope.BUCKET, GAUGE_STEPS, replica_placement=[{"topic_id": "T"}]) == []
+    assert answered("gauge_steps", end_s=1, replica_placement=[row]) == []
+    assert answered("gauge_steps", end_s=1, replica_placement=[{"topic_id": "T"}]) == []
 
 
 def test_numbers_over_time_are_those_counted_one_by_one() -> None:

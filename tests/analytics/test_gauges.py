@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from analytics.tables.derived import GAUGES, RECORD_RATES
 from jbodlab.metadata.records.schema import Record
 from jbodlab.metadata.records.topic_records import RemoveTopicRecord, TopicRecord
 from jbodlab.vocabulary.ids import DirectoryId, TopicId
@@ -16,11 +15,10 @@ from tests.analytics.small_logs import (
     Row,
     Rows,
     at,
-    base_rows,
     broker_change,
     change,
     config,
-    derived,
+    tables_of,
 )
 
 DIRECTORIES = {broker: (uid(broker * 10), uid(broker * 10 + 1)) for broker in (1, 2, 3)}
@@ -49,6 +47,9 @@ BATCHES: list[list[Record]] = [
     [change(0, leader=1), register(1, DIRECTORIES[1], epoch=1)],
     [RemoveTopicRecord(topic_id=TopicId(TOPIC))],
 ]
+
+NAMES = ("partition_history", "outages", "leadership", "log_dirs", "broker_sessions")
+NAMES += ("replica_placement", "gauges", "record_rates")
 
 Key = tuple[str, object, object]
 
@@ -112,8 +113,8 @@ def said(gauges: Sequence[Row], moment: datetime, column: str) -> Counter[Key]:
 
 
 def test_numbers_of_buckets_add_up_for_directories_and_brokers() -> None:
-    rows, tables = base_rows(BATCHES), derived(BATCHES)
-    found = tables.all_rows(GAUGES)
+    rows = tables_of(NAMES, BATCHES)
+    found = rows["gauges"]
 
     def is_of_broker(row: Row) -> bool:
         return row["broker"] is not None and row["directory"] is None
@@ -130,6 +131,6 @@ def test_numbers_of_buckets_add_up_for_directories_and_brokers() -> None:
                 per_broker[what, broker, None] += count
         assert said(of_brokers, moment, "at_end") == per_broker, second
 
-    rates = tables.all_rows(RECORD_RATES)
+    rates = rows["record_rates"]
     assert sum(row["records"] for row in rates) == sum(map(len, BATCHES))
     assert {row["stretch_ms"] for row in rates} == {50}

@@ -30,11 +30,11 @@ ReadTable = Callable[[Path, str], Rows]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runs:
-    """One log, replayed in one bucket and in many."""
+    """One log, replayed in memory and through files."""
 
     log: Path
-    in_one: Path
-    in_many: Path
+    in_memory: Path
+    by_files: Path
     half: int
     """Last offset of its first half."""
     half_ms: int
@@ -54,15 +54,14 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     half, half_ms = log.log.end_offset - 1, log.now_ms
     image = history.run(120, snapshot_every=50)
     log.close()
-    replay(root / "meta", root / "in_one", LOCAL)
+    replay(root / "meta", root / "in_memory", LOCAL)
     with pytest.MonkeyPatch.context() as patch:
-        # Many buckets: the wide topic lies in several of them.
-        patch.setattr("analytics.job.run.BYTES_PER_BUCKET", 4000)
-        replay(root / "meta", root / "in_many", LOCAL)
+        patch.setattr("analytics.job.local_tables.IN_MEMORY_BYTES", 0)
+        replay(root / "meta", root / "by_files", LOCAL)
     return Runs(
         log=root / "meta",
-        in_one=root / "in_one",
-        in_many=root / "in_many",
+        in_memory=root / "in_memory",
+        by_files=root / "by_files",
         half=half,
         half_ms=half_ms,
         half_image=half_image,
@@ -75,7 +74,7 @@ def as_text(rows: Rows) -> list[str]:
     return sorted(map(str, rows))
 
 
-@pytest.mark.parametrize("run", ["in_one", "in_many"])
+@pytest.mark.parametrize("run", ["in_memory", "by_files"])
 def test_replayed_end_state_equals_the_image_after_a_random_history(
     run: str, runs: Runs, read_table: ReadTable
 ) -> None:
@@ -90,8 +89,8 @@ def test_replayed_end_state_equals_the_image_after_a_random_history(
 
 
 @pytest.mark.parametrize("table", [table.name for table in TABLES])
-def test_many_buckets_give_the_tables_of_one(table: str, runs: Runs, read_table: ReadTable) -> None:
-    assert as_text(read_table(runs.in_one, table)) == as_text(read_table(runs.in_many, table))
+def test_files_give_the_tables_of_memory(table: str, runs: Runs, read_table: ReadTable) -> None:
+    assert as_text(read_table(runs.in_memory, table)) == as_text(read_table(runs.by_files, table))
 
 
 def partitions_of(image: MetadataImage) -> Rows:
@@ -109,11 +108,11 @@ def partitions_of(image: MetadataImage) -> Rows:
 
 
 def test_as_of_gives_the_state_of_that_moment(runs: Runs, read_table: ReadTable) -> None:
-    text = answer(runs.in_many, runs.half)
+    text = answer(runs.by_files, runs.half)
 
-    tables = read_tables(str(runs.in_many), "meta")
+    tables = read_tables(str(runs.by_files), "meta")
     by_time = resolve(tables, datetime.fromtimestamp(runs.half_ms / 1000, UTC))
-    output = runs.in_many / "as_of"
+    output = runs.by_files / "as_of"
     expected = partitions_of(runs.half_image)
     found = read_table(output, "partitions")
     assert as_text([{name: row[name] for name in expected[0]} for row in found]) == as_text(
@@ -132,22 +131,22 @@ def test_as_of_gives_the_state_of_that_moment(runs: Runs, read_table: ReadTable)
 
 
 def test_as_of_the_end_is_what_the_tables_of_now_say(runs: Runs, read_table: ReadTable) -> None:
-    answer(runs.in_many, runs.end)
+    answer(runs.by_files, runs.end)
 
     for table in ("brokers", "topics", "partitions"):
-        found = read_table(runs.in_many / "as_of", table)
-        assert as_text(found) == as_text(read_table(runs.in_many, table))
+        found = read_table(runs.by_files / "as_of", table)
+        assert as_text(found) == as_text(read_table(runs.by_files, table))
 
 
 def test_a_difference_names_what_differs_and_nothing_else(
     runs: Runs, read_table: ReadTable
 ) -> None:
-    same = answer(runs.in_many, runs.half, runs.half)
+    same = answer(runs.by_files, runs.half, runs.half)
     assert same.splitlines()[-1] == "Nothing differs."
-    assert read_table(runs.in_many, "diff") == []
+    assert read_table(runs.by_files, "diff") == []
 
-    text = answer(runs.in_many, runs.half, runs.end)
-    rows = read_table(runs.in_many, "diff")
+    text = answer(runs.by_files, runs.half, runs.end)
+    rows = read_table(runs.by_files, "diff")
     of = {
         (topic.topic_id, index): state
         for topic in runs.half_image.topics.by_id.values()
@@ -179,9 +178,9 @@ def test_a_difference_names_what_differs_and_nothing_else(
 
 def test_a_moment_outside_the_log_is_refused(runs: Runs) -> None:
     with pytest.raises(ReplayInputError, match="outside of the log"):
-        answer(runs.in_many, runs.end + 1)
+        answer(runs.by_files, runs.end + 1)
     with pytest.raises(ReplayInputError, match="outside of the log"):
-        answer(runs.in_many, datetime(2001, 1, 1, tzinfo=UTC))
+        answer(runs.by_files, datetime(2001, 1, 1, tzinfo=UTC))
 
 
 def test_a_moment_that_is_none_is_one_line_and_exit_code_1(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from analytics.derive.log_span import MAX_BUCKETS, LogSpan
+from analytics.page.log_span import MAX_BUCKETS, LogSpan
 
 
 @pytest.mark.parametrize("length_ms", [0, 1, 1999, 60_000, 86_400_000, 10**11, 3 * 10**14])

@@ -7,13 +7,14 @@ from typing import Any
 import duckdb
 import pytest
 
-from analytics.derive.log_span import LogSpan
-from analytics.derive.sql_files import Scope, texts
+from analytics.engines.sql import translate
+from analytics.page.log_span import LogSpan
 from analytics.page.sections import figures_of
 from analytics.tables.names_in_sql import names_in
+from analytics.tables.sql_files import sql_files
 
 SPAN = LogSpan(first_ms=0, last_ms=1000, end_ms=1000)
-QUERIES = {name: sql for scope in Scope for name, sql in texts(scope).items()} | {
+QUERIES = {name: file.sql for name, file in sql_files().items()} | {
     f"figure {figure.name}": figure.query for figure in figures_of(SPAN, 0.99)
 }
 
@@ -30,7 +31,9 @@ def nodes(tree: Any) -> Iterator[dict[str, Any]]:
 def test_the_tables_of_a_query_are_those_that_the_parser_finds(name: str) -> None:
     with duckdb.connect() as connection:
         asked = "SELECT json_serialize_sql(?)"
-        ((text,),) = connection.execute(asked, [QUERIES[name]]).fetchall()
+        sql = QUERIES[name]
+        sql = translate(sql) if name in sql_files() else sql
+        ((text,),) = connection.execute(asked, [sql]).fetchall()
     found = list(nodes(json.loads(text)))
     defined = {each["key"] for node in found for each in node.get("cte_map", {}).get("map", ())}
     named = {node["table_name"] for node in found if node.get("type") == "BASE_TABLE"}

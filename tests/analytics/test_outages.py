@@ -8,17 +8,15 @@ from jbodlab.metadata.records.topic_records import RemoveTopicRecord, TopicRecor
 from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.ids import DirectoryId, TopicId
 from tests.analytics.builders import partition_record, register, uid
-from tests.analytics.small_logs import TOPIC, base_rows, broker_change, change, config
+from tests.analytics.small_logs import TOPIC, broker_change, change, config, picked, rows_of
 
 DIRECTORIES = {broker: (uid(broker * 10), uid(broker * 10 + 1)) for broker in (1, 2, 3)}
 FIRST = [DIRECTORIES[broker][0] for broker in (1, 2, 3)]
 
 
 def found(*batches: Sequence[Record]) -> list[tuple[object, ...]]:
-    rows = base_rows([CLUSTER, *batches])["outages"]
-    rows.sort(key=lambda row: (row["from_offset"], row["kind"]))
     names = ("kind", "from_offset", "to_offset", "duration_ms", "cause", "broker", "directory")
-    return [tuple(row[name] for name in names) for row in rows]
+    return picked(rows_of("outages", [CLUSTER, *batches]), *names)
 
 
 # Offsets 0 to 2: the brokers; 3: the topic; 4: min.insync.replicas 2; 5: the partition.

@@ -1,78 +1,89 @@
-"""Leaders, replicas in sync, places and shortages by columns, against loops over the states."""
+"""Tables of random histories of topics, against the fold of single records and loops over it.
+
+Most topics are plain, and SQL alone makes their tables; the oracle follows every topic one by one.
+"""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby, pairwise
 from operator import itemgetter
 
 import pytest
-from hypothesis import strategies as st
 
-from analytics.rare.broker_facts import BrokerFacts, BrokerState
-from analytics.rare.bucket import BucketFold
-from analytics.rare.table_rows import RowMaker
-from analytics.rare.topic_records import TopicFold, lost_replicas
+from analytics.rare.topic_records import TopicFold
+from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.vocabulary import directory_id as directory_ids
 from jbodlab.vocabulary import kafka_uuid
-from jbodlab.vocabulary.ids import DirectoryId
-from tests.analytics.examples import examples
-from tests.analytics.history_logs import BROKERS, RandomTopics, by_single_records, columns_of
-from tests.analytics.test_partition_columns import ODDITIES
+from jbodlab.vocabulary.ids import NO_LEADER, DirectoryId
+from tests.analytics.history_logs import (
+    BROKERS,
+    RandomTopics,
+    Row,
+    by_single_records,
+    rows_of_changes,
+    write,
+)
+from tests.analytics.small_logs import Rows, picked, tables_of_logs
 
-Row = dict[str, object]
+ODDITIES = (0.0, 0.0, 0.02, 0.2)
 FOR_EVER = 2**62
+NAMES = ("partition_history", "leadership", "replica_placement", "isr_changes", "outages")
 
 
-def brokers_of(randomness: random.Random, end: int) -> list[BrokerState]:
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A log, registrations of brokers that it does not hold, and its tables."""
+
+    log: RandomTopics
+    brokers: Sequence[Row]
+    tables: Rows
+
+
+@pytest.fixture(scope="module", params=[30, pytest.param(300, marks=pytest.mark.soak)])
+def cases(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Case]:
+    """Random logs, replayed as clusters of one run."""
+    root = tmp_path_factory.mktemp("histories")
+    logs, brokers, layouts = {}, {}, {}
+    for seed in range(request.param):
+        label = f"{seed:03}"
+        log = RandomTopics(random.Random(seed), ODDITIES[seed % len(ODDITIES)])
+        log.run(50)
+        (root / label).mkdir()
+        logs[label], layouts[label] = log, write(log, root / label)
+        brokers[label] = list(brokers_of(random.Random(seed), log.offset))
+    states = [{"cluster": label, **row} for label, rows in brokers.items() for row in rows]
+    found = tables_of_logs([*NAMES, "problems"], layouts, broker_states=states)
+    return [Case(logs[label], brokers[label], found[label]) for label in logs]
+
+
+def brokers_of(randomness: random.Random, end: int) -> Iterator[Row]:
     """Registrations of brokers that are fenced, stop, lose directories, go and come back."""
-    states = []
     for broker in BROKERS:
         cuts = sorted(randomness.sample(range(1, end), min(6, end - 1)))
-        for start, stop in pairwise([0, *cuts, end]):
+        for seq, (start, stop) in enumerate(pairwise([0, *cuts, end])):
             kind = randomness.randrange(6)
             if kind == 0:
                 continue
             directories = [broker << 100, broker << 100 | 1]
             if kind == 1:
                 directories = directories[:1]
-            states.append(
-                BrokerState(
-                    broker=broker,
-                    from_offset=start,
-                    to_offset=None if stop == end else stop,
-                    fenced=kind == 2,
-                    in_controlled_shutdown=kind == 3,
-                    directories=frozenset(
-                        number.to_bytes(16, "big") for number in directories if kind != 4
-                    ),
-                )
-            )
-    return states
-
-
-def tables(log: RandomTopics, facts: BrokerFacts, cuts: list[int]) -> dict[str, list[Row]]:
-    """What the columns give, as rows of tables."""
-    fold = BucketFold(facts)
-    maker = RowMaker(fold.topics)
-    found: dict[str, list[Row]] = {}
-    bounds = [0, *sorted(cuts), log.offset * 2 + 2]
-    for low, high in pairwise(bounds):
-        made = maker.ended(
-            fold.step(
-                columns_of([e for e in log.events if low <= e.position < high]),
-                [one for one in log.topic_events() if low <= one.event.position < high],
-                [sync for sync in log.syncs if low <= sync.position < high],
-            )
-        )
-        for table, rows in made.items():
-            found.setdefault(table.name, []).extend(rows.to_pylist())
-        fold.since = high // 2
-    for table, rows in maker.still(fold.open).items():
-        found.setdefault(table.name, []).extend(rows.to_pylist())
-    return found
+            yield {
+                "broker": broker,
+                "seq": seq,
+                "valid_from_offset": start,
+                "valid_to_offset": None if stop == end else stop,
+                "fenced": kind == 2,
+                "in_controlled_shutdown": kind == 3,
+                "log_dirs": [
+                    kafka_uuid.to_text(kafka_uuid.UUID(int=number))
+                    for number in directories
+                    if kind != 4
+                ],
+            }
 
 
 class Lives:
@@ -103,8 +114,11 @@ class Lives:
                 assert not life
 
 
-def text(rows: list[Row], *names: str) -> list[str]:
-    return sorted(str([row[name] for name in names]) for row in rows)
+def assert_equal(case: Case, table: str, expected: Sequence[Row]) -> None:
+    """Compare rows of a table, whatever their order, by the columns that the expected ones have."""
+    names = list(expected[0]) if expected else []
+    found = picked(case.tables[table], *names)
+    assert sorted(map(str, found)) == sorted(map(str, picked(expected, *names))), table
 
 
 def until_offset(state: Row) -> int | None:
@@ -112,34 +126,15 @@ def until_offset(state: Row) -> int | None:
     return None if until is None else until.offset  # type: ignore[attr-defined,no-any-return]
 
 
-def random_case(seed: int, oddity: float) -> tuple[RandomTopics, BrokerFacts]:
-    log = RandomTopics(random.Random(seed), oddity)
-    log.run(50)
-    return log, BrokerFacts(brokers_of(random.Random(seed), log.offset))
+def test_leaders_and_placement(cases: list[Case]) -> None:
+    for case in cases:
+        check_test_leaders_and_placement(case)
 
 
-CASES = (
-    st.integers(0, 2**32),
-    st.sampled_from(ODDITIES),
-    st.lists(st.integers(0, 200), max_size=2),
-)
-
-
-def batch_ends(log: RandomTopics) -> set[int]:
-    return {event.batch_last_offset + 1 for event in log.events if not event.snapshot}
-
-
-def cuts_between_batches(log: RandomTopics, cuts: list[int]) -> list[int]:
-    """Steps end between batches; a snapshot at the border belongs to the later one."""
-    return [2 * offset for offset in cuts if offset in batch_ends(log)]
-
-
-@examples(15, 80, *CASES)
-def test_leaders_and_placement(seed: int, oddity: float, cuts: list[int]) -> None:
-    log, facts = random_case(seed, oddity)
+def check_test_leaders_and_placement(case: Case) -> None:
     leaders: list[Row] = []
     places: list[Row] = []
-    for key, life, _ in Lives(log):
+    for key, life, _ in Lives(case.log):
         for leader, group in groupby(life, key=lambda s: s["state"].leader):  # type: ignore[attr-defined]
             own = list(group)
             leaders.append(
@@ -155,14 +150,8 @@ def test_leaders_and_placement(seed: int, oddity: float, cuts: list[int]) -> Non
         for broker in BROKERS:
             places += placed(key, life, broker)
 
-    found = tables(log, facts, cuts_between_batches(log, cuts))
-
-    names = ("topic", "topic_id", "partition", "leader", "leader_epoch", "valid_from_offset")
-    names += ("record_type", "valid_to_offset")
-    assert text(found["leadership"], *names) == text(leaders, *names)
-    names = ("topic", "topic_id", "partition", "broker", "directory", "valid_from_offset")
-    names += ("valid_to_offset", "ended_by")
-    assert text(found["replica_placement"], *names) == text(places, *names)
+    assert_equal(case, "leadership", leaders)
+    assert_equal(case, "replica_placement", places)
 
 
 def placed(key: Row, life: list[Row], broker: int) -> list[Row]:
@@ -200,11 +189,14 @@ def placed(key: Row, life: list[Row], broker: int) -> list[Row]:
     return rows
 
 
-@examples(15, 80, *CASES)
-def test_changes_of_the_isr(seed: int, oddity: float, cuts: list[int]) -> None:
-    log, facts = random_case(seed, oddity)
+def test_changes_of_the_isr(cases: list[Case]) -> None:
+    for case in cases:
+        check_test_changes_of_the_isr(case)
+
+
+def check_test_changes_of_the_isr(case: Case) -> None:
     expected: list[Row] = []
-    for key, life, _ in Lives(log):
+    for key, life, _ in Lives(case.log):
         for one, two in pairwise(life):
             before, after = one["state"].isr, two["state"].isr  # type: ignore[attr-defined]
             joined = [b for b in after if b not in before]
@@ -224,29 +216,25 @@ def test_changes_of_the_isr(seed: int, oddity: float, cuts: list[int]) -> None:
                 }
             )
 
-    found = tables(log, facts, cuts_between_batches(log, cuts))
-
-    names = ("topic", "partition", "offset", "change", "isr", "previous_isr", "joined", "left")
-    assert text(found.get("isr_changes", []), *names) == text(expected, *names)
+    assert_equal(case, "isr_changes", expected)
 
 
-@examples(15, 80, *CASES)
-def test_shortages_and_their_causes(seed: int, oddity: float, cuts: list[int]) -> None:
-    log, facts = random_case(seed, oddity)
+def test_shortages_and_their_causes(cases: list[Case]) -> None:
+    for case in cases:
+        check_test_shortages_and_their_causes(case)
+
+
+def check_test_shortages_and_their_causes(case: Case) -> None:
     expected: list[Row] = []
-    for key, life, fold in Lives(log):
+    for key, life, fold in Lives(case.log):
         pieces = list(cut_by_min_isr(life, fold))
         for kind, is_short in SHORT.items():
             for short, group in groupby(pieces, key=is_short):
                 own = list(group)
                 if short and visible(own):
-                    expected.append(key | {"kind": kind} | shortage(own, facts))
+                    expected.append(key | {"kind": kind} | shortage(own, case.brokers))
 
-    found = tables(log, facts, cuts_between_batches(log, cuts))
-
-    names = ("topic", "partition", "kind", "from_offset", "to_offset", "cause", "broker")
-    names += ("directory",)
-    assert text(found["outages"], *names) == text(expected, *names)
+    assert_equal(case, "outages", expected)
 
 
 SHORT: dict[str, Callable[[Row], bool]] = {
@@ -260,15 +248,17 @@ SHORT: dict[str, Callable[[Row], bool]] = {
 
 def cut_by_min_isr(life: list[Row], fold: TopicFold) -> Iterator[Row]:
     previous: PartitionRegistration | None = None
+    rows: list[Row] = [row["min_isr"] for row in fold.history.rows if row["kind"] == "min_isr"]  # type: ignore[misc]
+    values: list[tuple[int, int]] = picked(rows, "valid_from_offset", "min_insync_replicas")  # type: ignore[assignment]
     for one in life:
         state, begin = one["state"], one["since"].offset  # type: ignore[attr-defined]
         assert isinstance(state, PartitionRegistration)
         end = until_offset(one)
-        required = [v for v, since in fold.min_isr_values if since.offset <= begin][-1:] or [0]
+        required = [value for since, value in values if since <= begin][-1:] or [0]
         cuts = [
-            (since.offset, value)
-            for value, since in fold.min_isr_values
-            if begin < since.offset < (FOR_EVER if end is None else end)
+            (since, value)
+            for since, value in values
+            if begin < since < (FOR_EVER if end is None else end)
         ]
         lost = lost_replicas(previous, state)
         for (start, value), stop in zip(
@@ -290,13 +280,13 @@ def visible(pieces: list[Row]) -> bool:
     return end is None or end > pieces[0]["last"]  # type: ignore[operator]
 
 
-def shortage(pieces: list[Row], facts: BrokerFacts) -> Row:
+def shortage(pieces: list[Row], brokers: Sequence[Row]) -> Row:
     first = pieces[0]
     state, found = first["state"], []
     assert isinstance(state, PartitionRegistration)
     for broker in first["lost"]:  # type: ignore[attr-defined]
         directory = state.directory(broker) if broker in state.replicas else None
-        found.append((*loss(facts, broker, directory, int(str(first["last"]))), broker))
+        found.append((*loss(brokers, broker, directory, int(str(first["last"]))), broker))
     rank, directory, broker = min(found, key=itemgetter(0, 2), default=(3, None, None))
     return {
         "from_offset": first["from"],
@@ -307,45 +297,100 @@ def shortage(pieces: list[Row], facts: BrokerFacts) -> Row:
     }
 
 
+def lost_replicas(
+    before: PartitionRegistration | None, after: PartitionRegistration
+) -> tuple[int, ...]:
+    """Return the brokers whose replicas a step took out of the ISR, or out of the leadership."""
+    was_in_sync = after.replicas if before is None else before.isr
+    lost = [each for each in was_in_sync if each not in after.isr and each in after.replicas]
+    if after.leader == NO_LEADER and (before is None or before.leader != NO_LEADER):
+        gone = after.isr if before is None else (before.leader,)
+        lost += (each for each in gone if each not in lost)
+    return tuple(lost)
+
+
 def loss(
-    facts: BrokerFacts, broker: int, directory: DirectoryId | None, at: int
+    brokers: Sequence[Row], broker: int, directory: DirectoryId | None, at: int
 ) -> tuple[int, DirectoryId | None]:
-    for known in facts.states:
-        end = FOR_EVER if known.to_offset is None else known.to_offset
-        if known.broker != broker or not known.from_offset <= at < end:
+    for known in brokers:
+        start, end = known["valid_from_offset"], known["valid_to_offset"]
+        if known["broker"] != broker or not start <= at < (FOR_EVER if end is None else end):  # type: ignore[operator]
             continue
-        if known.fenced or known.in_controlled_shutdown:
+        if known["fenced"] or known["in_controlled_shutdown"]:
             return 1, None
-        ids = [DirectoryId(kafka_uuid.UUID(bytes=raw)) for raw in known.directories]
+        ids = [DirectoryId(kafka_uuid.parse(each)) for each in known["log_dirs"]]  # type: ignore[attr-defined]
         if directory is not None and not directory_ids.is_online(directory, ids):
             return 0, directory
         return 2, None
     return 1, None
 
 
-def test_the_loop_of_this_test_sees_every_kind_of_cause() -> None:
-    seen = set()
-    for seed in range(60):
-        log, facts = random_case(seed, 0.0)
-        found = tables(log, facts, [])
-        seen |= {("outage", row["cause"]) for row in found["outages"]}
-        seen |= {("leader", row["cause"]) for row in found["leadership"]}
-        seen |= {("isr", row["cause"]) for row in found.get("isr_changes", [])}
+def test_the_logs_have_every_kind_of_cause(cases: list[Case]) -> None:
+    seen: dict[str, set[object]] = {}
+    for case in cases:
+        for name in ("outages", "leadership", "isr_changes"):
+            seen.setdefault(name, set()).update(row["cause"] for row in case.tables[name])
 
-    assert {cause for kind, cause in seen if kind == "outage"} == {
-        "directory",
-        "broker",
-        "unknown",
-        "controller",
-    }
-    leaders = {cause for kind, cause in seen if kind == "leader"}
-    assert leaders >= {"created", "directory", "broker", "controlled_shutdown", "unregistered"}
-    assert leaders >= {"reassignment", "preferred", "unclean", "recovered", "unknown"}
+    assert seen["outages"] == {"directory", "broker", "unknown", "controller"}
+    assert seen["leadership"] >= {"created", "directory", "broker", "controlled_shutdown"}
+    assert seen["leadership"] >= {"unregistered", "reassignment", "preferred", "unclean"}
+    assert seen["leadership"] >= {"recovered", "unknown"}
 
 
-@pytest.mark.parametrize("broker", [None, 1])
-def test_a_broker_that_no_record_names_is_gone(broker: int | None) -> None:
-    states = [] if broker is None else [BrokerState(1, 5, None, True, False, frozenset())]
-    facts = BrokerFacts(states)
+def test_states_and_problems_are_those_of_the_fold(cases: list[Case]) -> None:
+    for case in cases:
+        folds = by_single_records(case.log)
+        states = [row for one, fold in folds.items() for row in rows_of_changes(one, fold.changes)]
+        assert_equal(case, "partition_history", states)
+        problems = [
+            row["problem"]
+            for fold in folds.values()
+            for row in fold.history.rows
+            if row["kind"] == "problem"
+        ]
+        found = [row for row in case.tables["problems"] if "differs in the" not in str(row)]
+        names = ("file", "offset", "kind", "message")
+        assert sorted(map(str, picked(found, *names))) == sorted(
+            map(str, picked(problems, *names))  # type: ignore[arg-type]
+        )
 
-    assert loss(facts, 1, None, 4) == (1, None)
+
+def test_the_states_at_every_offset_are_those_of_the_image(cases: list[Case]) -> None:
+    for case in cases:
+        taken_over = {sync.offset for sync in case.log.syncs}
+        for offset, image in case.log.images.items():
+            if offset + 1 in taken_over:
+                continue  # what the snapshot there says may be something else
+            held = [
+                row
+                for row in case.tables["partition_history"]
+                if row["valid_from_offset"] <= offset  # type: ignore[operator]
+                and (row["valid_to_offset"] is None or row["valid_to_offset"] > offset)  # type: ignore[operator]
+            ]
+            expected = states_of_image(image)
+            names = list(expected[0]) if expected else []
+            assert sorted(map(str, picked(held, *names))) == sorted(
+                map(str, picked(expected, *names))
+            ), offset
+            assert len(held) == len(expected)
+
+
+def states_of_image(image: MetadataImage) -> list[Row]:
+    return [
+        {
+            "topic": topic.name,
+            "topic_id": kafka_uuid.to_text(topic.topic_id),
+            "partition": index,
+            "leader": state.leader,
+            "leader_epoch": state.leader_epoch,
+            "partition_epoch": state.partition_epoch,
+            "leader_recovery_state": state.leader_recovery_state,
+            "replicas": list(state.replicas),
+            "isr": list(state.isr),
+            "adding_replicas": list(state.adding_replicas),
+            "eligible_leader_replicas": list(state.elr),
+            "directories": list(map(kafka_uuid.to_text, state.directories)),
+        }
+        for topic in image.topics.by_id.values()
+        for index, state in topic.partitions.items()
+    ]

@@ -4,20 +4,20 @@ from pathlib import Path
 
 from analytics.page.report_figures import ask_figures
 from analytics.page.report_text import text_of
+from analytics.tables.catalog import TABLES
 from jbodlab.metadata.records.schema import Record
 from jbodlab.metadata.records.topic_records import TopicRecord
 from jbodlab.vocabulary import directory_id as directory_ids
 from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.ids import DirectoryId, TopicId
 from tests.analytics.builders import partition_record, register, uid
-from tests.analytics.shared import Made
+from tests.analytics.shared import Made, frames
 from tests.analytics.small_logs import (
     TOPIC,
-    Row,
     broker_change,
     change,
     config,
-    derived_tables,
+    tables_of,
 )
 
 DIRECTORIES = {broker: (uid(broker * 10), uid(broker * 10 + 1)) for broker in (1, 2)}
@@ -43,14 +43,11 @@ BATCHES: list[list[Record]] = [
 
 
 def test_the_text_says_what_the_tables_say(tmp_path: Path) -> None:
-    topic: Row = {
-        "topic": "orders",
-        "topic_id": kafka_uuid.to_text(TOPIC),
-        "min_insync_replicas_from": "topic",
-    }
-    gap: Row = {"kind": "gap", "message": "offsets 4 to 5 are missing"}
     written = [batch for batch in BATCHES if batch]
-    tables = derived_tables(tmp_path, written, more={"topics": [topic], "problems": [gap]})
+    made = tables_of([table.name for table in TABLES], written)
+    made["logs"][0]["source"] = "/logs/it's, /logs/b"
+    made["problems"] = [{"kind": "gap", "message": "offsets 4 to 5 are missing"}]
+    tables = frames(tmp_path, **made)
 
     text = text_of(ask_figures(tables))
 
@@ -69,7 +66,7 @@ def test_the_text_says_what_the_tables_say(tmp_path: Path) -> None:
         "1 partition fell under min ISR for 1 s, still open",
         "             2026-01-01 23:00:03.000 broker 2 failed: "
         "1 partition had no leader for 0 ms, still open",
-        "Risk         0 partitions with one replica, 0 at min ISR, 0 under min ISR, 0 in one rack, "
+        "Risk         0 partitions with one replica, 0 at min ISR, 1 under min ISR, 0 in one rack, "
         "0 not led by the first replica, 2 empty log directories",
         "Topics       1 topic, 1 partition; now 1 without leader, 1 under-replicated",
         "Assumed      min.insync.replicas 1 (Kafka's default) for topics without a value in "

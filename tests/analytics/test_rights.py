@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from uuid import UUID
 
-from analytics.rare.key_history import Sync
 from jbodlab.metadata.records import frame
 from jbodlab.metadata.records.frame import VersionedRecord
 from jbodlab.metadata.records.secrets import redacted_text
@@ -16,8 +15,7 @@ from jbodlab.metadata.records.security_records import (
     UserScramCredentialRecord,
 )
 from jbodlab.security.acl import AclOperation, PatternType, Permission, ResourceType
-from tests.analytics.small_logs import events_of, small_rows
-from tests.analytics.test_small_folds import picked, rows
+from tests.analytics.small_logs import config, picked, rows_of
 
 ID = UUID(int=7)
 ENTRY = AccessControlEntryRecord(
@@ -45,7 +43,7 @@ def credential(salt: bytes = SECRET) -> UserScramCredentialRecord:
 
 
 def test_an_entry_holds_until_it_is_removed() -> None:
-    (found,) = rows("acl", [ENTRY], [ENTRY], [RemoveAccessControlEntryRecord(id=ID)])
+    (found,) = rows_of("acls", [[ENTRY], [ENTRY], [RemoveAccessControlEntryRecord(id=ID)]])
 
     assert picked(
         [found],
@@ -57,26 +55,25 @@ def test_an_entry_holds_until_it_is_removed() -> None:
 
 
 def test_the_removal_of_an_unknown_entry_is_a_problem() -> None:
-    found = small_rows(events_of([[RemoveAccessControlEntryRecord(id=ID)]]))
+    (problem,) = rows_of("problems", [[RemoveAccessControlEntryRecord(id=ID)]])
 
-    (problem,) = [row["problem"] for row in found if row["kind"] == "problem"]
-    assert "removal of unknown access control entry" in str(problem)
+    assert "removal of unknown access control entry" in str(problem["message"])
 
 
 def test_an_entry_that_a_snapshot_does_not_have_is_gone() -> None:
-    sync = Sync(offset=1, time=None, file="snapshot", is_base=False)
-
-    (found,) = rows("acl", [ENTRY], [credential()], syncs=(sync,))
+    (found,) = rows_of("acls", [[ENTRY], [credential()]], snapshots={1: [config("a", "1")]})
 
     assert found["valid_to_offset"] == 1
 
 
 def test_a_user_has_one_row_for_each_password_and_no_secret_in_it() -> None:
-    found = rows(
-        "scram_user",
-        [credential()],
-        [credential(salt=b"another")],
-        [RemoveUserScramCredentialRecord(name="alice", mechanism=2)],
+    found = rows_of(
+        "scram_users",
+        [
+            [credential()],
+            [credential(salt=b"another")],
+            [RemoveUserScramCredentialRecord(name="alice", mechanism=2)],
+        ],
     )
 
     assert picked(

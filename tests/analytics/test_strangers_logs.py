@@ -7,18 +7,13 @@ import gzip
 from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from analytics.ask.offline_log import OfflineLog
-from analytics.derive.log_end import LogEnd
-from analytics.derive.sql_files import Scope, SqlFiles
 from analytics.errors import ReplayInputError
 from analytics.read.layout import Layout, read_layout
 from analytics.read.plain_rows import SourceRow
-from analytics.store.questions import GivenTables
-from analytics.tables import catalog as t
-from analytics.tables.derived import UNKNOWN_RECORDS
+from analytics.read.split_rows import COLUMNS
 from jbodlab.metadata.log.batches import control_batch
 from jbodlab.metadata.log.snapshots import snapshot_name
 from jbodlab.metadata.records import frame
@@ -38,6 +33,7 @@ from jbodlab.metadata.records.topic_records import PartitionRecord, TopicRecord
 from jbodlab.record_batch.record_batch import CONTROL, build_batch
 from jbodlab.vocabulary.ids import TopicId
 from tests.analytics.builders import partition_record, uid, versioned
+from tests.analytics.small_logs import answered
 from tests.analytics.source_rows import column_rows, in_order, plain_rows
 from tests.metadata_batches import data_batch
 
@@ -176,21 +172,9 @@ def test_a_record_that_nobody_knows_is_a_row_of_its_table_and_ends_nothing(
 
     assert [row.offset for row in rows] == [0, 1, 2]
     assert all(row.problem is None for row in rows)
-    records = pa.Table.from_pylist(
-        [
-            {
-                **{name: getattr(row, name, None) for name in t.RECORDS.schema.names},
-                "raw": row.value if row.payload is None else None,
-                "timestamp": None,
-            }
-            for row in rows
-        ],
-        t.RECORDS.schema,
-    )
-    none = t.SNAPSHOT_RECORDS.schema.empty_table()
-    given = GivenTables({"records": records, "snapshot_records": none})
-    with SqlFiles(Scope.CLUSTER, given, LogEnd(time_us=None, bucket_ms=1)) as sql:
-        found = sql.answer(UNKNOWN_RECORDS).to_pylist()
+    names = COLUMNS.names
+    given = [{name: getattr(row, name) for name in row._fields if name in names} for row in rows]
+    found = answered("unknown_records", log_rows=[{**row, "timestamp": None} for row in given])
     assert found == [
         {
             "offset": 1,

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from analytics.rare.broker_facts import LOSS_WINDOW_MS
+from analytics.ask.partition import SOON
 from analytics.read.plain_rows import SourceRow
 from analytics.read.typed_columns import STRUCTS
 from analytics.source.data_source import SCHEMA
@@ -17,11 +17,11 @@ PICTURE = DOCS / "images" / "lineage.svg"
 
 
 def test_the_data_dictionary_is_the_one_of_the_tables() -> None:
-    assert DICTIONARY.read_text() == dictionary(), "write tables.dictionary.dictionary() there"
+    assert DICTIONARY.read_text() == dictionary(), "python -m analytics.tables"
 
 
 def test_the_picture_is_the_one_of_the_texts_of_tables() -> None:
-    assert PICTURE.read_text() == picture(), "write tables.lineage.picture() there"
+    assert PICTURE.read_text() == picture(), "python -m analytics.tables"
 
 
 def test_a_table_is_made_of_the_tables_behind_its_steps() -> None:
@@ -38,7 +38,7 @@ def test_the_data_dictionary_says_where_the_cause_of_an_effect_is_looked_for() -
     text = " ".join(dictionary().split())
 
     assert "stands in the same batch as the failure" not in text
-    assert f"in its own batch, and then in the next {LOSS_WINDOW_MS // 1000} seconds" in text
+    assert f"in its own batch, and then in the next {SOON.seconds} seconds" in text
 
 
 def test_a_text_declares_a_table() -> None:

@@ -10,11 +10,8 @@ import pytest
 from analytics.ask.cluster import Cluster
 from analytics.ask.partition_states import PartitionAt
 from analytics.ask.what_if import as_model
-from analytics.derive.cluster import ClusterSql
-from analytics.derive.log_end import log_end
-from analytics.derive.what_if import LOSSES
+from analytics.rare.kind_losses import LOSSES
 from analytics.rare.min_insync import AssumedMinIsr
-from analytics.tables.derived import WHAT_IF
 from jbodlab.metadata.image.broker_registration import BrokerRegistration
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.metadata.records.features import ELR_VERSION
@@ -25,7 +22,7 @@ from jbodlab.what_if.cluster import Cluster as Model
 from jbodlab.what_if.failure import Failure, effects
 from jbodlab.what_if.loss import UNCLEAN_ELECTION
 from tests.analytics.builders import partition_record, register, uid
-from tests.analytics.small_logs import TOPIC, InMemory, Row
+from tests.analytics.small_logs import TOPIC, Row, answered
 
 BROKERS = range(1, 6)
 MIN_ISR = 2
@@ -99,22 +96,18 @@ def what_if(
         for each in map(BrokerId, BROKERS)
     ]
     named = {"resource_type": "topic", "resource_name": "orders", "name": UNCLEAN_ELECTION}
-    tables = InMemory(
-        {
-            "partitions": rows,
-            "topics": [{"topic_id": "orders", "min_insync_replicas": MIN_ISR}],
-            "brokers": brokers,
-            "log_dirs": [
-                {"broker": broker, "directory": directory, "state": "online"}
-                for broker, directory in places
-            ],
-            "configs": [{**named, "value": str(unclean).lower()}],
-            "features": [{"feature": ELR_VERSION, "level": int(has_elr)}],
-        }
+    return answered(
+        "what_if",
+        partitions=rows,
+        topics=[{"topic_id": "orders", "min_insync_replicas": MIN_ISR}],
+        brokers=brokers,
+        log_dirs=[
+            {"broker": broker, "directory": directory, "state": "online"}
+            for broker, directory in places
+        ],
+        configs=[{**named, "value": str(unclean).lower()}],
+        features=[{"feature": ELR_VERSION, "level": int(has_elr)}],
     )
-    with ClusterSql(tables, log_end(tables)) as sql:
-        tables.tables.update((table.name, found) for table, found in sql.derive())
-    return tables.all_rows(WHAT_IF)
 
 
 def asked(cluster: Model, failure: Failure) -> dict[str, int]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from analytics.store.questions import Questions, Readable
+
 MAX_BUCKETS = 200
 
 _SECOND, _MINUTE, _HOUR, _DAY = 1000, 60_000, 3_600_000, 86_400_000
@@ -14,6 +16,12 @@ _WIDTHS_MS = (
     *(n * _HOUR for n in (1, 2, 3, 6, 12)),
     *(n * _DAY for n in (1, 2, 7, 14, 28)),
 )
+_SPAN = """
+    SELECT epoch_ms(min(earliest_time)), epoch_ms(max(latest_time)), epoch_ms(coalesce(
+      arg_max_null(last_time, last_offset), (SELECT max(valid_from_time) FROM brokers)))
+    FROM record_counts
+"""
+"""Without any records, the end of the snapshot counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,3 +62,10 @@ def bucket_sql(time: str, width_ms: int) -> str:
     # Of a negative number the remainder is one, too.
     since = f"({millis} % {width_ms} + {width_ms}) % {width_ms}"
     return f"make_timestamptz(1000 * ({millis} - {since}))"
+
+
+def log_span(tables: Readable) -> LogSpan:
+    """Return the time that the log of some tables covers."""
+    with Questions(tables) as questions:
+        ((first_ms, last_ms, end_ms),) = questions.rows(_SPAN)
+    return LogSpan(first_ms=first_ms, last_ms=last_ms, end_ms=end_ms)

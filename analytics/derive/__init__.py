@@ -1,1 +1,0 @@
-"""What follows from facts: failures, moves, lag, flaps, skew, availability."""

@@ -1,1 +1,0 @@
-SELECT * FROM failure_courses WHERE directory IS NULL

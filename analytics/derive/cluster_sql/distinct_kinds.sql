@@ -1,1 +1,0 @@
-SELECT DISTINCT bits, has_leader, min_isr, is_unclean, has_elr FROM partition_kinds
