@@ -18,7 +18,7 @@ import posixpath
 from argparse import Namespace
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -36,11 +36,16 @@ from jbodlab.kafka_admin.topics import (
     list_topics,
 )
 from jbodlab.metadata.records.features import ELR_VERSION
+from jbodlab.picture.cluster_picture import (
+    SERVING,
+    BrokerPicture,
+    LogDirView,
+    PartitionPicture,
+)
 from jbodlab.runtime import event_loop
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import NO_LEADER, TopicPartition
 from jbodlab.what_if import cluster as model
-from jbodlab.what_if.cluster import ANYWHERE, SERVING
 from jbodlab.what_if.loss import UNCLEAN_ELECTION
 
 if TYPE_CHECKING:
@@ -55,9 +60,6 @@ METADATA_VERSION = "metadata.version"
 UNCLEAN_ELECTION_LEVEL = 21
 """The highest `metadata.version` of 3.9; the controllers of older releases hold no unclean election
 but one that is asked for."""
-DEGRADED = ("FULL", "SLOW")
-"""Conditions in which others should lead."""
-
 SILENT, GONE = "unresponsive", "fenced or unregistered"
 """States of a broker that Metadata lists and that does not answer, and of one that it does not list
 and that has replicas."""
@@ -214,45 +216,21 @@ def as_model(
         moment_value: The same as JSON has it.
     """
     partitions = {
-        TopicPartition(topic.name, one.index): one
+        TopicPartition(topic.name, one.index): _partition(one)
         for topic in topics.values()
         for one in topic.partitions
     }
-    directories: list[model.Directory] = []
-    places: dict[int, dict[TopicPartition, tuple[int, int]]] = {}
-    listed = {
-        seen.broker.id: model.Broker(
-            broker=seen.broker.id,
-            rack=seen.broker.rack,
-            state=SILENT if seen.silence else SERVING,
-        )
-        for seen in brokers
-    }
     named = {broker for one in partitions.values() for broker in one.replicas}
-    gone = {
-        broker: model.Broker(broker=broker, state=GONE) for broker in sorted(named - listed.keys())
-    }
-    for seen in brokers:
-        if seen.silence:
-            continue
-        held = places.setdefault(seen.broker.id, {})
-        for log_dir in seen.log_dirs:
-            number, undescribed = len(directories), 0
-            for replica in log_dir.replicas:
-                name = TopicPartition(replica.topic, replica.partition)
-                if name not in partitions:
-                    undescribed += 1
-                elif not replica.is_future:
-                    held[name] = number, replica.size_bytes
-            directories.append(_directory(seen, log_dir, undescribed))
+    gone = sorted(named - {seen.broker.id for seen in brokers})
     elects_unclean = features.supported.get(METADATA_VERSION, 0) >= UNCLEAN_ELECTION_LEVEL
-    unknown = sum(one.undescribed for one in directories)
-    return model.Cluster(
+    found = model.Cluster(
         moment=moment,
         moment_value=moment_value or {},
-        brokers={**listed, **gone},
-        directories=directories,
-        partitions=[_partition(name, one, places) for name, one in partitions.items()],
+        brokers=[
+            *map(_broker, brokers),
+            *(BrokerPicture(broker_id=broker, registration=GONE) for broker in gone),
+        ],
+        partitions=partitions,
         rules={
             topic: model.TopicRules(
                 min_isr=int(found.get(MIN_ISR) or 1),
@@ -261,8 +239,10 @@ def as_model(
             for topic, found in settings.items()
         },
         has_elr=features.finalized.get(ELR_VERSION, 0) > 0,
-        notes=[*_of_undescribed(unknown), *_of_silent(brokers), *_of_gone(gone)],
     )
+    unknown = sum(one.undescribed for one in found.directories)
+    notes = [*_of_undescribed(unknown), *_of_silent(brokers), *_of_gone(gone)]
+    return replace(found, notes=notes)
 
 
 def _of_undescribed(count: int) -> list[str]:
@@ -287,37 +267,39 @@ def _of_gone(brokers: Collection[int]) -> list[str]:
     return [f"broker {one} is {GONE}: {_NOT_KNOWN}" for one in brokers]
 
 
-def _directory(seen: BrokerSeen, log_dir: LogDir, undescribed: int) -> model.Directory:
-    detail = seen.details.get(log_dir.path)
-    conditions = detail.conditions if detail is not None else ()
-    return model.Directory(
-        broker=seen.broker.id,
-        path=log_dir.path,
-        directory_id=detail.directory_id if detail is not None else "",
-        is_online=not log_dir.error_code,
-        takes=not log_dir.is_cordoned and not conditions,
-        is_degraded=any(one in DEGRADED for one in conditions),
-        usable_bytes=None if log_dir.usable_bytes < 0 else log_dir.usable_bytes,
-        stops_broker=posixpath.normpath(log_dir.path) == seen.metadata_dir,
-        undescribed=undescribed,
+def _broker(seen: BrokerSeen) -> BrokerPicture:
+    """Return a broker; nobody knows the directories of one that does not answer."""
+    log_dirs = None if seen.silence else [_log_dir(seen, one) for one in seen.log_dirs]
+    return BrokerPicture(
+        broker_id=seen.broker.id,
+        rack=seen.broker.rack,
+        registration=SILENT if seen.silence else SERVING,
+        log_dirs=log_dirs,
+        paths={one.path: number for number, one in enumerate(log_dirs or (), start=1)},
     )
 
 
-def _partition(
-    name: TopicPartition,
-    one: PartitionDescription,
-    places: Mapping[int, Mapping[TopicPartition, tuple[int, int]]],
-) -> model.Partition:
-    found = [places.get(broker, {}).get(name, (ANYWHERE, 0)) for broker in one.replicas]
-    return model.Partition(
-        topic=name.topic,
-        index=name.partition,
-        replicas=one.replicas,
+def _log_dir(seen: BrokerSeen, one: LogDir) -> LogDirView:
+    detail = seen.details.get(one.path, DirDetail(directory_id=""))
+    return LogDirView(
+        path=one.path,
+        error=name_of(one.error_code) if one.error_code else "",
+        sizes={name: held.size_bytes for name, held in one.current.items()},
+        futures={name: held.size_bytes for name, held in one.future.items()},
+        usable_bytes=one.usable_bytes,
+        conditions=detail.conditions,
+        directory_id=detail.directory_id,
+        is_cordoned=one.is_cordoned,
+        has_metadata_log=posixpath.normpath(one.path) == seen.metadata_dir,
+    )
+
+
+def _partition(one: PartitionDescription) -> PartitionPicture:
+    return PartitionPicture(
         leader=NO_LEADER if one.leader is None else one.leader,
+        replicas=one.replicas,
         isr=one.isr,
-        directories=tuple(number for number, _ in found),
-        alive=tuple(broker in places and broker not in one.offline for broker in one.replicas),
-        sizes=tuple(size for _, size in found),
+        offline=one.offline,
         elr=one.elr or (),
         last_known_elr=one.last_known_elr or (),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,19 +14,19 @@ from fault_injection.journal import Fault, read_faults
 from jbodlab.cli import lab_state
 from jbodlab.cli.lab_state import ClusterState, NodeState
 from jbodlab.cli.output import counted
-from jbodlab.record_batch.record_batch import iterate_headers
-from jbodlab.vocabulary.addresses import address_text
-from jbodlab.vocabulary.ids import METADATA_TOPIC
-from lab.cluster import picture
-from lab.cluster.picture import (
+from jbodlab.picture.cluster_picture import (
     OFFLINE,
     ONLINE,
     SERVES,
     BrokerPicture,
     ClusterPicture,
     DirectoryPicture,
+    LogDirView,
 )
-from lab.cluster.questions import LogDirView
+from jbodlab.record_batch.record_batch import iterate_headers
+from jbodlab.vocabulary.addresses import address_text
+from jbodlab.vocabulary.ids import METADATA_TOPIC
+from lab.cluster import picture
 from lab.cluster.spec import spec_of
 from lab.machine import processes
 from lab.watch.server_log import LOG, Failure, last_failures
@@ -34,6 +34,8 @@ from lab.watch.server_log import LOG, Failure, last_failures
 TIMEOUT_S = 3.0
 FAULT_KEYS = ("kind", "mechanism", "since", "length_s")
 """What programs are given of faults."""
+OF_PARTITIONS = ("leader", "replicas", "isr", "offline")
+"""The same of partitions."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +65,7 @@ class Status(ClusterPicture):
         """
         return (
             len(self.alive) == len(self.state.nodes)
-            and self.view is not None
+            and self.listed is not None
             and not self.leaderless
             and all(self.state_of(one) == SERVES for one in self.brokers)
             and all(each.state == ONLINE for one in self.brokers for each in one.directories)
@@ -123,7 +125,8 @@ class Status(ClusterPicture):
                 for fault in self.faults
             ],
             "partitions": [
-                {"topic": partition.topic, "partition": partition.partition, **asdict(found)}
+                {"topic": partition.topic, "partition": partition.partition}
+                | {key: getattr(found, key) for key in OF_PARTITIONS}
                 for partition, found in self.partitions.items()
             ],
         }
@@ -135,7 +138,8 @@ def look(state: ClusterState, journal: Path) -> Status:
     root = Path(state.root)
     return Status(
         brokers=found.brokers,
-        view=found.view,
+        listed=found.listed,
+        partitions=found.partitions,
         state=state,
         alive=frozenset(node.node_id for node in lab_state.running_nodes(state)),
         noticed={
@@ -229,7 +233,7 @@ def _directory(one: DirectoryPicture) -> str:
 
 
 def _partitions(status: Status) -> Iterator[str]:
-    if status.view is None:
+    if status.listed is None:
         yield "no broker answers, so nobody knows the leaders"
         return
     if not status.partitions:

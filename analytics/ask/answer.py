@@ -15,6 +15,7 @@ from analytics.ask.offline_log import At, LogRecord, clock
 from analytics.tables.table import SNAPSHOT_TYPE
 from jbodlab.metadata.image.broker_registration import BrokerRegistration
 from jbodlab.metadata.records.cluster_records import RegisterBrokerRecord, UnregisterBrokerRecord
+from jbodlab.picture.registered import state_text
 from jbodlab.vocabulary import directory_id as directory_ids
 from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.ids import BrokerId, DirectoryId
@@ -107,15 +108,6 @@ def broker_change_text(change: BrokerChange) -> str:
         cordoned = after.cordoned_directories or ()
         parts.append(f"cordoned_log_dirs=[{', '.join(map(directory_text, cordoned))}]")
     return " ".join([f"broker={change.broker}", ", ".join(parts)]).rstrip()
-
-
-def state_text(registration: BrokerRegistration | None) -> str:
-    """Return the state of a broker that a registration says."""
-    if registration is None:
-        return "unregistered"
-    if registration.fenced:
-        return "fenced"
-    return "in controlled shutdown" if registration.in_controlled_shutdown else "unfenced"
 
 
 def _iso(time: datetime | None) -> str | None:

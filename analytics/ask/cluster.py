@@ -212,15 +212,6 @@ def _moment(row: Mapping[str, Any]) -> tuple[int, bool]:
     return row["valid_from_offset"], row["record_type"] != SNAPSHOT_TYPE
 
 
-def serves(registration: BrokerRegistration | None, directory: DirectoryId | None) -> bool:
-    """Return whether a broker can use its replica in a directory; None if that is not known."""
-    return (
-        registration is not None
-        and registration.active
-        and (directory is None or registration.directory_is_online(directory))
-    )
-
-
 def _missing(
     of: BrokerRegistration | None, others: BrokerRegistration | None
 ) -> tuple[DirectoryId, ...]:

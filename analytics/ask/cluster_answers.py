@@ -14,13 +14,13 @@ from analytics.ask.answer import (
     link,
     moment,
     repair_text,
-    state_text,
 )
 from analytics.ask.cluster import BrokerChange, Cluster
 from analytics.ask.offline_log import At
 from analytics.ask.partition_states import PartitionAt, partition_states
 from analytics.engines.duck import DuckEngine
 from analytics.errors import ReplayInputError
+from jbodlab.picture.registered import state_text
 from jbodlab.vocabulary import directory_id as directory_ids
 from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.ids import NO_LEADER, BrokerId, DirectoryId

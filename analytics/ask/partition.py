@@ -17,9 +17,8 @@ from analytics.ask.answer import (
     link,
     moment,
     repair_text,
-    state_text,
 )
-from analytics.ask.cluster import BrokerChange, Cluster, TopicLife, serves
+from analytics.ask.cluster import BrokerChange, Cluster, TopicLife
 from analytics.ask.offline_log import At, LogRecord, begin_of, end_of, named_rows
 from analytics.ask.partition_states import registration
 from analytics.engines.duck import DuckEngine
@@ -33,6 +32,7 @@ from jbodlab.metadata.records.topic_records import (
     PartitionRecord,
     RemoveTopicRecord,
 )
+from jbodlab.picture.registered import serves, state_text
 from jbodlab.vocabulary import directory_id as directory_ids
 from jbodlab.vocabulary.ids import NO_LEADER, BrokerId, DirectoryId
 

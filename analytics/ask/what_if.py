@@ -9,9 +9,9 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 
-from analytics.ask.answer import moment, state_text
+from analytics.ask.answer import moment
 from analytics.ask.assumptions import assumed_min_isr
-from analytics.ask.cluster import Cluster, read_cluster, serves
+from analytics.ask.cluster import Cluster, read_cluster
 from analytics.ask.directory_paths import directory_paths
 from analytics.ask.offline_log import OfflineLog
 from analytics.ask.partition_states import PartitionAt, partition_states
@@ -20,12 +20,9 @@ from analytics.ask.why import report_problems
 from analytics.machine import complete_input
 from analytics.rare.min_insync import ASSUMED
 from jbodlab.cli.output import Output
-from jbodlab.metadata.image.broker_registration import BrokerRegistration
-from jbodlab.vocabulary import directory_id as directory_ids
-from jbodlab.vocabulary import kafka_uuid
-from jbodlab.vocabulary.ids import DirectoryId
+from jbodlab.picture.registered import of_registrations
+from jbodlab.vocabulary.ids import TopicPartition
 from jbodlab.what_if import cluster as model
-from jbodlab.what_if.cluster import ANYWHERE
 
 
 def read(options: Namespace, output: Output) -> model.Cluster:
@@ -69,8 +66,7 @@ def as_model(
         moment_value: The same as JSON has it.
         paths: Of directories by the texts of their ids, as far as they are known.
     """
-    brokers = sorted(cluster.brokers.values(), key=lambda one: one.broker_id)
-    offline = {
+    former = {
         owner: [
             each
             for change in cluster.changes.get(owner, ())
@@ -79,26 +75,21 @@ def as_model(
         ]
         for owner in cluster.brokers
     }
-    directories: list[model.Directory] = []
-    numbers: dict[tuple[int, DirectoryId], int] = {}
-    for one in brokers:
-        former = dict.fromkeys(offline[one.broker_id])
-        for directory in dict.fromkeys((*one.directories, *former)):
-            if directory_ids.is_reserved(directory):
-                continue
-            numbers[one.broker_id, directory] = len(directories)
-            directories.append(_directory(one, directory, paths or {}))
+    found = of_registrations(
+        cluster.brokers.values(),
+        {TopicPartition(one.topic, one.partition): one.state for one in states},
+        former=former,
+        paths=paths,
+    )
     topics = {one.topic for one in states}
     unset = sum(cluster.min_isr(topic).origin == ASSUMED for topic in topics)
     return model.Cluster(
         moment=moment,
         moment_value=moment_value or {},
-        brokers={
-            one.broker_id: model.Broker(broker=one.broker_id, rack=one.rack, state=state_text(one))
-            for one in brokers
-        },
-        directories=directories,
-        partitions=[_partition(cluster, one, numbers) for one in states],
+        brokers=found.brokers,
+        listed=found.listed,
+        partitions=found.partitions,
+        tells_sizes=False,
         rules={
             topic: model.TopicRules(
                 min_isr=cluster.min_isr(topic).value,
@@ -108,40 +99,6 @@ def as_model(
         },
         has_elr=cluster.has_elr,
         assumed=_assumed(cluster, unset),
-    )
-
-
-def _directory(
-    one: BrokerRegistration, directory: DirectoryId, paths: Mapping[str, str]
-) -> model.Directory:
-    text = kafka_uuid.to_text(directory)
-    return model.Directory(
-        broker=one.broker_id,
-        path=paths.get(text, ""),
-        directory_id=text,
-        is_online=directory in one.directories,
-        takes=directory not in (one.cordoned_directories or ()),
-    )
-
-
-def _partition(
-    cluster: Cluster, one: PartitionAt, numbers: Mapping[tuple[int, DirectoryId], int]
-) -> model.Partition:
-    state = one.state
-    directories = state.directories or (directory_ids.UNASSIGNED,) * len(state.replicas)
-    places = list(zip(state.replicas, directories, strict=True))
-    return model.Partition(
-        topic=one.topic,
-        index=one.partition,
-        replicas=state.replicas,
-        leader=state.leader,
-        isr=state.isr,
-        directories=tuple(numbers.get(place, ANYWHERE) for place in places),
-        alive=tuple(serves(cluster.brokers.get(broker), place) for broker, place in places),
-        elr=state.elr,
-        last_known_elr=state.last_known_elr,
-        adding=state.adding_replicas,
-        removing=state.removing_replicas,
     )
 
 

@@ -1,6 +1,7 @@
-"""A cluster at a moment, as much of it as a loss concerns: the one model of all sources.
+"""The picture of a cluster with the settings that a loss concerns.
 
-Directories are known by their numbers in `Cluster.directories`.
+Losses are counted over many partitions, so directories are known by their numbers in
+`Cluster.directories`, and each partition by those of its replicas.
 """
 
 from __future__ import annotations
@@ -10,14 +11,23 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from jbodlab.cli.dir_names import DirName
+from jbodlab.picture.cluster_picture import (
+    ONLINE,
+    SERVING,
+    BrokerPicture,
+    ClusterPicture,
+    DirectoryPicture,
+    PartitionPicture,
+)
 from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.errors import JbodlabError
+from jbodlab.vocabulary.ids import TopicPartition
 from jbodlab.what_if.kinds import NOBODY, Kind
 
 ANYWHERE = -1
 """The directory of a replica of which it is not known."""
-SERVING = "unfenced"
-"""The state of a broker that takes part."""
+DEGRADED = ("FULL", "SLOW")
+"""Conditions in which others should lead."""
 
 
 class WhatIfError(JbodlabError):
@@ -54,19 +64,6 @@ class Directory:
     def name(self) -> str:
         """Its name in an answer, such as `broker-3:/data2`."""
         return f"broker-{self.broker}:{self.path or self.directory_id}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Broker:
-    """One broker.
-
-    Attributes:
-        state: SERVING, or what else it is, as the source tells it.
-    """
-
-    broker: int
-    rack: str | None = None
-    state: str = SERVING
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,28 +104,60 @@ class Partition:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cluster:
-    """All that a loss concerns.
+class Cluster(ClusterPicture):
+    """A cluster as `what-if` asks it: its picture, and what else a loss concerns.
 
     Attributes:
         moment: When it was so, as the end of a sentence.
         moment_value: The same as JSON has it.
-        directories: Of all brokers; those of a broker in the order in which it tells them.
         rules: Of each topic.
         has_elr: Whether eligible leader replicas are kept.
+        tells_sizes: Whether the source tells how large replicas are.
+        moved: The partitions in other places than in the picture; None: as there.
         assumed: What had to be assumed of settings, as a sentence; empty for nothing.
         notes: What the answers leave out, each as a sentence.
     """
 
-    moment: str
-    moment_value: Mapping[str, object]
-    brokers: Mapping[int, Broker]
-    directories: Sequence[Directory]
-    partitions: Sequence[Partition]
+    moment: str = ""
+    moment_value: Mapping[str, object] = field(default_factory=dict)
     rules: Mapping[str, TopicRules]
     has_elr: bool = False
     assumed: str = ""
     notes: Sequence[str] = field(default=())
+    tells_sizes: bool = True
+    moved: Sequence[Partition] | None = None
+
+    @cached_property
+    def by_id(self) -> Mapping[int, BrokerPicture]:
+        """The brokers by their ids."""
+        return {one.broker_id: one for one in self.brokers}
+
+    @cached_property
+    def directories(self) -> Sequence[Directory]:
+        """Those of all brokers; those of a broker in the order in which it tells them."""
+        return [_directory(one, each, self.partitions) for one, each in self._told]
+
+    @cached_property
+    def _told(self) -> Sequence[tuple[BrokerPicture, DirectoryPicture]]:
+        return [
+            (one, each)
+            for one in self.brokers
+            if one.log_dirs is not None
+            for each in one.directories
+        ]
+
+    @cached_property
+    def placed(self) -> Sequence[Partition]:
+        """All partitions, with the numbers of the directories of their replicas."""
+        if self.moved is not None:
+            return self.moved
+        held: dict[int, dict[TopicPartition, tuple[int, int]]] = {
+            one.broker_id: {} for one in self.brokers if one.log_dirs is not None
+        }
+        for number, (one, each) in enumerate(self._told):
+            sizes = each.told.sizes.items()
+            held[one.broker_id].update({name: (number, size) for name, size in sizes})
+        return [_placed(name, one, held, self) for name, one in self.partitions.items()]
 
     def min_isr(self, partition: Partition) -> int:
         """Return the effective `min.insync.replicas` of a partition."""
@@ -164,7 +193,7 @@ class Cluster:
     @cached_property
     def online(self) -> Mapping[int, Sequence[int]]:
         """The numbers of the online directories of each broker."""
-        found: dict[int, list[int]] = {broker: [] for broker in self.brokers}
+        found: dict[int, list[int]] = {broker: [] for broker in self.by_id}
         for number, directory in enumerate(self.directories):
             if directory.is_online:
                 found[directory.broker].append(number)
@@ -174,9 +203,9 @@ class Cluster:
     def racks(self) -> Mapping[str, Sequence[int]]:
         """The brokers of each rack."""
         found: dict[str, list[int]] = {}
-        for broker in self.brokers.values():
-            if broker.rack is not None:
-                found.setdefault(broker.rack, []).append(broker.broker)
+        for one in self.brokers:
+            if one.rack is not None:
+                found.setdefault(one.rack, []).append(one.broker_id)
         return found
 
     def takes_broker(self, number: int) -> bool:
@@ -194,8 +223,8 @@ class Cluster:
         Raises:
             WhatIfError: there is none of this id.
         """
-        if broker not in self.brokers:
-            known = ", ".join(map(str, sorted(self.brokers)))
+        if broker not in self.by_id:
+            known = ", ".join(map(str, sorted(self.by_id)))
             raise WhatIfError(f"broker {broker} is unknown; known: {known or 'none'}")
 
     def found(self, name: DirName) -> int | None:
@@ -208,7 +237,7 @@ class Cluster:
         if name.is_broker:
             return None
         own = [at for at, one in enumerate(self.directories) if one.broker == name.broker]
-        state = self.brokers[name.broker].state
+        state = self.by_id[name.broker].registration
         if not own and state != SERVING:
             raise WhatIfError(f"broker {name.broker} is {state}: its directories are not known")
         for place, number in enumerate(own, 1):
@@ -230,7 +259,7 @@ class Cluster:
             for broker, online in self.online.items()
         }
 
-    def by_id(self, directory_id: str) -> int:
+    def numbered(self, directory_id: str) -> int:
         """Return the number of a directory.
 
         Raises:
@@ -250,6 +279,49 @@ class Cluster:
     @cached_property
     def _degraded(self) -> frozenset[int]:
         return frozenset(at for at, one in enumerate(self.directories) if one.is_degraded)
+
+
+def _directory(
+    one: BrokerPicture,
+    each: DirectoryPicture,
+    described: Mapping[TopicPartition, PartitionPicture],
+) -> Directory:
+    told = each.told
+    return Directory(
+        broker=one.broker_id,
+        # Where nobody knows the path, the id stands for it.
+        path="" if told.path == told.directory_id else told.path,
+        directory_id=told.directory_id,
+        is_online=each.state == ONLINE,
+        takes=not told.is_cordoned and not told.conditions,
+        is_degraded=any(one in DEGRADED for one in told.conditions),
+        usable_bytes=None if told.usable_bytes < 0 else told.usable_bytes,
+        stops_broker=told.has_metadata_log,
+        undescribed=sum(name not in described for name in (*told.sizes, *told.futures)),
+    )
+
+
+def _placed(
+    name: TopicPartition,
+    one: PartitionPicture,
+    held: Mapping[int, Mapping[TopicPartition, tuple[int, int]]],
+    cluster: Cluster,
+) -> Partition:
+    found = [held.get(broker, {}).get(name, (ANYWHERE, 0)) for broker in one.replicas]
+    return Partition(
+        topic=name.topic,
+        index=name.partition,
+        replicas=one.replicas,
+        leader=one.leader,
+        isr=one.isr,
+        directories=tuple(number for number, _ in found),
+        alive=tuple(broker in held and broker not in one.offline for broker in one.replicas),
+        sizes=tuple(size for _, size in found) if cluster.tells_sizes else (),
+        elr=one.elr,
+        last_known_elr=one.last_known_elr,
+        adding=one.adding,
+        removing=one.removing,
+    )
 
 
 def _counted(values: Sequence[int]) -> range:

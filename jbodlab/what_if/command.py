@@ -187,7 +187,7 @@ def _one(options: Namespace, output: Output, cluster: Cluster, condition: Condit
         except ArgumentTypeError as error:
             raise WhatIfError(str(error)) from error
     else:
-        failure = failures.of_directory(cluster, cluster.by_id(asked))
+        failure = failures.of_directory(cluster, cluster.numbered(asked))
     if failure.is_offline and options.ok_to_remove is None:
         raise WhatIfError(f"{failure.name} is offline already")
     loss, found = failures.effects(cluster, failure)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jbodlab.cli.dir_names import DirName
-from jbodlab.what_if.cluster import ANYWHERE, SERVING, Cluster, Partition
+from jbodlab.picture.cluster_picture import SERVING
+from jbodlab.what_if.cluster import ANYWHERE, Cluster, Partition
 from jbodlab.what_if.kinds import NOBODY, Effect
 from jbodlab.what_if.losses import Effects, Loss
 
@@ -96,7 +97,7 @@ def effects(cluster: Cluster, failure: Failure) -> tuple[Loss, list[PartitionEff
         undescribed=sum(cluster.directories[number].undescribed for number in numbers),
     )
     found = []
-    for partition in cluster.partitions:
+    for partition in cluster.placed:
         if failure.broker not in partition.replicas:
             continue
         place = partition.replicas.index(failure.broker)
@@ -135,13 +136,13 @@ def _isr(partition: Partition, places: tuple[int, ...]) -> tuple[int, ...]:
 def _why_nobody(cluster: Cluster, partition: Partition) -> list[str]:
     others = []
     for place, broker in enumerate(partition.replicas):
-        registration = cluster.brokers.get(broker)
+        found = cluster.by_id.get(broker)
         if broker == partition.leader:
             continue
         if broker not in partition.isr:
             others.append(f"{broker} is out of the ISR")
-        elif registration is None or registration.state != SERVING:
-            state = "unregistered" if registration is None else registration.state
+        elif found is None or found.registration != SERVING:
+            state = "unregistered" if found is None else found.registration
             others.append(f"{broker} is {state}")
         elif not partition.alive[place]:
             others.append(f"{broker} is in an offline directory")

@@ -157,7 +157,7 @@ def losses(cluster: Cluster, pairs_max: int = PAIRS_MAX) -> Losses:
         pairs_max: How many pairs are told.
     """
     counting = _Counting(cluster)
-    for partition in cluster.partitions:
+    for partition in cluster.placed:
         counting.take(partition)
     counting.finish()
     return Losses(
@@ -189,7 +189,7 @@ class _Counting:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._effects = Effects()
-        self._rack = {one.broker: one.rack for one in cluster.brokers.values()}
+        self._rack = {one.broker_id: one.rack for one in cluster.brokers}
         self._cells: dict[int, Loss] = {}
         self._by_cells: dict[Pair, int] = {}
         self._by_kind: dict[Kind, list[tuple[int, int, int]]] = {}
@@ -226,7 +226,7 @@ class _Counting:
     def finish(self) -> None:
         """Make the losses of what was counted by cells."""
         cluster = self._cluster
-        for broker in cluster.brokers:
+        for broker in cluster.by_id:
             loss = Loss(name=f"broker-{broker}", racks=_named(self._rack[broker]))
             for cell in (*cluster.online[broker], _elsewhere(broker)):
                 loss.include(self._cells.get(cell, Loss(name="")))

@@ -21,8 +21,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, islice
 
+from jbodlab.picture.cluster_picture import SERVING
 from jbodlab.vocabulary.reassignment_file import ANY_LOG_DIR, file_value
-from jbodlab.what_if.cluster import SERVING, Cluster, Partition
+from jbodlab.what_if.cluster import Cluster, Partition
 from jbodlab.what_if.kinds import Effect
 from jbodlab.what_if.losses import Effects, holders
 
@@ -63,7 +64,7 @@ def moves(cluster: Cluster) -> tuple[list[Move], Cluster]:
     planning.spread_over_racks()
     planning.spread_over_directories()
     found = sorted(planning.made(), key=lambda move: (move.size_bytes or 0, move.partition.name))
-    return found, replace(cluster, partitions=planning.partitions)
+    return found, replace(cluster, moved=planning.partitions)
 
 
 def reassignment(cluster: Cluster, planned: Sequence[Move]) -> dict[str, object]:
@@ -86,16 +87,16 @@ def reassignment(cluster: Cluster, planned: Sequence[Move]) -> dict[str, object]
 
 class _Planning:
     def __init__(self, cluster: Cluster) -> None:
-        self.partitions = list(cluster.partitions)
+        self.partitions = list(cluster.placed)
         self._cluster = cluster
         self._effects = Effects()
         self._why: dict[int, str] = {}
         self._coming: dict[int, int] = defaultdict(int)
         # Of a broker that is not alive the rack may be unknown; it is none.
         self._rack = {
-            one.broker: one.rack
-            for one in cluster.brokers.values()
-            if one.rack is not None or one.state == SERVING
+            one.broker_id: one.rack
+            for one in cluster.brokers
+            if one.rack is not None or one.registration == SERVING
         }
         self._held: dict[int, int] = defaultdict(int)
         for partition in self.partitions:
@@ -107,14 +108,14 @@ class _Planning:
         self._open = [
             number
             for number, one in enumerate(cluster.directories)
-            if one.is_online and one.takes and cluster.brokers[one.broker].state == SERVING
+            if one.is_online and one.takes and cluster.by_id[one.broker].registration == SERVING
         ]
         self._open_set = frozenset(self._open)
 
     def made(self) -> Iterator[Move]:
         """Yield what has changed."""
         for at, why in self._why.items():
-            before, after = self._cluster.partitions[at], self.partitions[at]
+            before, after = self._cluster.placed[at], self.partitions[at]
             changed = tuple(
                 place
                 for place in range(len(after.replicas))

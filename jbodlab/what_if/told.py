@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from jbodlab.cli.output import counted, table
+from jbodlab.picture.cluster_picture import SERVING
 from jbodlab.vocabulary.durations import duration_text
 from jbodlab.vocabulary.sizes import size_text
-from jbodlab.what_if.cluster import SERVING, Cluster
+from jbodlab.what_if.cluster import Cluster
 from jbodlab.what_if.failure import Failure, PartitionEffect
 from jbodlab.what_if.figures import copy_seconds
 from jbodlab.what_if.losses import COUNTS, Loss, Losses
@@ -185,7 +186,7 @@ def failure_text(
 ) -> str:
     """Return what one failure does, partition by partition."""
     lines = [f"If {failure.name} failed, {cluster.moment}"]
-    state = cluster.brokers[failure.broker].state
+    state = cluster.by_id[failure.broker].registration
     if state != SERVING:
         lines.append(f"  broker {failure.broker} is {state} already")
     lines.append(f"  replicas there          {len(found)}")

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     import confluent_kafka.admin
 
     from jbodlab.kafka_admin.client import AdminClient
-    from lab.cluster.questions import ClusterView, PartitionView
+    from jbodlab.picture.cluster_picture import PartitionPicture
+    from lab.cluster.questions import ClusterView
 
 ASK_TIMEOUT_S = 2.0
 T = TypeVar("T")
@@ -63,7 +64,7 @@ class ClientsView:
                     return view
         raise LabError("no broker answers")
 
-    def partitions(self, topic: str) -> dict[int, PartitionView]:
+    def partitions(self, topic: str) -> dict[int, PartitionPicture]:
         """Return the partitions of a topic as clients are told of them; empty if it is unknown."""
         return {
             key.partition: partition
@@ -190,5 +191,5 @@ class ClientsView:
             raise LabError("; ".join(problems))
 
 
-def _are_in_sync(partitions: Iterable[PartitionView]) -> bool:
+def _are_in_sync(partitions: Iterable[PartitionPicture]) -> bool:
     return all(set(found.isr) == set(found.replicas) for found in partitions)

@@ -9,8 +9,9 @@ from jbodlab.cli.lab_state import NodeState
 from jbodlab.kafka_admin.errors import text_of
 from jbodlab.kafka_admin.log_dirs import revive_log_dir
 from jbodlab.kafka_wire.revive_log_dir import ReviveLogDirResponse
+from jbodlab.picture.cluster_picture import LogDirView
 from lab.cluster.node import Broker
-from lab.cluster.questions import NO_ANSWER, LogDirView, ask_log_dirs, connect
+from lab.cluster.questions import NO_ANSWER, ask_log_dirs, connect
 
 TIMEOUT_S = 3.0
 REVIVAL_TIMEOUT_S = 60.0

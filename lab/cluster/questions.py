@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 
 from jbodlab.cli.lab_state import NodeState
@@ -25,6 +25,7 @@ from jbodlab.kafka_wire.api_key import ApiKey
 from jbodlab.kafka_wire.describe_log_dir_states import LogDirStateEntry
 from jbodlab.peers.client_security import ClientSecurity
 from jbodlab.peers.peer_pool import Address
+from jbodlab.picture.cluster_picture import LogDirView, PartitionPicture
 from jbodlab.vocabulary.ids import TRANSACTION_STATE_TOPIC, TopicPartition
 from lab.cluster import security
 
@@ -39,26 +40,11 @@ NO_ANSWER = (AdminError,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionView:
-    """One partition as a broker tells clients; leader -1 if there is none."""
-
-    leader: int
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
-    offline: tuple[int, ...]
-
-    @property
-    def is_in_sync(self) -> bool:
-        """Whether all replicas are."""
-        return len(self.isr) == len(self.replicas)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterView:
     """The cluster as one broker tells clients."""
 
     broker_ids: frozenset[int]
-    partitions: Mapping[TopicPartition, PartitionView]
+    partitions: Mapping[TopicPartition, PartitionPicture]
 
     @property
     def has_transactions(self) -> bool:
@@ -84,43 +70,6 @@ class Offsets(NamedTuple):
 
     last_stable: int
     high_watermark: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogDirView:
-    """One log directory of a broker.
-
-    Attributes:
-        error: Name of the error for an offline directory, else empty.
-        sizes: Bytes of each replica that lies in it.
-        futures: Bytes of each replica that is on its way into it.
-        total_bytes: Size of its file system; -1 where that is not told.
-        usable_bytes: What of it may still be written; -1 where that is not told.
-        state: `ONLINE`, `OFFLINE`, `INITIAL` or `RECOVERING`; only our brokers tell.
-        conditions: `FULL`, `SLOW`; only our brokers tell.
-        cause: Why it is offline; only our brokers tell.
-    """
-
-    path: str
-    error: str
-    sizes: Mapping[TopicPartition, int]
-    futures: Mapping[TopicPartition, int] = field(default_factory=dict)
-    total_bytes: int = -1
-    usable_bytes: int = -1
-    state: str = ""
-    conditions: tuple[str, ...] = ()
-    cause: str = ""
-
-    @property
-    def word(self) -> str:
-        """Its state in the words of our brokers; Kafka's tell an error, or none."""
-        return self.state or ("OFFLINE" if self.error else "ONLINE")
-
-    @property
-    def reason(self) -> str:
-        """Why it is offline, as far as its broker tells; else empty."""
-        of_kafka = f"{self.error} (DescribeLogDirs)" if self.error and not self.state else ""
-        return self.cause or of_kafka
 
 
 async def connect(node: NodeState, timeout_s: float) -> AdminClient:
@@ -172,7 +121,7 @@ async def cluster_view(asked: AdminClient, timeout_s: float) -> ClusterView:
     return ClusterView(
         broker_ids=frozenset(int(broker.node_id) for broker in response.brokers),
         partitions={
-            TopicPartition(topic.name, partition.partition_index): PartitionView(
+            TopicPartition(topic.name, partition.partition_index): PartitionPicture(
                 leader=partition.leader_id,
                 replicas=partition.replica_nodes,
                 isr=partition.isr_nodes,

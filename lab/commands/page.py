@@ -119,7 +119,7 @@ class PageActions:
     """
 
     def __init__(self, files: StateFiles, name: str) -> None:
-        nothing = Seen(name=name, bootstrap="", brokers=(), view=None)
+        nothing = Seen(name=name, bootstrap="", brokers=())
         self.seen: Callable[[], Seen] = lambda: nothing
         """Returns the cluster as it was seen last."""
         self._files = files

@@ -16,11 +16,11 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn, assert_never
 
+from jbodlab.picture.places import WORDS, Place
 from jbodlab.vocabulary.ids import TopicPartition
-from lab.cluster.places import WORDS, Place
 
 if TYPE_CHECKING:
-    from lab.cluster.picture import ClusterPicture
+    from jbodlab.picture.cluster_picture import ClusterPicture
 
 EXAMPLES = (
     "broker-2, broker-2/dir-1, controller, leader-of orders/0, coordinator-of writers, "

@@ -13,12 +13,12 @@ from msgspec.structs import fields, replace
 from fault_injection.errors import FaultError
 from fault_injection.kinds import KINDS, Scope, spec
 from jbodlab.config import topic_keys
+from jbodlab.picture.places import CLUSTER, CONTROLLER
 from jbodlab.vocabulary import expressions
 from jbodlab.vocabulary.durations import duration_text
 from jbodlab.vocabulary.errors import ConfigError
 from jbodlab.vocabulary.expressions import Unit
 from lab.cluster import ClusterSpec
-from lab.cluster.places import CLUSTER, CONTROLLER
 from lab.plan import targets
 from lab.plan.document import Item
 from lab.plan.plan import (

@@ -12,9 +12,9 @@ from typing import Any
 from jbodlab.kafka_admin.configs import alter_broker_config
 from jbodlab.kafka_admin.elections import ElectionType, elect_leaders
 from jbodlab.kafka_admin.errors import AdminError
+from jbodlab.picture.places import Place
 from jbodlab.vocabulary.ids import TopicPartition
 from lab.cluster import Cluster, NotInTimeError, wait_for
-from lab.cluster.places import Place
 from lab.errors import LabError
 from lab.hiding import hidden
 from lab.machine import processes, programs

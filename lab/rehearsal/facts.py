@@ -11,8 +11,8 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from fault_injection.mechanism import Clients
+from jbodlab.picture.places import Place
 from jbodlab.vocabulary.ids import TopicPartition
-from lab.cluster.places import Place
 from lab.findings import Finding
 from lab.watch.events import Event, Sample
 

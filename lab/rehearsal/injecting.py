@@ -11,11 +11,11 @@ from typing import Protocol
 
 from fault_injection.errors import FaultError
 from fault_injection.kinds import KINDS, Scope
+from jbodlab.picture.cluster_picture import ClusterPicture
+from jbodlab.picture.places import CLUSTER, CONTROLLER, Place
 from jbodlab.vocabulary.errors import JbodlabError
 from jbodlab.vocabulary.ids import TopicPartition
 from lab.cluster import Fault, NotInTimeError
-from lab.cluster.picture import ClusterPicture
-from lab.cluster.places import CLUSTER, CONTROLLER, Place
 from lab.errors import LabError
 from lab.findings import Finding, Kind
 from lab.plan import targets

@@ -10,10 +10,10 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
+from jbodlab.picture.places import Place
 from jbodlab.vocabulary.durations import duration_s
 from jbodlab.vocabulary.expressions import Metric, Unit
 from jbodlab.vocabulary.ids import TRANSACTION_STATE_TOPIC, TopicPartition
-from lab.cluster.places import Place
 from lab.plan.values import show
 from lab.plan.vocabulary import ALL, OF_CLIENTS, TRANSACTIONS
 from lab.rehearsal.facts import (

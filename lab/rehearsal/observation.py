@@ -7,10 +7,10 @@ from collections.abc import Collection
 from functools import cached_property
 from pathlib import Path
 
+from jbodlab.picture.places import Place
 from jbodlab.vocabulary.expressions import Metric, Unit
 from jbodlab.vocabulary.ids import TopicPartition
 from lab.cluster import security
-from lab.cluster.places import Place
 from lab.findings import Finding, Kind
 from lab.machine import processes, programs
 from lab.plan.plan import Plan

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from jbodlab.picture.places import CONTROLLER, Place
 from jbodlab.vocabulary.expressions import Metric, Unit
 from jbodlab.vocabulary.ids import INTERNAL_TOPICS
-from lab.cluster.places import CONTROLLER, Place
 from lab.hiding import hidden_plan
 from lab.plan.plan import Plan, Writers
 from lab.plan.vocabulary import ALL, OF_CLUSTER, OF_TRANSACTIONS, TRANSACTIONS, WINDOW, metrics_of

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Protocol
 
+from jbodlab.picture.cluster_picture import PartitionPicture
+from jbodlab.picture.places import Place
 from jbodlab.vocabulary.durations import duration_text
 from jbodlab.vocabulary.expressions import Expression, Metric, Unit
 from jbodlab.vocabulary.ids import TopicPartition
-from lab.cluster.places import Place
-from lab.cluster.questions import PartitionView
 from lab.findings import Finding, Kind
 from lab.plan.plan import LAST, After, At, Entry, Exit, Plan, When
 from lab.rehearsal.facts import FaultFacts
@@ -71,7 +71,7 @@ class Known:
     is_away: Callable[[int], bool] = lambda _: False
     reviving: Collection[int] = ()
     tried_ns: Mapping[Place, int] = field(default_factory=dict)
-    partitions: Mapping[TopicPartition, PartitionView] = field(default_factory=dict)
+    partitions: Mapping[TopicPartition, PartitionPicture] = field(default_factory=dict)
     seen_ns: int = 0
 
 

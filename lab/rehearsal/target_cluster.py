@@ -13,10 +13,11 @@ from pathlib import Path
 from fault_injection.kinds import KINDS, Scope
 from fault_injection.mechanism import Target
 from jbodlab.cli.lab_state import ClusterState, NodeState
+from jbodlab.picture.places import CLUSTER, CONTROLLER, Place
 from jbodlab.vocabulary.ids import METADATA_TOPIC, DirectoryId
 from lab.cluster import Cluster, ClusterSpec, layout, limits, questions, revival
 from lab.cluster.engine import Engine
-from lab.cluster.places import CLUSTER, CONTROLLER, Place, places_of
+from lab.cluster.places import places_of
 from lab.errors import LabError
 from lab.machine import processes, programs
 from lab.machine.interrupts import Interrupts

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 from fault_injection.journal import Fault
 from fault_injection.kinds import KINDS
-from jbodlab.vocabulary.ids import TopicPartition
-from lab.cluster.picture import (
+from jbodlab.picture.cluster_picture import (
     FENCED,
     OFFLINE,
     ONLINE,
@@ -22,9 +21,12 @@ from lab.cluster.picture import (
     BrokerPicture,
     ClusterPicture,
     DirectoryPicture,
-    Eligible,
+    LogDirView,
+    PartitionPicture,
 )
-from lab.cluster.questions import LogDirView, Offsets, OpenTransaction, PartitionView
+from jbodlab.vocabulary.ids import TopicPartition
+from lab.cluster.picture import place_of
+from lab.cluster.questions import Offsets, OpenTransaction
 
 PARTITIONS_SHOWN = 200
 NAMED_MAX = 5
@@ -125,7 +127,7 @@ def partition(seen: Seen, wanted: TopicPartition) -> Section | None:
                 "bytes": places[replica][1] if replica in places else None,
                 "leads": replica == found.leader,
                 "in_sync": replica in found.isr,
-                "eligible": replica in seen.eligible.get(wanted, Eligible()).elr,
+                "eligible": replica in found.elr,
                 "offline": replica in found.offline,
             }
             for replica in found.replicas
@@ -172,10 +174,10 @@ def _log_dir(seen: Seen, one: DirectoryPicture, led: set[TopicPartition]) -> Sec
 
 
 def _problems(seen: Seen, brokers: Sequence[Section]) -> Iterator[_Problem]:
-    if seen.view is None:
+    if seen.listed is None:
         yield _Problem(BAD, "no broker answers")
     for fault in seen.faults:
-        text = f"{fault.fault_id}: {fault.kind} on {seen.place_of(fault.path)}"
+        text = f"{fault.fault_id}: {fault.kind} on {place_of(seen, fault.path)}"
         yield _Problem(FAULT, f"open fault {text}")
     for broker in brokers:
         who = f"broker-{broker['id']}"
@@ -222,20 +224,19 @@ def _partitions(seen: Seen) -> Section:
     return {"count": len(rows), "shown": rows[:PARTITIONS_SHOWN]}
 
 
-def _row(seen: Seen, key: TopicPartition, found: PartitionView) -> dict[str, Section]:
-    eligible = seen.eligible.get(key, Eligible())
+def _row(seen: Seen, key: TopicPartition, found: PartitionPicture) -> dict[str, Section]:
     if found.leader < 0:
         state = "no leader"
     else:
-        state = "in sync" if len(found.isr) == len(found.replicas) else "under-replicated"
+        state = "in sync" if found.is_in_sync else "under-replicated"
     return {
         "topic": key.topic,
         "partition": key.partition,
         "leader": found.leader,
         "replicas": list(found.replicas),
         "isr": list(found.isr),
-        "elr": list(eligible.elr),
-        "last_known_elr": list(eligible.last_known_elr),
+        "elr": list(found.elr),
+        "last_known_elr": list(found.last_known_elr),
         "state": state,
     }
 
@@ -248,7 +249,7 @@ def _fault(seen: Seen, fault: Fault) -> Section:
         "id": fault.fault_id,
         "kind": fault.kind,
         "mechanism": fault.mechanism,
-        "where": seen.place_of(fault.path),
+        "where": place_of(seen, fault.path),
         "since": fault.since,
         "until_ms": until,
     }

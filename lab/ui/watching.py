@@ -19,6 +19,7 @@ from jbodlab.cli import lab_state
 from jbodlab.cli.lab_state import ClusterState, NodeState
 from jbodlab.cli.on_kafka import COMMANDS
 from lab.cluster import layout, questions
+from lab.cluster.picture import place_of
 from lab.cluster.places import places_of
 from lab.cluster.questions import NO_ANSWER
 from lab.cluster.spec import spec_of
@@ -129,7 +130,6 @@ class Watching:
             name=state.name,
             bootstrap=state.bootstrap,
             brokers=(),
-            view=None,
             may_break=may_break,
             is_closed=bool(spec_of(state).security),
         )
@@ -168,8 +168,8 @@ class Watching:
             name=self.seen.name,
             bootstrap=self.seen.bootstrap,
             brokers=picture.brokers,
-            view=picture.view,
-            eligible=picture.eligible,
+            listed=picture.listed,
+            partitions=picture.partitions,
             faults=open_faults,
             not_known=self._watched.not_known,
             may_break=self.seen.may_break,
@@ -182,7 +182,7 @@ class Watching:
         # From here on nothing waits, so that browsers read what was published or what was before.
         self.seen = seen
         self._rates.look(sizes, time.monotonic())
-        named = {number: (fault, seen.place_of(fault.path)) for number, fault in faults.items()}
+        named = {number: (fault, place_of(seen, fault.path)) for number, fault in faults.items()}
         now_ns = time.time_ns()
         items = [
             *self._news.of_cluster(self._observer.take(), time.monotonic_ns(), now_ns),

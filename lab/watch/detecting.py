@@ -12,12 +12,12 @@ from fault_injection.kinds import CLIENTS, CONTROLLER, FaultSpec
 from fault_injection.mechanism import Target
 from jbodlab.cli.on_kafka import FAULTS
 from jbodlab.cli.output import counted
+from jbodlab.picture.cluster_picture import ClusterPicture, LogDirView, PartitionPicture
+from jbodlab.picture.places import Place
 from jbodlab.vocabulary.durations import duration_text
 from lab.cluster import NotInTimeError, wait_for
 from lab.cluster.cluster import Cluster
-from lab.cluster.picture import ClusterPicture
-from lab.cluster.places import Place, places_of
-from lab.cluster.questions import LogDirView, PartitionView
+from lab.cluster.places import places_of
 from lab.watch.noticed import ANSWERS, METADATA, SILENCE, Notice, notices
 from lab.watch.observer import Observer
 from lab.watch.server_log import LOG, last_words
@@ -119,7 +119,7 @@ class Detecting:
 
         def is_seen() -> bool:
             seen = self._observer.picture
-            return seen.view is not None and (not running or self._told(seen) is not None)
+            return seen.listed is not None and (not running or self._told(seen) is not None)
 
         try:
             wait_for("the first answers", is_seen, FIRST_LOOK_S)
@@ -237,5 +237,5 @@ class Detecting:
                 )
             time.sleep(POLL_S)
 
-    def _awaits_leader(self, found: PartitionView) -> bool:
+    def _awaits_leader(self, found: PartitionPicture) -> bool:
         return found.leader < 0 and any(member != self._broker.id for member in found.isr)

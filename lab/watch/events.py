@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from jbodlab.picture.places import Place
 from jbodlab.vocabulary.ids import TopicPartition
-from lab.cluster.places import Place
 
 SAMPLES_MAX = 3_600
 """Samples of the clocks that are kept: an hour, as one is taken each second."""

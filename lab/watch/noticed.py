@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from lab.cluster.places import Place
+from jbodlab.picture.places import Place
 from lab.watch.events import Event
 from lab.watch.server_log import LOG
 

@@ -14,6 +14,8 @@ from pathlib import Path
 
 from jbodlab.cli.lab_state import NodeState
 from jbodlab.group_records.partitions import coordinator_partition
+from jbodlab.picture.cluster_picture import ClusterPicture, LogDirView
+from jbodlab.picture.places import Place
 from jbodlab.vocabulary.ids import (
     INTERNAL_TOPICS,
     TRANSACTION_STATE_TOPIC,
@@ -22,9 +24,8 @@ from jbodlab.vocabulary.ids import (
 )
 from lab.cluster import kafka_metrics, questions
 from lab.cluster.kafka_metrics import GaugeChange, GaugeLines
-from lab.cluster.picture import ClusterPicture, of_node
-from lab.cluster.places import Place
-from lab.cluster.questions import ClusterView, LogDirView, Offsets, OpenTransaction
+from lab.cluster.picture import of_node
+from lab.cluster.questions import ClusterView, Offsets, OpenTransaction
 from lab.machine import processes
 from lab.machine.growing import GrowingLog, GrowingOutput
 from lab.watch.events import Clock, Event, Sample
@@ -164,7 +165,11 @@ class Observer(threading.Thread):
     @property
     def picture(self) -> ClusterPicture:
         """The cluster as it was told last; of partitions those that are watched."""
-        view = self._view
+        eligible = self._metadata.eligible
+        partitions = {
+            key: replace(found, **eligible[key]._asdict()) if key in eligible else found
+            for key, found in sorted(self._polled.partitions.items())
+        }
         return ClusterPicture(
             brokers=[
                 of_node(
@@ -176,8 +181,8 @@ class Observer(threading.Thread):
                 )
                 for node in self._brokers
             ],
-            view=None if view is None else replace(view, partitions=self._polled.partitions),
-            eligible=dict(self._metadata.eligible),
+            listed=self._view.broker_ids if self._view else None,
+            partitions=partitions,
             coordinators=dict(self._coordinators),
         )
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 from jbodlab.metadata.log.batches import MetadataBatch
 from jbodlab.metadata.records.cluster_records import (
@@ -21,12 +22,26 @@ from jbodlab.metadata.records.topic_records import (
     PartitionRecord,
     TopicRecord,
 )
+from jbodlab.picture.cluster_picture import LogDirView, PartitionPicture
+from jbodlab.picture.places import Place
 from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.ids import BrokerId, DirectoryId, TopicId, TopicPartition
-from lab.cluster.picture import Eligible
-from lab.cluster.places import Place
-from lab.cluster.questions import LogDirView, Offsets, OpenTransaction, PartitionView
+from lab.cluster.questions import Offsets, OpenTransaction
 from lab.watch.events import Event
+
+
+class Eligible(NamedTuple):
+    """Who may lead a partition beside its ISR, or led it last; KIP-966."""
+
+    elr: tuple[BrokerId, ...] = ()
+    last_known_elr: tuple[BrokerId, ...] = ()
+
+    def __str__(self) -> str:
+        words = [f"eligible leader replicas {', '.join(map(str, self.elr)) or 'none'}"]
+        if self.last_known_elr:
+            words.append(f"last known {', '.join(map(str, self.last_known_elr))}")
+        return ", ".join(words)
+
 
 _ANSWERS = {
     "answers": "answers again",
@@ -166,14 +181,14 @@ class PolledNews:
     """Compares answers of brokers with those before."""
 
     def __init__(self) -> None:
-        self.partitions: dict[TopicPartition, PartitionView] = {}
+        self.partitions: dict[TopicPartition, PartitionPicture] = {}
         self.online: set[Place] = set()
         self.offline: set[Place] = set()
         self._answers: dict[int, str] = {}
         """By broker the last of `_ANSWERS`."""
 
     def partitions_are(
-        self, found: Mapping[TopicPartition, PartitionView], t_ns: int, err_ns: int
+        self, found: Mapping[TopicPartition, PartitionPicture], t_ns: int, err_ns: int
     ) -> Iterator[Event]:
         """Yield changes of leaders and ISRs."""
         for partition, now in found.items():

@@ -59,7 +59,7 @@ def test_a_replica_lies_where_its_broker_says_and_a_copy_on_its_way_does_not_cou
         partitions=(described(0, 1, 2, 3, isr=(1, 2), offline=(3,)),),
     )
 
-    (one,) = found.partitions
+    (one,) = found.placed
     assert one.directories == (0, 3, ANYWHERE)
     assert one.sizes == (7, 5, 0)
     assert one.alive == (True, True, False)
@@ -100,7 +100,7 @@ def test_eligible_leader_replicas_count_where_the_feature_is_finalized() -> None
     found = model(*brokers, partitions=(described(0, 1, 2, isr=(1,), elr=(2,)),), features=features)
 
     assert found.has_elr
-    assert found.partitions[0].elr == (2,)
+    assert found.placed[0].elr == (2,)
 
 
 @pytest.mark.parametrize(

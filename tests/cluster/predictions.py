@@ -74,9 +74,8 @@ def make_topics(cluster: library.Cluster) -> None:
     def settled() -> bool:
         found = model(cluster)
         count = sum(partitions for partitions, _, _ in TOPICS.values())
-        return len(found.partitions) >= count and all(
-            len(one.isr) == len(one.replicas) and -1 not in one.directories
-            for one in found.partitions
+        return len(found.placed) >= count and all(
+            len(one.isr) == len(one.replicas) and -1 not in one.directories for one in found.placed
         )
 
     wait_for("all replicas in sync", settled, DEADLINE_S)
@@ -130,7 +129,7 @@ def seen(found: Model) -> dict[str, Seen]:
     """Return leader and ISR of every partition."""
     return {
         one.name: Seen(one.leader, tuple(sorted(one.isr)), len(one.isr) < found.min_isr(one))
-        for one in found.partitions
+        for one in found.placed
     }
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from pathlib import Path
 
+from jbodlab.picture.cluster_picture import (
+    BrokerPicture,
+    ClusterPicture,
+    LogDirView,
+    PartitionPicture,
+)
+from jbodlab.picture.places import Place
 from jbodlab.vocabulary.ids import TopicPartition
-from lab.cluster.picture import BrokerPicture, ClusterPicture
-from lab.cluster.places import Place
-from lab.cluster.questions import ClusterView, LogDirView, PartitionView
 
 
 def pictured(
@@ -24,8 +27,6 @@ def pictured(
         brokers=[
             BrokerPicture(
                 broker_id=broker,
-                address="",
-                folder=Path(),
                 paths={str(place): place.directory for place in contents if place.broker == broker},
                 log_dirs=[
                     LogDirView(path=str(place), error="", sizes=sizes)
@@ -35,14 +36,12 @@ def pictured(
             )
             for broker in brokers
         ],
-        view=ClusterView(
-            broker_ids=frozenset(brokers),
-            partitions={
-                name: PartitionView(
-                    leader=-1 if name in leaderless else own[0], replicas=own, isr=own, offline=()
-                )
-                for name, own in replicas.items()
-            },
-        ),
+        listed=frozenset(brokers),
+        partitions={
+            name: PartitionPicture(
+                leader=-1 if name in leaderless else own[0], replicas=own, isr=own
+            )
+            for name, own in replicas.items()
+        },
         coordinators=coordinators or {},
     )

@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from jbodlab.picture.cluster_picture import LogDirView, PartitionPicture
 from jbodlab.vocabulary.ids import TopicPartition
 from lab.cluster import ClusterSpec, layout, picture
-from lab.cluster.questions import ClusterView, LogDirView, PartitionView
 from lab.machine.processes import own_user
 from lab.status import Status
 from lab.watch.server_log import Failure
@@ -20,7 +20,7 @@ from lab.watch.server_log import Failure
 def status(tmp_path: Path) -> Status:
     """A whole cluster of two brokers with a directory each."""
     state = layout.plan("x", tmp_path, "id", own_user(), (1, 2, 3), ClusterSpec(brokers=2, disks=1))
-    partition = PartitionView(leader=1, replicas=(1, 2), isr=(1, 2), offline=())
+    partition = PartitionPicture(leader=1, replicas=(1, 2), isr=(1, 2), offline=())
     return Status(
         state=state,
         alive=frozenset(node.node_id for node in state.nodes),
@@ -28,9 +28,8 @@ def status(tmp_path: Path) -> Status:
             picture.of_node(node, [LogDirView(path=node.log_dirs[0], error="", sizes={})])
             for node in state.brokers
         ],
-        view=ClusterView(
-            broker_ids=frozenset({1, 2}), partitions={TopicPartition("t", 0): partition}
-        ),
+        listed=frozenset({1, 2}),
+        partitions={TopicPartition("t", 0): partition},
         noticed={},
         faults=(),
         metadata=(tmp_path, 0, -1),
@@ -68,16 +67,13 @@ def test_one_whose_node_has_ended_is_not(status: Status) -> None:
 
 
 def test_one_with_a_fenced_broker_is_not(status: Status) -> None:
-    view = replace(status.view, broker_ids=frozenset({1}))  # type: ignore[type-var]
-
-    assert not replace(status, view=view).is_healthy
+    assert not replace(status, listed=frozenset({1})).is_healthy
 
 
 def test_one_with_a_partition_without_leader_is_not(status: Status) -> None:
-    gone = PartitionView(leader=-1, replicas=(1, 2), isr=(1,), offline=(1,))
-    view = ClusterView(broker_ids=frozenset({1, 2}), partitions={TopicPartition("t", 0): gone})
+    gone = PartitionPicture(leader=-1, replicas=(1, 2), isr=(1,), offline=(1,))
 
-    assert not replace(status, view=view).is_healthy
+    assert not replace(status, partitions={TopicPartition("t", 0): gone}).is_healthy
 
 
 def test_what_is_offline_tells_when_its_broker_noticed_and_which_source_says_so(

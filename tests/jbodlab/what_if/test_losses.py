@@ -14,7 +14,7 @@ from jbodlab.what_if.failure import effects, of_broker, of_directory
 from jbodlab.what_if.kinds import effect
 from jbodlab.what_if.losses import losses
 from jbodlab.what_if.page import losses_page
-from tests.jbodlab.what_if.clusters import a, b, cluster, partition
+from tests.jbodlab.what_if.clusters import a, b, cluster, partition, with_directories
 
 
 def test_a_loss_counts_leaders_copies_and_bytes() -> None:
@@ -61,7 +61,7 @@ def test_the_directory_with_the_metadata_log_takes_its_broker() -> None:
     model = cluster([partition(0, b(1), a(2)), partition(1, a(1), b(2))])
     directories = [*model.directories]
     directories[a(1)] = replace(directories[a(1)], stops_broker=True)
-    model = replace(model, directories=directories)
+    model = with_directories(model, directories)
 
     found = losses(model)
 
@@ -77,7 +77,7 @@ def test_the_last_online_directory_takes_its_broker() -> None:
     directories = [*model.directories]
     directories[b(1)] = replace(directories[b(1)], is_online=False)
 
-    found = losses(replace(model, directories=directories))
+    found = losses(with_directories(model, directories))
 
     assert found.directories[a(1)].takes_broker
     assert found.directories[a(1)].replicas == 2
@@ -132,7 +132,7 @@ def random_cluster(seed: int) -> Cluster:
     rules = TopicRules(min_isr=chance.randint(1, 3), unclean_election=chance.random() < 0.4)
     racks = ("r", "r", "s", "s", None)
     model = cluster(partitions, brokers=5, racks=racks, rules=rules, has_elr=bool(seed % 2))
-    return replace(model, directories=directories)
+    return with_directories(model, directories)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -165,7 +165,7 @@ def counted_alone(model: Cluster, pair: list[int]) -> tuple[int, ...]:
     """Count what a pair takes, partition by partition."""
     sums = [0] * 5
     failures = [of_directory(model, number) for number in pair]
-    for one in model.partitions:
+    for one in model.placed:
         lost = tuple(
             place
             for place, (broker, own) in enumerate(zip(one.replicas, one.directories, strict=True))

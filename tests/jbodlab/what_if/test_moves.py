@@ -7,7 +7,7 @@ from admin_tool.reassignment.json_form import parse_plan
 from jbodlab.what_if.cluster import TopicRules
 from jbodlab.what_if.losses import losses
 from jbodlab.what_if.moves import moves, reassignment
-from tests.jbodlab.what_if.clusters import a, b, cluster, partition
+from tests.jbodlab.what_if.clusters import a, b, cluster, partition, with_directories
 
 
 def test_a_single_replica_gets_a_second_one_in_another_rack() -> None:
@@ -58,8 +58,8 @@ def test_nothing_goes_where_no_room_is_or_nothing_may_come() -> None:
     full = [replace(one, usable_bytes=50) for one in model.directories]
     cordoned = [replace(one, takes=False) for one in model.directories]
 
-    assert moves(replace(model, directories=full))[0] == []
-    assert moves(replace(model, directories=cordoned))[0] == []
+    assert moves(with_directories(model, full))[0] == []
+    assert moves(with_directories(model, cordoned))[0] == []
 
 
 def test_what_is_being_reassigned_stays_as_it_is() -> None:
@@ -72,7 +72,7 @@ def test_a_broker_with_an_offline_directory_moves_nothing_within_itself() -> Non
     directories = [*model.directories]
     directories.append(replace(directories[a(1)], path="/c", is_online=False))
 
-    planned, _ = moves(replace(model, directories=directories))
+    planned, _ = moves(with_directories(model, directories))
 
     assert planned
     assert all(move.partition.directories[0] == a(1) for move in planned)

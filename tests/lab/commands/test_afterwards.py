@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from jbodlab.picture.cluster_picture import LogDirView
 from lab.cluster import log_dir_states
 from lab.cluster.engine import OWN, Engine
-from lab.cluster.questions import LogDirView
 from lab.commands import breaking
 
 pytestmark = pytest.mark.unit

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
+from jbodlab.picture.places import Place
 from jbodlab.vocabulary.ids import TopicPartition
-from lab.cluster.places import Place
 from lab.plan.targets import parse, resolve
 from tests.lab.pictures import pictured
 

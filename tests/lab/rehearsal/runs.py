@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from jbodlab.picture.places import Place
 from jbodlab.vocabulary.ids import TopicPartition
-from lab.cluster.places import Place
 from lab.rehearsal.facts import Facts, FaultFacts, Outcome, Sent, Transaction, Verdict, WriterFacts
 from lab.watch.events import Event
 

@@ -31,9 +31,9 @@ from dataclasses import dataclass, field, replace
 
 from msgspec import structs
 
+from jbodlab.picture.cluster_picture import PartitionPicture
+from jbodlab.picture.places import Place
 from jbodlab.vocabulary.expressions import Metric, Unit
-from lab.cluster.places import Place
-from lab.cluster.questions import PartitionView
 from lab.findings import Finding, Kind
 from lab.plan.plan import End, Exit, Plan
 from lab.plan.plans import shipped
@@ -57,7 +57,7 @@ steady: {within: 10s, hold: 1s}
 TICK_NS = NS // 20
 TAKES_S = 0.1
 LONGEST_S = 1_000
-WELL = PartitionView(leader=1, replicas=(1, 2, 3), isr=(1, 2, 3), offline=())
+WELL = PartitionPicture(leader=1, replicas=(1, 2, 3), isr=(1, 2, 3), offline=())
 OF_FAULTS = ("detected", "reported", "elected", "leader_seen", "first_ack")
 
 

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from fault_injection.mechanism import Broken, Clients
+from jbodlab.picture.cluster_picture import ClusterPicture
+from jbodlab.picture.places import Place
 from jbodlab.vocabulary.ids import TopicPartition
-from lab.cluster.picture import ClusterPicture
-from lab.cluster.places import Place
 from lab.plan.reader import read
 from lab.rehearsal.facts import FaultFacts
 from lab.rehearsal.injecting import Active, Injector

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from jbodlab.picture.places import Place
 from jbodlab.vocabulary.expressions import Metric
 from jbodlab.vocabulary.ids import TopicPartition
-from lab.cluster.places import Place
 from lab.rehearsal.facts import CommandFacts, Facts, Outcome, Probe, ReaderFacts, Received
 from lab.rehearsal.metrics import NEVER, Measured
 from lab.watch.events import Clock, Sample, join

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from jbodlab.picture.cluster_picture import LogDirView
+from jbodlab.picture.places import Place
 from lab.cluster import questions, revival
-from lab.cluster.places import Place
-from lab.cluster.questions import LogDirView
 from lab.rehearsal.target_cluster import TargetCluster
 
 pytestmark = pytest.mark.unit

@@ -9,15 +9,10 @@ from typing import Any
 import pytest
 
 from fault_injection.journal import Fault
-from jbodlab.vocabulary.ids import BrokerId, TopicPartition
-from lab.cluster.picture import BrokerPicture, Eligible
-from lab.cluster.questions import (
-    ClusterView,
-    LogDirView,
-    Offsets,
-    OpenTransaction,
-    PartitionView,
-)
+from jbodlab.picture.cluster_picture import BrokerPicture, LogDirView, PartitionPicture
+from jbodlab.vocabulary.ids import TopicPartition
+from lab.cluster.picture import place_of
+from lab.cluster.questions import Offsets, OpenTransaction
 from lab.ui import model
 from lab.ui.model import Rates, Seen
 
@@ -38,8 +33,8 @@ def broker(number: int, *views: LogDirView) -> BrokerPicture:
     )
 
 
-def partition(leader: int, *isr: int, replicas: tuple[int, ...] = (1, 2)) -> PartitionView:
-    return PartitionView(leader=leader, replicas=replicas, isr=isr, offline=())
+def partition(leader: int, *isr: int, replicas: tuple[int, ...] = (1, 2)) -> PartitionPicture:
+    return PartitionPicture(leader=leader, replicas=replicas, isr=isr, offline=())
 
 
 FAULT = Fault(
@@ -62,9 +57,8 @@ WHOLE = Seen(
         broker(1, dir_view("/b1/1", {T0: 10}), dir_view("/b1/2", {T1: 20})),
         broker(2, dir_view("/b2/1", {T0: 10, T1: 20}), dir_view("/b2/2", {})),
     ),
-    view=ClusterView(
-        broker_ids=frozenset({1, 2}), partitions={T0: partition(1, 1, 2), T1: partition(2, 1, 2)}
-    ),
+    listed=frozenset({1, 2}),
+    partitions={T0: partition(1, 1, 2), T1: partition(2, 1, 2)},
 )
 
 
@@ -72,9 +66,9 @@ def wrong(seen: Seen) -> list[str]:
     return [f"{line['level']}: {line['text']}" for line in model.sections(seen)["problems"]]
 
 
-def with_view(**partitions: PartitionView) -> Seen:
+def with_view(**partitions: PartitionPicture) -> Seen:
     found = {TopicPartition("t", int(name[1:])): view for name, view in partitions.items()}
-    return replace(WHOLE, view=ClusterView(broker_ids=frozenset({1, 2}), partitions=found))
+    return replace(WHOLE, partitions=found)
 
 
 def test_a_whole_cluster_has_nothing_wrong() -> None:
@@ -89,8 +83,7 @@ def test_a_whole_cluster_has_nothing_wrong() -> None:
 
 
 def test_eligible_leader_replicas_are_shown_in_the_row_and_at_the_replica() -> None:
-    eligible = {T0: Eligible((BrokerId(2),), (BrokerId(1),))}
-    seen = replace(with_view(p0=partition(-1)), eligible=eligible)
+    seen = with_view(p0=replace(partition(-1), elr=(2,), last_known_elr=(1,)))
 
     (row,) = model.sections(seen)["partitions"]["shown"]
     assert (row["elr"], row["last_known_elr"]) == ([2], [1])
@@ -113,7 +106,7 @@ def test_faults_of_users_are_told_only_of_a_closed_cluster() -> None:
     assert names(is_closed=True) - names(is_closed=False) == {
         *("certificate-expires", "certificate-replaced", "user-removed", "acl-removed")
     }
-    assert WHOLE.place_of(Path("/security")) == "cluster"
+    assert place_of(WHOLE, Path("/security")) == "cluster"
 
 
 def test_a_directory_is_offline_by_its_error_or_when_its_broker_does_not_name_it() -> None:
@@ -146,10 +139,7 @@ def test_directories_that_a_serving_broker_does_not_tell_of_are_unknown() -> Non
 
 
 def test_a_broker_that_answers_but_is_not_named_by_others_is_fenced() -> None:
-    assert WHOLE.view is not None
-    view = replace(WHOLE.view, broker_ids=frozenset({2}))
-
-    assert wrong(replace(WHOLE, view=view)) == [
+    assert wrong(replace(WHOLE, listed=frozenset({2}))) == [
         "bad: broker-1 is fenced: the controller gets no heartbeats from it"
     ]
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from jbodlab.cli.lab_state import ClusterState
-from lab.cluster.picture import ClusterPicture
+from jbodlab.picture.cluster_picture import ClusterPicture
 from lab.ui import watching
 from lab.ui.published import Published
 from lab.ui.watching import WatchedCluster, Watching
@@ -24,7 +24,7 @@ DEADLINE_S = 10.0
 class Observer:
     """Sees a cluster without brokers."""
 
-    picture = ClusterPicture(brokers=[], view=None)
+    picture = ClusterPicture(brokers=[])
     open_transactions: tuple[Any, ...] = ()
     stuck: Mapping[Any, Any] = MappingProxyType({})
 

@@ -11,11 +11,16 @@ from typing import Any
 import pytest
 
 from fault_injection import kinds
+from jbodlab.picture.cluster_picture import (
+    BrokerPicture,
+    ClusterPicture,
+    LogDirView,
+    PartitionPicture,
+)
+from jbodlab.picture.places import Place
 from jbodlab.vocabulary.ids import TopicPartition
 from lab.cluster import Cluster, ClusterSpec, layout
-from lab.cluster.picture import BrokerPicture, ClusterPicture
-from lab.cluster.places import Place
-from lab.cluster.questions import ClusterView, LogDirView, PartitionView
+from lab.cluster.questions import ClusterView
 from lab.commands import clusters
 from lab.machine import processes
 from lab.machine.interrupts import Interrupts
@@ -42,7 +47,7 @@ class Watching:
         )
         self._log_dirs = [view]
 
-    def has(self, partitions: dict[TopicPartition, PartitionView]) -> None:
+    def has(self, partitions: dict[TopicPartition, PartitionPicture]) -> None:
         self.view = ClusterView(broker_ids=frozenset({1, 2}), partitions=partitions)
 
     @property
@@ -51,7 +56,8 @@ class Watching:
         one = BrokerPicture(
             broker_id=1, address="", folder=Path(), paths=paths, log_dirs=self._log_dirs
         )
-        return ClusterPicture(brokers=[one], view=self.view)
+        listed, partitions = self.view.broker_ids, self.view.partitions
+        return ClusterPicture(brokers=[one], listed=listed, partitions=partitions)
 
     @property
     def samples(self) -> list[Any]:
@@ -111,8 +117,8 @@ def test_a_directory_that_was_slow_before_is_detected_when_it_is_offline(
         assert found() == "the directory is OFFLINE SLOW (EIO)"
 
 
-def partition(leader: int, isr: tuple[int, ...]) -> PartitionView:
-    return PartitionView(leader=leader, replicas=(1, 2), isr=isr, offline=())
+def partition(leader: int, isr: tuple[int, ...]) -> PartitionPicture:
+    return PartitionPicture(leader=leader, replicas=(1, 2), isr=isr, offline=())
 
 
 def test_only_partitions_that_can_find_another_leader_are_waited_for(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from jbodlab.picture.places import Place
 from jbodlab.vocabulary.expressions import Metric
-from lab.cluster.places import Place
 from lab.rehearsal.facts import Facts, FaultFacts
 from lab.rehearsal.metrics import NEVER, Measured
 from lab.watch.events import Event

@@ -9,9 +9,10 @@ import pytest
 
 from jbodlab.group_records.partitions import coordinator_partition
 from jbodlab.kafka_admin.errors import NoAnswerError
+from jbodlab.picture.cluster_picture import LogDirView, PartitionPicture
 from jbodlab.vocabulary.ids import TRANSACTION_STATE_TOPIC, TopicPartition
 from lab.cluster import ClusterSpec, layout, questions, wait_for
-from lab.cluster.questions import ClusterView, LogDirView, PartitionView
+from lab.cluster.questions import ClusterView
 from lab.machine.processes import own_user
 from lab.watch import observer as watching
 from lab.watch.observer import Observer
@@ -88,7 +89,7 @@ def test_an_application_is_coordinated_where_the_id_of_its_first_thread_is(
 ) -> None:
     ids = ["app-other-1", "other-1", "app-4711-2", "app-4711-1"]
     log = [TopicPartition(TRANSACTION_STATE_TOPIC, index) for index in range(50)]
-    found = PartitionView(leader=1, replicas=(1,), isr=(1,), offline=())
+    found = PartitionPicture(leader=1, replicas=(1,), isr=(1,), offline=())
     asked.view = ClusterView(broker_ids=frozenset({1}), partitions=dict.fromkeys(log, found))
 
     async def known(*_: object) -> list[str]:

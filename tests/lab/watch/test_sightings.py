@@ -18,6 +18,8 @@ from jbodlab.metadata.records.topic_records import (
     PartitionRecord,
     TopicRecord,
 )
+from jbodlab.picture.cluster_picture import LogDirView, PartitionPicture
+from jbodlab.picture.places import Place
 from jbodlab.vocabulary.ids import (
     BrokerId,
     DirectoryId,
@@ -26,8 +28,7 @@ from jbodlab.vocabulary.ids import (
     TopicId,
     TopicPartition,
 )
-from lab.cluster.places import Place
-from lab.cluster.questions import LogDirView, Offsets, OpenTransaction, PartitionView
+from lab.cluster.questions import Offsets, OpenTransaction
 from lab.watch.sightings import MetadataNews, PolledNews, TransactionNews
 
 D1, D2 = (DirectoryId(UUID(int=1000 + number)) for number in range(2))
@@ -133,8 +134,8 @@ def test_eligible_leader_replicas_are_told_as_they_change_and_are_forgotten() ->
     ]
 
 
-def view(leader: int, isr: tuple[int, ...] = (1, 2)) -> dict[TopicPartition, PartitionView]:
-    return {ORDERS: PartitionView(leader=leader, replicas=(1, 2), isr=isr, offline=())}
+def view(leader: int, isr: tuple[int, ...] = (1, 2)) -> dict[TopicPartition, PartitionPicture]:
+    return {ORDERS: PartitionPicture(leader=leader, replicas=(1, 2), isr=isr, offline=())}
 
 
 def test_polled_answers_are_news_only_where_they_differ() -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from jbodlab.picture.cluster_picture import OFFLINE, ONLINE, UNKNOWN, LogDirView
+from jbodlab.picture.places import Place
 from jbodlab.vocabulary.ids import TopicPartition
-from lab.cluster.picture import OFFLINE, ONLINE, UNKNOWN
-from lab.cluster.places import Place
-from lab.cluster.questions import LogDirView
 from tests.lab.pictures import pictured
 
 P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)

@@ -1,0 +1,140 @@
+"""Pictures of clusters made of registrations: those of an image, or of the tables of a replay.
+
+Registrations tell which directory a replica was given, and nothing of sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from jbodlab.metadata.image.broker_registration import BrokerRegistration
+from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.metadata.image.partition_registration import PartitionRegistration
+from jbodlab.picture.cluster_picture import (
+    NOT_TOLD,
+    OFFLINE,
+    SERVING,
+    BrokerPicture,
+    ClusterPicture,
+    LogDirView,
+    PartitionPicture,
+)
+from jbodlab.vocabulary import directory_id as directory_ids
+from jbodlab.vocabulary import kafka_uuid
+from jbodlab.vocabulary.ids import BrokerId, DirectoryId, TopicPartition
+
+Held = dict[tuple[int, DirectoryId], dict[TopicPartition, int]]
+
+
+def of_image(image: MetadataImage) -> ClusterPicture:
+    """Return the picture of an image."""
+    return of_registrations(
+        image.cluster.brokers.values(),
+        {
+            TopicPartition(topic.name, index): state
+            for topic in image.topics.by_name.values()
+            for index, state in topic.partitions.items()
+        },
+    )
+
+
+def of_registrations(
+    brokers: Iterable[BrokerRegistration],
+    partitions: Mapping[TopicPartition, PartitionRegistration],
+    *,
+    former: Mapping[BrokerId, Iterable[DirectoryId]] | None = None,
+    paths: Mapping[str, str] | None = None,
+) -> ClusterPicture:
+    """Return a picture of brokers and partitions.
+
+    Args:
+        brokers: Those that are registered.
+        partitions: The partitions.
+        former: Directories that brokers had online once, in order.
+        paths: Of directories by the texts of their ids, as far as they are known; an id stands for
+            a path that is not.
+    """
+    registered = {one.broker_id: one for one in sorted(brokers, key=lambda one: one.broker_id)}
+    held: Held = {}
+    for name, state in partitions.items():
+        for broker, directory in _placed(state):
+            held.setdefault((broker, directory), {})[name] = NOT_TOLD
+    return ClusterPicture(
+        brokers=[
+            _broker(one, (former or {}).get(one.broker_id, ()), held, paths or {})
+            for one in registered.values()
+        ],
+        listed=frozenset(registered),
+        partitions={name: _partition(state, registered) for name, state in partitions.items()},
+    )
+
+
+def serves(registration: BrokerRegistration | None, directory: DirectoryId | None) -> bool:
+    """Return whether a broker can use its replica in a directory; None if that is not known."""
+    return (
+        registration is not None
+        and registration.active
+        and (directory is None or registration.directory_is_online(directory))
+    )
+
+
+def state_text(registration: BrokerRegistration | None) -> str:
+    """Return the state of a broker that a registration says."""
+    if registration is None:
+        return "unregistered"
+    if registration.fenced:
+        return "fenced"
+    return "in controlled shutdown" if registration.in_controlled_shutdown else SERVING
+
+
+def _placed(state: PartitionRegistration) -> list[tuple[BrokerId, DirectoryId]]:
+    directories = state.directories or (directory_ids.UNASSIGNED,) * len(state.replicas)
+    return list(zip(state.replicas, directories, strict=True))
+
+
+def _broker(
+    one: BrokerRegistration,
+    former: Iterable[DirectoryId],
+    held: Held,
+    paths: Mapping[str, str],
+) -> BrokerPicture:
+    log_dirs = []
+    for directory in dict.fromkeys((*one.directories, *former)):
+        if directory_ids.is_reserved(directory):
+            continue
+        text = kafka_uuid.to_text(directory)
+        log_dirs.append(
+            LogDirView(
+                path=paths.get(text, text),
+                error="" if directory in one.directories else OFFLINE,
+                sizes=held.get((one.broker_id, directory), {}),
+                directory_id=text,
+                is_cordoned=directory in (one.cordoned_directories or ()),
+            )
+        )
+    return BrokerPicture(
+        broker_id=one.broker_id,
+        paths={view.path: number for number, view in enumerate(log_dirs, start=1)},
+        log_dirs=log_dirs,
+        rack=one.rack,
+        registration=state_text(one),
+    )
+
+
+def _partition(
+    state: PartitionRegistration, brokers: Mapping[BrokerId, BrokerRegistration]
+) -> PartitionPicture:
+    return PartitionPicture(
+        leader=state.leader,
+        replicas=state.replicas,
+        isr=state.isr,
+        offline=tuple(
+            broker
+            for broker, directory in _placed(state)
+            if not serves(brokers.get(broker), directory)
+        ),
+        elr=state.elr,
+        last_known_elr=state.last_known_elr,
+        adding=state.adding_replicas,
+        removing=state.removing_replicas,
+    )
