@@ -24,7 +24,6 @@ from broker.replica.log.partition_log import PartitionLog
 from broker.replica.log.tail_cache import EMPTY_SLICE, Slice
 from broker.replica.partition.partition import Partition
 from broker.replica.waiting.append_entries import LeaderHint
-from broker.replica.waiting.waiting import fail_on_exception
 from jbodlab.record_batch.record_batch import iterate_headers
 from jbodlab.server.turns import Turns, slices
 from jbodlab.vocabulary.error_code import ErrorCode
@@ -67,7 +66,7 @@ class Readable(msgspec.Struct, frozen=True):
 
     def available(self, enough: int) -> int:
         """Return how many bytes could be sent, counting no further than `enough`."""
-        if self.log is None or self.is_held_back:
+        if self.log is None or (self.quota is not None and self.is_held_back):
             return 0
         return self.log.available(self.entry.fetch_offset, self.max_offset, enough)
 
@@ -142,7 +141,7 @@ class FetchAnswer:
                 self._epochs.append(-1)
                 continue
             self._epochs.append(item.partition.registration.leader_epoch)
-            if (left <= 0 and not nothing_yet) or item.is_held_back:
+            if (left <= 0 and not nothing_yet) or (item.quota is not None and item.is_held_back):
                 continue
             if not self._params.takes_records:
                 continue
@@ -224,8 +223,10 @@ class FetchAnswer:
 
     def _complete(self) -> None:
         if not self._answer.done():
-            with fail_on_exception(self._answer):
+            try:
                 self._answer.set_result([self._result(index) for index in range(len(self._found))])
+            except Exception as error:  # noqa: BLE001 - it is logged where the answer is sent
+                self._answer.set_exception(error)
 
     def _result(self, index: int) -> FetchResult:
         item, got = self._found[index], self._slices[index]

@@ -53,7 +53,7 @@ class FetchParams(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def takes_records(self) -> bool:
         """Whether there is room for any; a follower without says what it knows, and no more."""
-        return self.max_bytes > 0 or not self.is_follower
+        return self.max_bytes > 0 or self.replica_id < 0
 
 
 class FetchEntry(msgspec.Struct, frozen=True, kw_only=True):

@@ -40,7 +40,6 @@ from broker.fetch.fetch_requests import (
 from broker.fetch.fetching import FetchService, must_wait
 from broker.replica.partition.partition import Partition
 from broker.replica.waiting.waiters import News
-from broker.replica.waiting.waiting import fail_on_exception
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import BrokerId, TopicIdPartition
@@ -383,16 +382,19 @@ class FetchSession:
         """Read what the active partitions have."""
         if answer.done():
             return
-        with fail_on_exception(answer):
+        try:
             items = list(self.active.values())
             if found is None:
                 found = [self._look(item, news=False) for item in items]
             results: asyncio.Future[list[FetchResult]] = self._loop.create_future()
             FetchAnswer(self._params, found, results, self._loop).start()
-            if results.done():
-                self._finish(answer, items, results)
-            else:
-                results.add_done_callback(partial(self._finish, answer, items))
+        except Exception as error:  # noqa: BLE001 - it is logged where the answer is sent
+            answer.set_exception(error)
+            return
+        if results.done():
+            self._finish(answer, items, results)
+        else:
+            results.add_done_callback(partial(self._finish, answer, items))
 
     def _finish(
         self,
@@ -402,8 +404,10 @@ class FetchSession:
     ) -> None:
         if answer.done():
             return
-        with fail_on_exception(answer):
+        try:
             answer.set_result(self._told(items, results.result()))
+        except Exception as error:  # noqa: BLE001 - it is logged where the answer is sent
+            answer.set_exception(error)
 
     def _told(self, items: Sequence[_Item], results: Sequence[FetchResult]) -> SessionFetched:
         """Return what is news, and remember that it was told."""

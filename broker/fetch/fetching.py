@@ -175,9 +175,10 @@ class FetchService:
         self, params: FetchParams, entry: FetchEntry, partition: Partition, *, news: bool
     ) -> Readable | FetchResult:
         """Check one entry, and take notice of a follower's progress where it is `news`."""
+        is_follower = params.is_follower
         if entry.topic_id is not None and entry.topic_id != partition.topic_id:
             raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID)
-        if partition.succession.is_awaited and not params.is_follower:
+        if partition.succession.is_awaited and not is_follower:
             # A follower is told at once: what it has of other partitions must not wait.
             return Readable(entry, partition, None, False)
         partition.check_epoch(entry.current_leader_epoch)
@@ -186,14 +187,14 @@ class FetchService:
         away = self.sends_consumers_away
         any_replica = may_serve(params, partition, sends_consumers_away=away)
         log = log_to_read(partition, any_replica=any_replica)
-        if params.is_follower:
+        if is_follower:
             self._check_broker_epoch(params)
         diverging = _diverging_epoch(entry, log)
         if diverging is not None:
             return result_of(entry, partition, log, EMPTY_SLICE, diverging)
         if not log.start_offset <= entry.fetch_offset <= log.end_offset:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
-        if news and params.is_follower:
+        if news and is_follower:
             partition.high_watermark_known(entry.high_watermark)
             if params.takes_records:
                 partition.in_sync.follower_fetched(

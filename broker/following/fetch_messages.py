@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import sys
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any
 
 from broker.following.lane_session import Asked, LaneSession
@@ -33,7 +34,7 @@ def fetch_request(
     partition_max_bytes: int,
 ) -> Any:
     """Build the fetch of a follower: what its session has to be told."""
-    messages = _module("fetch", FETCH_VERSION)
+    messages = _module(ApiKey.FETCH, FETCH_VERSION)
     by_topic: dict[TopicId, list[Any]] = {}
     for one in asked:
         by_topic.setdefault(one.partition.topic_id, []).append(
@@ -73,7 +74,7 @@ def list_offsets_request(
     topic_partition: TopicPartition, *, broker_id: BrokerId, leader_epoch: int, timestamp: int
 ) -> Any:
     """Build the question for one end of the leader's log."""
-    messages = _module("list_offsets", LIST_OFFSETS_VERSION)
+    messages = _module(ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION)
     wanted = messages.ListOffsetsPartition(
         partition_index=topic_partition.partition,
         current_leader_epoch=leader_epoch,
@@ -103,7 +104,7 @@ def fetched_partitions(response: Any) -> Sequence[tuple[TopicId, Any]]:
     ]
 
 
-def _module(api: str, version: int) -> Any:
+@cache
+def _module(key: ApiKey, version: int) -> Any:
     """Return the module with the classes of a request and its parts."""
-    key = {"fetch": ApiKey.FETCH, "list_offsets": ApiKey.LIST_OFFSETS}[api]
     return sys.modules[request_class(key, version).__module__]

@@ -102,6 +102,7 @@ def response_class(api_key: int, api_version: int) -> EntityClass:
     return _entity_class(api_key, api_version, "response", "Response")
 
 
+@cache
 def _entity_class(api_key: int, api_version: int, module: str, suffix: str) -> EntityClass:
     try:
         key = ApiKey(api_key)

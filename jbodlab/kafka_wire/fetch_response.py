@@ -42,7 +42,7 @@ from jbodlab.kafka_wire.leader_hints import (
     endpoint_tags,
     tagged,
 )
-from jbodlab.record_batch.varint import uvarint
+from jbodlab.record_batch.varint import UVARINTS
 
 TOPIC_IDS_FROM = 13
 ENDPOINTS_FROM = 16
@@ -139,13 +139,13 @@ class _Pieces:
 
 
 def _flexible(pieces: _Pieces, version: int, topics: Sequence[FetchedTopic]) -> None:
-    pieces.tail += uvarint(len(topics) + 1)
+    pieces.tail += UVARINTS[len(topics) + 1]
     for topic in topics:
         if version >= TOPIC_IDS_FROM:
             pieces.tail += bytes(16) if topic.topic_id is None else topic.topic_id.bytes
         else:
             pieces.tail += compact_string(topic.name)
-        pieces.tail += uvarint(len(topic.partitions) + 1)
+        pieces.tail += UVARINTS[len(topic.partitions) + 1]
         for partition in topic.partitions:
             if partition.aborted_transactions is None:
                 pieces.tail += _FLEXIBLE_PARTITION.pack(
@@ -153,24 +153,26 @@ def _flexible(pieces: _Pieces, version: int, topics: Sequence[FetchedTopic]) -> 
                 )
             else:
                 pieces.tail += _FLEXIBLE_OFFSETS.pack(*partition[:5])
-                pieces.tail += uvarint(len(partition.aborted_transactions) + 1)
+                pieces.tail += UVARINTS[len(partition.aborted_transactions) + 1]
                 for aborted in partition.aborted_transactions:
                     pieces.tail += _FLEXIBLE_ABORTED.pack(*aborted, 0)
                 pieces.tail += _INT32.pack(partition.preferred_read_replica)
-            pieces.tail += uvarint(partition.records_size + 1)
+            pieces.tail += UVARINTS[partition.records_size + 1]
             pieces.records(partition)
             pieces.tail += _partition_tags(partition)
         pieces.tail.append(0)
 
 
 def _partition_tags(partition: FetchedPartition) -> bytes:
+    if partition.diverging_epoch is None and partition.current_leader is None:
+        return b"\0"
     tags = []
     if partition.diverging_epoch is not None:
         payload = _DIVERGING_EPOCH.pack(*partition.diverging_epoch, 0)
         tags.append(tagged(DIVERGING_EPOCH_TAG, payload))
     if partition.current_leader is not None:
         tags.append(current_leader_tag(CURRENT_LEADER_TAG, partition.current_leader))
-    return uvarint(len(tags)) + b"".join(tags)
+    return UVARINTS[len(tags)] + b"".join(tags)
 
 
 def _plain(pieces: _Pieces, version: int, topics: Sequence[FetchedTopic]) -> None:

@@ -63,10 +63,7 @@ def read_request_header(frame: bytes | memoryview) -> RequestHeader:
     elif length != -1:
         raise DecodeError(f"invalid client id length {length}")
     if is_flexible(api_key, api_version):
-        if frame[position : position + 1] == b"\0":
-            position += 1
-        else:
-            position = _skip_tags(frame, position)
+        position = _behind_tags(frame, position)
     return RequestHeader(api_key, api_version, correlation_id, client_id, position)
 
 
@@ -115,11 +112,13 @@ def read_response_header(
     correlation_id: int = CORRELATION_ID.unpack_from(frame)[0]
     position = CORRELATION_ID.size
     if _no_tags(api_key, api_version):
-        position = _skip_tags(frame, position)
+        position = _behind_tags(frame, position)
     return correlation_id, position
 
 
-def _skip_tags(data: bytes | memoryview, position: int) -> int:
+def _behind_tags(data: bytes | memoryview, position: int) -> int:
+    if data[position : position + 1] == b"\0":
+        return position + 1
     try:
         count, position = read_uvarint(data, position)
         if count > MAX_TAGS:

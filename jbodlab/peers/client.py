@@ -118,8 +118,11 @@ class KafkaConnection:
         client_id: str | None = None,
     ) -> Any:
         """Send a request and return the kio entity of its response; see `call_raw`."""
-        sent = _encoded(api_key, version, entity)
-        body = await self.call_raw(api_key, version, sent, timeout_s, client_id)
+        if self._session is not None:
+            await self._session.renew(self)
+        sent: list[bytes] = []
+        request_encoder(api_key, version)(entity, sent.append)
+        body = await self._exchange(api_key, version, sent, timeout_s, client_id)
         return self._decoded(api_key, version, body)
 
     def _decoded(self, api_key: int, version: int, body: memoryview) -> Any:
@@ -175,8 +178,9 @@ class KafkaConnection:
         return answer.auth_bytes, answer.session_lifetime.total_seconds()
 
     async def _ask(self, api_key: int, version: int, entity: Any) -> Any:
-        body = _encoded(api_key, version, entity)
-        frame = await self._exchange(api_key, version, body, PEER_TIMEOUT_S, self._client_id)
+        body: list[bytes] = []
+        request_encoder(api_key, version)(entity, body.append)
+        frame = await self._exchange(api_key, version, body, PEER_TIMEOUT_S)
         return self._decoded(api_key, version, frame)
 
     async def call_raw(
@@ -204,20 +208,24 @@ class KafkaConnection:
         """
         if self._session is not None:
             await self._session.renew(self)
-        return await self._exchange(
-            api_key, version, body, timeout_s, self._client_id if client_id is None else client_id
-        )
+        return await self._exchange(api_key, version, body, timeout_s, client_id)
 
     async def _exchange(
-        self, api_key: int, version: int, body: Sequence[bytes], timeout_s: float, client_id: str
+        self,
+        api_key: int,
+        version: int,
+        body: Sequence[bytes],
+        timeout_s: float,
+        client_id: str | None = None,
     ) -> memoryview:
         self._correlation_id = self._correlation_id % LAST_CORRELATION_ID + 1
         sent = self._correlation_id
-        head = request_header(api_key, version, sent, client_id)
+        head = request_header(
+            api_key, version, sent, self._client_id if client_id is None else client_id
+        )
         size = len(head) + sum(map(len, body))
         try:
-            async with asyncio.timeout(timeout_s):
-                frame = await self._protocol.exchange([SIZE.pack(size) + head, *body])
+            frame = await self._protocol.exchange([SIZE.pack(size) + head, *body], timeout_s)
             correlation_id, position = read_response_header(frame, api_key, version)
             if correlation_id != sent:
                 raise DecodeError(
@@ -256,12 +264,6 @@ class _LoginSession:
             self._renew_s = float("inf")
 
 
-def _encoded(api_key: int, version: int, entity: Any) -> list[bytes]:
-    pieces: list[bytes] = []
-    request_encoder(api_key, version)(entity, pieces.append)
-    return pieces
-
-
 class _ClientProtocol(asyncio.BufferedProtocol):
     """The socket's side: frames to the one call that waits."""
 
@@ -293,15 +295,20 @@ class _ClientProtocol(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.close(exc or ConnectionResetError("the broker closed the connection"))
 
-    async def exchange(self, frame: Sequence[bytes]) -> memoryview:
-        """Send one request and wait for the frame that answers it."""
+    async def exchange(self, frame: Sequence[bytes], timeout_s: float) -> memoryview:
+        """Send one request and wait for the frame that answers it; raises TimeoutError."""
         if self.failure is not None:
             raise self._as_raised()
         assert self._transport is not None
-        waiting: asyncio.Future[memoryview] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        waiting: asyncio.Future[memoryview] = loop.create_future()
         self._waiting.append(waiting)
         self._transport.writelines(frame)
-        return await waiting
+        timer = loop.call_later(timeout_s, _time_out, waiting)
+        try:
+            return await waiting
+        finally:
+            timer.cancel()
 
     def close(self, failure: Exception) -> None:
         if self.failure is None:
@@ -322,3 +329,8 @@ class _ClientProtocol(asyncio.BufferedProtocol):
             # A refusal of TLS 1.3 arrives only when the handshake is over for the client.
             return PeerRefusedError(tls_problem(self.failure))
         return ConnectionResetError(f"the connection failed: {self.failure}")
+
+
+def _time_out(waiting: asyncio.Future[memoryview]) -> None:
+    if not waiting.done():
+        waiting.set_exception(TimeoutError())

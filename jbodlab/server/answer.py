@@ -53,6 +53,10 @@ def _itself(response: Response) -> Response:
     return response
 
 
+def _nothing() -> None:
+    pass
+
+
 class Later(msgspec.Struct, frozen=True):
     """A response that `finish` makes of what `future` brings; `hurry` asks it not to wait."""
 
@@ -63,6 +67,8 @@ class Later(msgspec.Struct, frozen=True):
     """Whether the next request of a kind that may overlap may start meanwhile."""
     is_forwarded: bool = False
     """Whether another broker sends the request for a client, to whose quotas that one looks."""
+    answered: Callable[[], None] = _nothing
+    """Called when the response has been made."""
 
 
 class InParts(msgspec.Struct, frozen=True):

@@ -50,10 +50,10 @@ class Bounds:
         self.held_max = limits.waiting
         """Most connections of a listener that are held, as they came too fast."""
         self.max_request_bytes = max_request_bytes
-        self.connections = OpenConnections(limits, lambda: loop_ms(self._loop))
+        self.connections = OpenConnections(limits, self._loop.time)
         self.rate = ConnectionRate(quotas, self._loop.time)
         self.memory_return = MemoryReturn(environment.threads.start)
-        self.memory = RequestMemory(queued_max_request_bytes, self.memory_return.moved)
+        self.memory = RequestMemory(queued_max_request_bytes)
         self.turns = FairTurns(self._loop, environment.monotonic_s)
         self.scratch = new_scratch()
         """Where every connection receives; nothing stays there between two of the loop's calls."""
@@ -71,4 +71,4 @@ class Bounds:
     def _look(self) -> None:
         self.start()
         self.connections.close_idle()
-        self.memory_return.look()
+        self.memory_return.look(self.memory.moved_bytes)

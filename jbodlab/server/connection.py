@@ -54,9 +54,6 @@ class _InProgress(msgspec.Struct, frozen=True):
 
     pending: Pending
     size_bytes: int
-    pipelined: bool
-    """Whether the next one of its kind may start meanwhile."""
-    appends: bool
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -172,7 +169,7 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def has_appends(self) -> bool:
         """Whether the client waits for the answer to a produce request."""
-        return any(each.appends for each in self._in_progress)
+        return any(each.pending.appends for each in self._in_progress)
 
     @property
     def is_receiving(self) -> bool:
@@ -222,10 +219,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Queue the requests that became whole, and start what may start."""
-        if not self._is_open():
+        transport = self._transport
+        if transport is None or transport.is_closing():
             return
         self._bounds.connections.active(self)
-        self._bounds.memory_return.moved(nbytes)
         self._take(partial(self._decoder.received, nbytes))
 
     def pause_writing(self) -> None:
@@ -319,7 +316,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _pump(self) -> None:
         """Start what may start, and send what is answered in one write."""
-        while self._queue and self._is_open() and self._may_start(self._queue[0]):
+        while self._queue and self._may_start(self._queue[0]):
             if not self._bounds.turns.may_start(self._pump):
                 break
             frame = self._queue.pop(0)
@@ -343,26 +340,27 @@ class Connection(asyncio.BufferedProtocol):
                 hurry()
 
     def _may_start(self, frame: memoryview) -> bool:
-        if self._session.closes:
+        transport, session = self._transport, self._session
+        if transport is None or transport.is_closing() or session.closes:
             return False
         if self._write_blocked or not self._is_serving or not self._has_turn:
             return False
-        if self._session.muted_until_s and self._is_muted():
+        if session.muted_until_s and self._is_muted():
             return False
         if not self._in_progress:
             return True
         return (
             len(self._in_progress) < MAX_PIPELINED_REQUESTS
             and self._in_progress_bytes + len(frame) <= MAX_PIPELINED_BYTES
-            and self._in_progress[-1].pipelined
+            and self._in_progress[-1].pending.is_pipelined
             and self._handler.is_pipelined(frame)
         )
 
     def _appends_wait(self) -> bool:
         """Whether a produce request has not been appended yet."""
-        return any(each.appends and not each.pipelined for each in self._in_progress) or any(
-            map(self._handler.is_pipelined, self._queue)
-        )
+        return any(
+            each.pending.appends and not each.pending.overlaps for each in self._in_progress
+        ) or any(map(self._handler.is_pipelined, self._queue))
 
     def _is_muted(self) -> bool:
         """Whether the client has used up its quotas; it then goes on when that is over."""
@@ -380,27 +378,28 @@ class Connection(asyncio.BufferedProtocol):
             self._pump()
 
     def _start(self, frame: memoryview) -> None:
-        appends = self._handler.is_pipelined(frame)
         answer = self._handler.handle(frame, self._session)
-        pipelined = appends and (not isinstance(answer, Pending) or answer.overlaps)
-        if isinstance(answer, Pending) and not (answer.future.done() and not self._in_progress):
-            self._in_progress.append(_InProgress(answer, len(frame), pipelined, appends))
-            self._in_progress_bytes += len(frame)
+        size_bytes = len(frame)
+        if not isinstance(answer, Pending):
+            if self._in_progress:
+                self._wait_in_line(answer, size_bytes)
+            else:
+                self._give_back(size_bytes)
+                self._out += answer
+        elif self._in_progress or not answer.future.done():
+            self._in_progress.append(_InProgress(answer, size_bytes))
+            self._in_progress_bytes += size_bytes
             answer.future.add_done_callback(self._answered)
-        elif self._in_progress:
-            self._wait_in_line(answer, len(frame), pipelined, appends)
         else:
-            self._give_back(len(frame))
-            self._out += answer.buffers() if isinstance(answer, Pending) else answer
+            self._give_back(size_bytes)
+            self._out += answer.buffers()
 
-    def _wait_in_line(
-        self, answer: Buffers | Pending, size_bytes: int, pipelined: bool, appends: bool
-    ) -> None:
-        assert not isinstance(answer, Pending)
+    def _wait_in_line(self, answer: Buffers, size_bytes: int) -> None:
         done = asyncio.get_running_loop().create_future()
         done.set_result(None)
-        pending = Pending(done, lambda: answer)
-        self._in_progress.append(_InProgress(pending, size_bytes, pipelined, appends))
+        # Requests start behind others only if they are pipelined.
+        pending = Pending(done, lambda: answer, appends=True)
+        self._in_progress.append(_InProgress(pending, size_bytes))
         self._in_progress_bytes += size_bytes
 
     def _answered(self, future: asyncio.Future[object]) -> None:
@@ -409,7 +408,8 @@ class Connection(asyncio.BufferedProtocol):
         if not (waiting and waiting[0].pending.future.done()):
             # It has left already, with one before it, or has to wait for that.
             return
-        if not self._is_open():
+        transport = self._transport
+        if transport is None or transport.is_closing():
             return
         try:
             while self._in_progress and self._in_progress[0].pending.future.done():
@@ -432,7 +432,6 @@ class Connection(asyncio.BufferedProtocol):
         transport = self._transport
         if self._out and transport is not None and not transport.is_closing():
             out, self._out = self._out, []
-            self._bounds.connections.active(self)
             self._bounds.memory_return.moved(sum(map(len, out)))
             transport.writelines(out)
 

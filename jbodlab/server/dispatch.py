@@ -88,6 +88,8 @@ class Dispatcher:
         self._with_records = {
             api.key.to_bytes(2, "big") for api, _ in self.served.values() if api.has_records
         }
+        self._ready: dict[tuple[int, int], tuple[Api[Any], Handler, Codec]] = {}
+        """What answers a version of an API that was asked for before, by key and version."""
         self._turn = asyncio.Semaphore()
         """Held by the one large request that is worked on."""
         self._thread = thread
@@ -116,9 +118,18 @@ class Dispatcher:
         if login is not None and login.takes_raw_tokens:
             return self._take_token(frame, session, login)
         header = read_request_header(frame)
-        api, handler = self._find(header)
-        if handler is None:
-            return _unsupported_version(header.correlation_id, api)
+        codec: Codec | None
+        handler: Handler | None
+        ready = self._ready.get((header.api_key, header.api_version))
+        if ready is not None:
+            api, handler, codec = ready
+        else:
+            api, handler = self._find(header)
+            if handler is None:
+                return _unsupported_version(header.correlation_id, api)
+            codec = loaded(header.api_key, header.api_version)
+            if codec is not None:
+                self._ready[header.api_key, header.api_version] = api, handler, codec
         context = RequestContext(header, session)
         if login is not None:
             try:
@@ -126,11 +137,11 @@ class Dispatcher:
             except KafkaError as error:
                 session.closes = True
                 handler = Refusing(handler, error)
-        codec = loaded(header.api_key, header.api_version)
         is_large = len(frame) > LARGE_REQUEST_BYTES and not api.has_records
         if is_large or codec is None:
             turn = self._turn if is_large else nullcontext()
-            return _pending(self._answer_aside(api, handler, frame, context, turn))
+            work = self._answer_aside(api, handler, frame, context, turn)
+            return _pending(work, appends=api.has_records)
         try:
             request, _ = codec.read(frame, header.body_offset)
         except DecodeError as error:
@@ -139,15 +150,19 @@ class Dispatcher:
         try:
             answer = handler.answer(call.request, context)
             if isinstance(answer, InParts):
-                work = SlicedWork(answer, self._monotonic_s)
-                if not work.begin():
-                    return _pending(self._answer_in_turn(call, work))
-                answer = work.response()
+                sliced = SlicedWork(answer, self._monotonic_s)
+                if not sliced.begin():
+                    return _pending(self._answer_in_turn(call, sliced))
+                answer = sliced.response()
         except Exception as error:  # noqa: BLE001 - one request must not end the others; it is logged
             return _encoded(error_response(call, error), call)
         if isinstance(answer, Later):
             return Pending(
-                answer.future, partial(_encoded_later, call, answer), answer.hurry, answer.overlaps
+                answer.future,
+                partial(_encoded_later, call, answer),
+                answer.hurry,
+                answer.overlaps,
+                api.has_records,
             )
         return _encoded(answer, call)
 
@@ -249,10 +264,10 @@ def _unreadable(frame: memoryview, error: DecodeError) -> DecodeError:
     return DecodeError(f"{describe_header(frame)}: {error}")
 
 
-def _pending(work: Coroutine[Any, Any, Buffers]) -> Pending:
+def _pending(work: Coroutine[Any, Any, Buffers], *, appends: bool = False) -> Pending:
     task = asyncio.get_running_loop().create_task(work, name="large request")
     # Produce requests behind it wait: what they append must come later.
-    return Pending(task, task.result, overlaps=False)
+    return Pending(task, task.result, overlaps=False, appends=appends)
 
 
 async def await_later(call: _Call, later: Later) -> Response:
@@ -288,9 +303,11 @@ def as_kafka_error(error: Exception) -> KafkaError:
 def response_of_later(call: _Call, later: Later) -> Response:
     """Return an answer that came later; a cancelled future ends the connection."""
     try:
-        return later.finish(later.future.result())
+        response = later.finish(later.future.result())
     except Exception as error:  # noqa: BLE001 - as in handle
-        return error_response(call, error)
+        response = error_response(call, error)
+    later.answered()
+    return response
 
 
 def _encoded_later(call: _Call, later: Later) -> Buffers:

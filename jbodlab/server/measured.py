@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import datetime
 from collections.abc import Callable
 from functools import partial
@@ -63,8 +62,8 @@ class Measured:
             throttle_ms = self._throttle(request, context, answer, begun_s)
         if isinstance(answer, InParts):
             answer = replace(answer, finish=partial(self._finish, begun_s, answer.finish))
-        elif isinstance(answer, Later) and not answer.future.done():
-            answer.future.add_done_callback(partial(self._done, begun_s))
+        elif isinstance(answer, Later):
+            answer = replace(answer, answered=partial(counts.answered, self._key, begun_s))
         else:
             counts.answered(self._key, begun_s)
         if not throttle_ms:
@@ -81,8 +80,3 @@ class Measured:
     ) -> Response:
         self._counts.answered(self._key, begun_s)
         return finish(parts)
-
-    def _done(self, begun_s: float, future: asyncio.Future[Any]) -> None:
-        # A client that has gone gets no answer.
-        if not future.cancelled():
-            self._counts.answered(self._key, begun_s)

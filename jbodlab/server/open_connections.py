@@ -81,20 +81,20 @@ class OpenConnections:
 
     Args:
         limits: How many there may be.
-        now_ms: Clock that never goes back.
+        now_s: Clock that never goes back.
     """
 
-    def __init__(self, limits: ConnectionLimits, now_ms: Callable[[], int]) -> None:
+    def __init__(self, limits: ConnectionLimits, now_s: Callable[[], float]) -> None:
         self._limits = limits
-        self._now_ms = now_ms
-        self._last_active_ms: dict[Limited, int] = {}
+        self._now_s = now_s
+        self._last_active_s: dict[Limited, float] = {}
         self._waiting: dict[Limited, None] = {}
         self._by_ip: Counter[str] = Counter()
         self._by_listener: Counter[str] = Counter()
         """Of those that are served."""
 
     def __len__(self) -> int:
-        return len(self._last_active_ms) + len(self._waiting)
+        return len(self._last_active_s) + len(self._waiting)
 
     def has_waiting(self, listener_name: str) -> bool:
         """Return whether connections of a listener wait to be served."""
@@ -109,7 +109,7 @@ class OpenConnections:
         """Serve a connection, now or when its turn comes; returns whether it may stay."""
         limits = self._limits
         is_served = self._has_room(connection)
-        has_room = len(self._last_active_ms) < limits.total
+        has_room = len(self._last_active_s) < limits.total
         may_wait = len(self._waiting) < limits.waiting
         if self._by_ip[connection.ip] >= limits.of_ip(connection.ip) or not (is_served or may_wait):
             return False
@@ -126,7 +126,7 @@ class OpenConnections:
         """Forget a connection that has ended; another one may take its place."""
         if connection in self._waiting:
             del self._waiting[connection]
-        elif self._last_active_ms.pop(connection, None) is None:
+        elif self._last_active_s.pop(connection, None) is None:
             return
         else:
             self._by_listener[connection.listener_name] -= 1
@@ -136,16 +136,16 @@ class OpenConnections:
         self._serve_waiting()
 
     def active(self, connection: Limited) -> None:
-        """Take notice that a client has sent something, or was answered."""
-        if self._last_active_ms.pop(connection, None) is not None:
-            self._last_active_ms[connection] = self._now_ms()
+        """Take notice that a client has sent something, or still waits for its answer."""
+        if self._last_active_s.pop(connection, None) is not None:
+            self._last_active_s[connection] = self._now_s()
 
     def close_idle(self) -> list[Limited]:
         """Close and return those that have been silent too long."""
-        now_ms, idle_ms = self._now_ms(), self._limits.max_idle_ms
+        now_s, idle_ms = self._now_s(), self._limits.max_idle_ms
         closed = []
-        for connection, last_ms in list(self._last_active_ms.items()):
-            silent_ms = now_ms - last_ms
+        for connection, last_s in list(self._last_active_s.items()):
+            silent_ms = round((now_s - last_s) * 1_000)
             is_idle = 0 <= idle_ms <= silent_ms
             if not is_idle and silent_ms < STALLED_MS:
                 break
@@ -160,7 +160,7 @@ class OpenConnections:
     def _has_room(self, connection: Limited) -> bool:
         limits, name = self._limits, connection.listener_name
         return self._by_listener[name] < limits.of_listener(name) and (
-            len(self._last_active_ms) < limits.total or name == limits.protected_listener
+            len(self._last_active_s) < limits.total or name == limits.protected_listener
         )
 
     def _serve_waiting(self) -> None:
@@ -172,11 +172,11 @@ class OpenConnections:
 
     def _serve(self, connection: Limited) -> None:
         self._by_listener[connection.listener_name] += 1
-        self._last_active_ms[connection] = self._now_ms()
+        self._last_active_s[connection] = self._now_s()
         connection.begin_serving()
 
     def _close_for_another(self) -> None:
-        for connection in self._last_active_ms:
+        for connection in self._last_active_s:
             if connection.listener_name != self._limits.protected_listener:
                 connection.close()
                 break

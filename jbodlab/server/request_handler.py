@@ -27,6 +27,13 @@ class Pending(msgspec.Struct, frozen=True):
     hurry: Callable[[], None] | None = None
     overlaps: bool = True
     """Whether a pipelined request may start behind this one before it is answered."""
+    appends: bool = False
+    """Whether the request has records: what it waits for may be that these are appended."""
+
+    @property
+    def is_pipelined(self) -> bool:
+        """Whether the next request with records may start behind this one."""
+        return self.appends and self.overlaps
 
 
 class RequestHandler(Protocol):

@@ -20,34 +20,32 @@ class RequestMemory:
 
     Args:
         limit_bytes: None for no limit.
-        given_back: Told of bytes that are stored no longer.
+
+    Attributes:
+        is_full: Whether no more may come in.
+        moved_bytes: All that were ever stored, and all that ever ceased to be.
     """
 
-    def __init__(
-        self,
-        limit_bytes: int | None = None,
-        given_back: Callable[[int], object] = lambda _: None,
-    ) -> None:
-        self._limit_bytes = limit_bytes
-        self._given_back = given_back
+    def __init__(self, limit_bytes: int | None = None) -> None:
+        self._limit_bytes = float("inf") if limit_bytes is None else limit_bytes
+        self.is_full = self._limit_bytes <= 0
+        self.moved_bytes = 0
         self._waiting: dict[Callable[[], None], None] = {}
         self._waking: asyncio.Handle | None = None
         self.used_bytes = 0
 
-    @property
-    def is_full(self) -> bool:
-        """Whether no more may come in."""
-        return self._limit_bytes is not None and self.used_bytes >= self._limit_bytes
-
     def take(self, count: int) -> None:
         """Count bytes that are stored."""
         self.used_bytes += count
+        self.moved_bytes += count
+        self.is_full = self.used_bytes >= self._limit_bytes
 
     def give_back(self, count: int) -> None:
         """Count bytes that are stored no longer, and let in who waits for room."""
         assert count <= self.used_bytes
         self.used_bytes -= count
-        self._given_back(count)
+        self.moved_bytes += count
+        self.is_full = self.used_bytes >= self._limit_bytes
         if self._waiting and self._waking is None and not self.is_full:
             # Not at once: who gives back is in the middle of something.
             self._waking = asyncio.get_running_loop().call_soon(self._wake)

@@ -136,7 +136,10 @@ class DirectoryWriter:
             changes, self._queue = self._queue, []
         else:
             changes = self._take()
-        self._call(partial(self._carrying_out.carry_out, changes), changes)
+        self._running += 1
+        self.log_dir.run_then(
+            partial(self._carrying_out.carry_out, changes), partial(self._done, changes)
+        )
 
     def _call(self, work: Callable[[], Outcome], changes: Sequence[Change]) -> None:
         self._running += 1

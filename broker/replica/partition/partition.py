@@ -219,7 +219,8 @@ class Partition:
 
     def check_epoch(self, leader_epoch: int) -> None:
         """Check the leader epoch that a request names; raises KafkaError, see `refusals`."""
-        refusals.check_epoch(leader_epoch, self.registration.leader_epoch)
+        if leader_epoch != self.registration.leader_epoch:
+            refusals.check_epoch(leader_epoch, self.registration.leader_epoch)
 
     def hold(self) -> None:
         """Let appends wait, and whatever else changes the log."""
@@ -350,6 +351,8 @@ class Partition:
         # There is nothing above the end: thousands of quiet partitions are passed over quickly.
         if not isinstance(state, Leading) or self.high_watermark >= state.log.written_end:
             return
+        if state.leader.waits_at(self.high_watermark):
+            return
         reached = self._reached(state.leader, state.log.written_end)
         if reached > self.high_watermark:
             self._committed(reached)
@@ -405,7 +408,8 @@ class Partition:
     def _committed(self, high_watermark: int) -> None:
         self.high_watermark = high_watermark
         self.waiters.replicated(high_watermark)
-        self._leadership.committed(self, high_watermark)
+        if self._leadership is not NOBODY:
+            self._leadership.committed(self, high_watermark)
 
     def _begin_to_lead(self, event: ReplicaEvent, log: PartitionLog) -> None:
         if log.state.lost_from is not None:
@@ -458,8 +462,13 @@ class Partition:
     def _written(self) -> None:
         state = self.state
         if isinstance(state, Leading):
-            self.waiters.written(state.log.written_end)
-            self.advance_high_watermark()
+            end_offset = state.log.written_end
+            self.waiters.written(end_offset)
+            if state.leader.followers:
+                self.advance_high_watermark()
+            elif end_offset > self.high_watermark:
+                # All replicas have what this one has.
+                self._committed(end_offset)
         elif isinstance(state, Following):
             # What was appended while it led.
             self.waiters.written_appends.reached(state.log.written_end)

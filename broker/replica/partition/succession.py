@@ -27,24 +27,20 @@ class Succession:
 
     def __init__(self, on_over: Callable[[], None]) -> None:
         self._on_over = on_over
-        self._is_awaited = False
+        self.is_awaited = False
+        """Whether the next leader is about to be named."""
         self._timer: asyncio.TimerHandle | None = None
         self._over = asyncio.Event()
 
-    @property
-    def is_awaited(self) -> bool:
-        """Whether the next leader is about to be named."""
-        return self._is_awaited
-
     def begin(self) -> None:
         """Wait until the metadata have news."""
-        assert not self._is_awaited
-        self._is_awaited = True
+        assert not self.is_awaited
+        self.is_awaited = True
         self._over.clear()
 
     async def wait(self) -> None:
         """Return when nothing is waited for, or after `SUCCESSION_WAIT_MAX_S`."""
-        if self._is_awaited:
+        if self.is_awaited:
             with suppress(TimeoutError):
                 async with asyncio.timeout(SUCCESSION_WAIT_MAX_S):
                     await self._over.wait()
@@ -55,9 +51,9 @@ class Succession:
         Returns:
             Whether a client waits.
         """
-        if self._is_awaited and self._timer is None:
+        if self.is_awaited and self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(HEAD_START_S, self.give_up)
-        return self._is_awaited
+        return self.is_awaited
 
     def give_up(self) -> None:
         """End the wait without a leader, and call `on_over`."""
@@ -69,6 +65,6 @@ class Succession:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        was_awaited, self._is_awaited = self._is_awaited, False
+        was_awaited, self.is_awaited = self.is_awaited, False
         self._over.set()
         return was_awaited

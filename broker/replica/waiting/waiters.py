@@ -76,10 +76,10 @@ class Waiters:
     def count(self) -> int:
         """How many produce entries and fetches wait here."""
         return (
-            len(self.written_appends)
-            + len(self.replicated_appends)
-            + len(self.follower_fetches)
-            + len(self.consumer_fetches)
+            len(self.written_appends.waiting)
+            + len(self.replicated_appends.waiting)
+            + len(self.follower_fetches.waiting)
+            + len(self.consumer_fetches.waiting)
         )
 
     def append_waits(self, waiting: WaitingAppend, *, for_all: bool) -> None:
@@ -103,15 +103,19 @@ class Waiters:
 
     def written(self, end_offset: int) -> None:
         """Records up to here are written."""
-        self.written_appends.reached(end_offset)
-        self.follower_fetches.wake()
+        if self.written_appends.waiting:
+            self.written_appends.reached(end_offset)
+        if self.follower_fetches.waiting:
+            self.follower_fetches.wake()
         if self.sessions:
             self.tell_sessions(News.RECORDS)
 
     def replicated(self, high_watermark: int) -> None:
         """The high watermark moved."""
-        self.replicated_appends.reached(high_watermark)
-        self.consumer_fetches.wake()
+        if self.replicated_appends.waiting:
+            self.replicated_appends.reached(high_watermark)
+        if self.consumer_fetches.waiting:
+            self.consumer_fetches.wake()
         if self.sessions:
             self.tell_sessions(News.COMMITTED)
 

@@ -51,11 +51,11 @@ class AppendRequest:
 
     __slots__ = (
         "_open_count",
-        "_queues",
         "_results",
+        "ends_ms",
         "entries",
         "future",
-        "limit",
+        "queues",
         "transaction",
     )
 
@@ -70,9 +70,10 @@ class AppendRequest:
         self.future: asyncio.Future[list[AppendResult]] = loop.create_future()
         self._results: list[AppendResult | None] = [None] * len(entries)
         self._open_count = len(entries)
-        self.limit: _TimeLimit | None = None
-        """Who times it out, see `TimeLimits`."""
-        self._queues: dict[AppendQueue, None] = {}
+        self.ends_ms: dict[AppendRequest, int] | None = None
+        """All that have its time-out, see `TimeLimits`."""
+        self.queues: dict[AppendQueue, None] = {}
+        """Where its entries wait, to leave no trace there after a time-out."""
         if not entries:
             self.future.set_result([])
 
@@ -108,21 +109,17 @@ class AppendRequest:
             ),
         )
 
-    def stands_in(self, queue: AppendQueue) -> None:
-        """Remember where an entry waits, to leave no trace there after a time-out."""
-        self._queues[queue] = None
-
     def time_out(self) -> None:
         """Settle what is still open with REQUEST_TIMED_OUT."""
         for index in range(len(self.entries)):
             if self._results[index] is None:
                 self.refuse(index, ErrorCode.REQUEST_TIMED_OUT)
-        for queue in self._queues:
+        for queue in self.queues:
             queue.drop_settled()
 
     def _finish(self) -> None:
-        if self.limit is not None:
-            self.limit.settled(self)
+        if self.ends_ms is not None:
+            del self.ends_ms[self]
         if not self.future.done():
             self.future.set_result(cast("list[AppendResult]", self._results))
 
@@ -148,14 +145,23 @@ class TimeLimits:
         timeout_ms = max(timeout_ms, 0)
         limit = self._limits.get(timeout_ms)
         if limit is None:
-            limit = self._limits[timeout_ms] = _TimeLimit(self._loop, timeout_ms, self._limits)
-        limit.add(request)
+            limit = self._new_limit(timeout_ms)
+        request.ends_ms = limit.ends_ms
+        # The loop's timers count in whole ms: one that fires must find something over.
+        limit.ends_ms[request] = round(self._loop.time() * 1000) + timeout_ms
+
+    def _new_limit(self, timeout_ms: int) -> _TimeLimit:
+        if len(self._limits) >= KEPT_TIMERS:
+            for idle in [each for each in self._limits.values() if not each.ends_ms]:
+                idle.end()
+        limit = self._limits[timeout_ms] = _TimeLimit(self._loop, timeout_ms, self._limits)
+        return limit
 
 
 class _TimeLimit:
     """The requests with one time-out that are not settled, by the order of their ends."""
 
-    __slots__ = ("_ends_ms", "_limits", "_loop", "_timeout_ms", "_timer")
+    __slots__ = ("_limits", "_loop", "_timeout_ms", "_timer", "ends_ms")
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, timeout_ms: int, limits: dict[int, _TimeLimit]
@@ -163,27 +169,20 @@ class _TimeLimit:
         self._loop = loop
         self._timeout_ms = timeout_ms
         self._limits = limits
-        self._ends_ms: dict[AppendRequest, int] = {}
+        self.ends_ms: dict[AppendRequest, int] = {}
         self._timer = loop.call_later(timeout_ms / 1000, self._look)
 
-    def add(self, request: AppendRequest) -> None:
-        request.limit = self
-        # The loop's timers count in whole ms: one that fires must find something over.
-        self._ends_ms[request] = round(self._loop.time() * 1000) + self._timeout_ms
-
-    def settled(self, request: AppendRequest) -> None:
-        del self._ends_ms[request]
-        if not self._ends_ms and len(self._limits) > KEPT_TIMERS:
-            self._timer.cancel()
-            del self._limits[self._timeout_ms]
+    def end(self) -> None:
+        self._timer.cancel()
+        del self._limits[self._timeout_ms]
 
     def _look(self) -> None:
         now_ms = round(self._loop.time() * 1000)
-        is_over = takewhile(lambda item: item[1] <= now_ms, self._ends_ms.items())
+        is_over = takewhile(lambda item: item[1] <= now_ms, self.ends_ms.items())
         for request, _ in list(is_over):
             request.time_out()
-        if self._ends_ms:
-            left_ms = next(iter(self._ends_ms.values())) - now_ms
+        if self.ends_ms:
+            left_ms = next(iter(self.ends_ms.values())) - now_ms
             self._timer = self._loop.call_later(left_ms / 1000, self._look)
         else:
             self._limits.pop(self._timeout_ms, None)
@@ -202,16 +201,15 @@ class WaitingAppend(msgspec.Struct, frozen=True):
 class AppendQueue:
     """The entries that wait at one partition for one kind of progress, by ascending offset."""
 
-    def __init__(self) -> None:
-        self._waiting: deque[WaitingAppend] = deque()
+    __slots__ = ("waiting",)
 
-    def __len__(self) -> int:
-        return len(self._waiting)
+    def __init__(self) -> None:
+        self.waiting: deque[WaitingAppend] = deque()
 
     def add(self, waiting: WaitingAppend) -> None:
         """Let an entry wait; duplicates of older batches may come out of order."""
-        waiting.request.stands_in(self)
-        queue = self._waiting
+        waiting.request.queues[self] = None
+        queue = self.waiting
         if queue and queue[-1].required_offset > waiting.required_offset:
             position = len(queue)
             while position and queue[position - 1].required_offset > waiting.required_offset:
@@ -222,7 +220,7 @@ class AppendQueue:
 
     def reached(self, end_offset: int) -> None:
         """Settle what waited for this end offset or a smaller one."""
-        queue = self._waiting
+        queue = self.waiting
         while queue and queue[0].required_offset <= end_offset:
             waiting = queue.popleft()
             waiting.request.settle(waiting.position, waiting.success)
@@ -231,29 +229,29 @@ class AppendQueue:
         self, error_code: ErrorCode, *, message: str | None = None, hint: LeaderHint | None = None
     ) -> None:
         """Settle everything that waits with an error."""
-        queue, self._waiting = self._waiting, deque()
+        queue, self.waiting = self.waiting, deque()
         for waiting in queue:
             waiting.request.refuse(waiting.position, error_code, message=message, hint=hint)
 
     def take_reached(self, end_offset: int) -> list[WaitingAppend]:
         """Return, and forget, what waits for this end offset or a smaller one."""
         taken = []
-        while self._waiting and self._waiting[0].required_offset <= end_offset:
-            taken.append(self._waiting.popleft())
+        while self.waiting and self.waiting[0].required_offset <= end_offset:
+            taken.append(self.waiting.popleft())
         return taken
 
     def refuse_beyond(
         self, end_offset: int, error_code: ErrorCode, *, hint: LeaderHint | None = None
     ) -> None:
         """Settle everything that waits for a larger end offset with an error."""
-        queue = self._waiting
+        queue = self.waiting
         while queue and queue[-1].required_offset > end_offset:
             waiting = queue.pop()
             waiting.request.refuse(waiting.position, error_code, hint=hint)
 
     def drop_settled(self) -> None:
         """Forget entries whose request timed out."""
-        self._waiting = deque(w for w in self._waiting if not w.request.is_settled(w.position))
+        self.waiting = deque(w for w in self.waiting if not w.request.is_settled(w.position))
 
 
 class WaitingFetch:
@@ -333,31 +331,24 @@ class WaitingFetch:
 class FetchQueue:
     """The fetches that wait at one partition for one kind of progress."""
 
-    __slots__ = ("_waiting",)
+    __slots__ = ("waiting",)
 
     def __init__(self) -> None:
-        self._waiting: dict[WaitingFetch, None] = {}
-
-    def __len__(self) -> int:
-        return len(self._waiting)
-
-    def __iter__(self) -> Iterator[WaitingFetch]:
-        return iter(list(self._waiting))
+        self.waiting: dict[WaitingFetch, None] = {}
 
     def add(self, fetch: WaitingFetch) -> None:
         """Let a fetch wait here."""
-        self._waiting[fetch] = None
+        self.waiting[fetch] = None
 
     def discard(self, fetch: WaitingFetch) -> None:
         """Forget a fetch."""
-        self._waiting.pop(fetch, None)
+        self.waiting.pop(fetch, None)
 
     def wake(self, *, forced: bool = False) -> None:
         """Wake everybody: there may be more to send, or with `forced` there is news of any kind."""
-        if self._waiting:
-            for fetch in list(self._waiting):
-                try:
-                    fetch.wake(forced)
-                except Exception:
-                    # Others wait here as well, and for what follows.
-                    logger.exception("a waiting fetch failed to process a change")
+        for fetch in list(self.waiting):
+            try:
+                fetch.wake(forced)
+            except Exception:
+                # Others wait here as well, and for what follows.
+                logger.exception("a waiting fetch failed to process a change")

@@ -90,6 +90,8 @@ class UndecidedTransactions:
 
     def bound(self, high_watermark: int) -> int:
         """Return the lower of the high watermark and the start of the first such transaction."""
+        if not self._ended:
+            return high_watermark
         self._ended = [each for each in self._ended if each.last_offset >= high_watermark]
         return min([high_watermark, *(each.first_offset for each in self._ended)])
 

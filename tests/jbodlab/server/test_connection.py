@@ -85,6 +85,7 @@ class ScriptedHandler:
             lambda: self._buffers(future),
             lambda: self.hurried.append(name),
             overlaps=not name.startswith("alone"),
+            appends=self.is_pipelined(frame),
         )
 
     def answer(self, *names: str) -> None:

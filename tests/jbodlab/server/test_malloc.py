@@ -39,6 +39,14 @@ def test_memory_is_given_back_once_when_it_has_become_quiet() -> None:
     assert started == ["malloc-trim"]
 
 
+def test_bytes_of_requests_count_from_one_look_to_the_next() -> None:
+    memory = MemoryReturn(lambda _work, _name: None)
+
+    assert not memory.look(WORTH_RETURNING_BYTES), "requests still come"
+    assert memory.look(WORTH_RETURNING_BYTES + QUIET_BYTES)
+    assert not memory.look(WORTH_RETURNING_BYTES + QUIET_BYTES)
+
+
 def test_little_traffic_gives_nothing_back() -> None:
     memory = MemoryReturn(lambda _work, _name: None)
 

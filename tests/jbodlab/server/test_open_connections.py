@@ -8,8 +8,8 @@ from tests.jbodlab.server.fakes import FakeConnection
 class Clock:
     ms = 0
 
-    def __call__(self) -> int:
-        return self.ms
+    def __call__(self) -> float:
+        return self.ms / 1_000
 
 
 def connections(clock: Clock | None = None, **limits: object) -> OpenConnections:

@@ -54,12 +54,11 @@ async def test_who_waits_no_longer_is_not_called() -> None:
     assert called == []
 
 
-def test_what_is_free_again_is_told_whenever_that_is() -> None:
-    told: list[int] = []
-    memory = RequestMemory(None, told.append)
+def test_bytes_count_when_they_come_and_when_they_are_free_again() -> None:
+    memory = RequestMemory()
 
     memory.take(20)
-    assert told == []
-    memory.give_back(20)
+    assert memory.moved_bytes == 20
+    memory.give_back(15)
 
-    assert told == [20]
+    assert memory.moved_bytes == 35

@@ -79,7 +79,7 @@ async def test_what_one_fetch_raises_keeps_none_of_the_others_waiting(
 
     assert finished == [True]
     assert "fault of this program" in caplog.text
-    for waiting in queue:
+    for waiting in list(queue.waiting):
         waiting.cancel()
 
 
