@@ -47,12 +47,9 @@ class FetchService:
         self._loop = loop
         self._quota = quota
         self._closest = closest
-        self._turns = Turns()
-
-    @property
-    def sends_consumers_away(self) -> bool:
+        self.sends_consumers_away = closest is not None
         """Whether consumers are sent to followers, which then must soon know what is committed."""
-        return self._closest is not None
+        self._turns = Turns()
 
     def fetch(
         self, params: FetchParams, entries: Sequence[FetchEntry]

@@ -85,9 +85,10 @@ class ApiKey(IntEnum):
     """Not one of Kafka's; see `jbodlab.kafka_wire.describe_log_dir_states`."""
 
 
-_FLEXIBLE_FROM = {int(key): key._flexible_from for key in ApiKey}
+FLEXIBLE_FROM = {int(key): key._flexible_from for key in ApiKey}
+"""First version of each API whose bodies are compact and tagged."""
 
 
 def is_flexible(api_key: int, api_version: int) -> bool:
     """Return whether bodies of this version are compact and tagged; False for unknown APIs."""
-    return api_version >= _FLEXIBLE_FROM.get(api_key, NEVER_FLEXIBLE)
+    return api_version >= FLEXIBLE_FROM.get(api_key, NEVER_FLEXIBLE)

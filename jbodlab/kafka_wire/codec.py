@@ -481,9 +481,9 @@ class _DecoderSource(Source):
 
 
 def _tag_section(tags: Sequence[tuple[int, bytes]]) -> bytes:
-    parts = [uvarint(len(tags))]
+    parts = [UVARINTS[len(tags)]]
     for tag, data in tags:
-        parts += (uvarint(tag), uvarint(len(data)), data)
+        parts += (UVARINTS[tag], UVARINTS[len(data)], data)
     return b"".join(parts)
 
 

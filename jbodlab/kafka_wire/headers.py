@@ -19,7 +19,7 @@ from functools import cache
 
 import msgspec
 
-from jbodlab.kafka_wire.api_key import ApiKey, is_flexible
+from jbodlab.kafka_wire.api_key import FLEXIBLE_FROM, NEVER_FLEXIBLE, ApiKey, is_flexible
 from jbodlab.record_batch.varint import read_uvarint
 from jbodlab.vocabulary.errors import BufferUnderflowError, DecodeError
 
@@ -62,7 +62,7 @@ def read_request_header(frame: bytes | memoryview) -> RequestHeader:
         position = end
     elif length != -1:
         raise DecodeError(f"invalid client id length {length}")
-    if is_flexible(api_key, api_version):
+    if api_version >= FLEXIBLE_FROM.get(api_key, NEVER_FLEXIBLE):
         position = _behind_tags(frame, position)
     return RequestHeader(api_key, api_version, correlation_id, client_id, position)
 

@@ -46,6 +46,9 @@ def read_uvarint(data: bytes | memoryview, position: int) -> tuple[int, int]:
     Raises:
         DecodeError: it has more than 5 bytes or 32 bits.
     """
+    byte = data[position]
+    if byte < 0x80:
+        return byte, position + 1
     number, position = read_bits(data, position)
     if number > _UINT32_MAX:
         raise DecodeError(f"varint {number} has more than 32 bits")

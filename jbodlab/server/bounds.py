@@ -17,7 +17,6 @@ from jbodlab.server.fair_turns import FairTurns
 from jbodlab.server.malloc import MemoryReturn
 from jbodlab.server.open_connections import ConnectionLimits, OpenConnections
 from jbodlab.server.request_memory import RequestMemory
-from jbodlab.vocabulary.loop_clock import loop_ms
 
 LOOK_S_MIN, LOOK_S_MAX = 0.05, 2.0
 

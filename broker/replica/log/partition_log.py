@@ -100,7 +100,7 @@ class PartitionLog:
     @property
     def end_offset(self) -> int:
         """Where the next batch goes."""
-        return self.state.active.next_offset
+        return self.state.segments.active.next_offset
 
     @property
     def epochs(self) -> LeaderEpochs:

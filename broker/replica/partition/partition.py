@@ -90,6 +90,10 @@ class Partition:
         self.registration = registration
         self.settings = settings
         self.state: ReplicaState = Creating()
+        self.log: PartitionLog | None = None
+        """That of the state: the log, where there is one that can be used."""
+        self.leader: LeaderState | None = None
+        """That of the state: what it knows as leader, while it leads."""
         self.data_loss = DataLoss.NO
         self.high_watermark = 0
         self.waiters = Waiters()
@@ -112,16 +116,6 @@ class Partition:
         self._leadership = leadership
 
     # What others ask
-
-    @property
-    def log(self) -> PartitionLog | None:
-        """The log, where there is one that can be used."""
-        return self.state.log
-
-    @property
-    def leader(self) -> LeaderState | None:
-        """What it knows as leader, while it leads."""
-        return self.state.leader
 
     @property
     def is_online(self) -> bool:
@@ -401,7 +395,7 @@ class Partition:
     def _become(self, event: ReplicaEvent, state: ReplicaState) -> None:
         check_transition(self.state, event, state)
         led = self.leader is not None
-        self.state = state
+        self.state, self.log, self.leader = state, state.log, state.leader
         if led:
             self._leadership.leadership_ended(self)
 
