@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from msgspec.structs import replace
 
 from broker.metadata.metadata_cache import MetadataCache
@@ -18,6 +17,7 @@ from jbodlab.server.answer import RequestContext
 from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.response import Response
+from jbodlab.server.response_structs import ResponseStructs
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 
@@ -32,39 +32,7 @@ ZERO_SINCE_VERSION = 4
 """Since when features with 0 as the lowest level are told (KIP-1022)."""
 
 
-class ApiVersion(msgspec.Struct, frozen=True, kw_only=True):
-    """The versions of one API, both inclusive."""
-
-    api_key: int
-    min_version: int
-    max_version: int
-
-
-class SupportedFeatureKey(msgspec.Struct, frozen=True, kw_only=True):
-    """The levels of a feature that this broker supports, both inclusive."""
-
-    name: str
-    min_version: int
-    max_version: int
-
-
-class FinalizedFeatureKey(msgspec.Struct, frozen=True, kw_only=True):
-    """The level of a feature in this cluster; both fields are the same."""
-
-    name: str
-    max_version_level: int
-    min_version_level: int
-
-
-class ApiVersionsResponse(Response, frozen=True, kw_only=True):
-    """Every API served, and features as of an offset of the metadata log."""
-
-    error_code: ErrorCode = ErrorCode.NONE
-    api_keys: tuple[ApiVersion, ...] = ()
-    supported_features: tuple[SupportedFeatureKey, ...] = ()
-    finalized_features_epoch: int = -1
-    finalized_features: tuple[FinalizedFeatureKey, ...] = ()
-    zk_migration_ready: bool = False
+API_VERSIONS = ResponseStructs(ApiKey.API_VERSIONS, 4)
 
 
 class ApiVersionsApi(FailsBySchema):
@@ -75,25 +43,20 @@ class ApiVersionsApi(FailsBySchema):
         self._configs: ConfigsImage | None = None
         """The settings that `_is_subscribed` is about; an image never changes."""
         self._is_subscribed = False
-        self._response = ApiVersionsResponse(
-            api_keys=tuple(
-                ApiVersion(
-                    api_key=api.key, min_version=api.versions[0], max_version=api.versions[1]
-                )
-                for api in apis
-                if api.key not in OWN_MESSAGES
+        api_keys = tuple(
+            API_VERSIONS.ApiVersion(
+                api_key=api.key, min_version=api.versions[0], max_version=api.versions[1]
             )
+            for api in apis
+            if api.key not in OWN_MESSAGES
         )
-
+        self._response = API_VERSIONS.response(api_keys=api_keys)
         # Clients that know of these APIs ask, and log it, although nothing is wanted of them.
-        self._without_telemetry = replace(
-            self._response,
-            api_keys=tuple(
-                each for each in self._response.api_keys if each.api_key not in TELEMETRY
-            ),
+        self._without_telemetry = API_VERSIONS.response(
+            api_keys=tuple(each for each in api_keys if each.api_key not in TELEMETRY)
         )
 
-    def answer(self, request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
+    def answer(self, request: ApiVersionsRequest, context: RequestContext) -> Response:
         """Return the ranges and the features of the moment.
 
         The APIs of telemetry are named while a subscription exists.
@@ -105,20 +68,24 @@ class ApiVersionsApi(FailsBySchema):
             session = context.session
             session.software_name, session.software_version = names
         image = self._cache.image
-        return replace(
-            self._response if self._has_subscriptions(image.configs) else self._without_telemetry,
+        has_subscriptions = self._has_subscriptions(image.configs)
+        told: Response = replace(
+            self._response if has_subscriptions else self._without_telemetry,
             supported_features=tuple(
-                SupportedFeatureKey(name=name, min_version=low, max_version=high)
+                API_VERSIONS.SupportedFeatureKey(name=name, min_version=low, max_version=high)
                 for name, (low, high) in SUPPORTED.items()
                 # Clients of older versions take 0 for a mistake.
                 if context.version >= ZERO_SINCE_VERSION or low > 0
             ),
             finalized_features_epoch=image.offset,
             finalized_features=tuple(
-                FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+                API_VERSIONS.FinalizedFeatureKey(
+                    name=name, max_version_level=level, min_version_level=level
+                )
                 for name, level in image.features.levels.items()
             ),
         )
+        return told
 
     def _has_subscriptions(self, configs: ConfigsImage) -> bool:
         """Return whether clients are asked for metrics; every connection begins with this."""

@@ -1,8 +1,8 @@
 """The structs of a response, made of those that kio has for one version of an API.
 
-A response is one value for all versions, so its fields are those of the newest one. A struct of
-msgspec is made ten times faster than one of kio. Fields that are not given have the default of the
-schema, or the zero value of their type.
+A response is one value for all versions, so its fields are those of the newest one, and of older
+ones whose fields are gone. A struct of msgspec is made ten times faster than one of kio. Fields
+that are not given have the default of the schema, or the zero value of their type.
 """
 
 from __future__ import annotations
@@ -20,12 +20,20 @@ from jbodlab.kafka_wire.layout import EntityClass, default_of, is_struct, unwrap
 from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 
+Maker = Callable[..., Any]
+
 
 @cache
-def struct_of(entity_class: EntityClass, *bases: type[msgspec.Struct]) -> Callable[..., Any]:
-    """Return a type with the fields of a class of kio."""
-    names = [(each.name, Any, _default(each)) for each in fields(entity_class)]
-    return msgspec.defstruct(entity_class.__name__, names, bases=bases, kw_only=True, frozen=True)
+def struct_of(*entity_classes: EntityClass, base: type[msgspec.Struct] | None = None) -> Maker:
+    """Return a type with the fields of a class of kio, which has one for each version."""
+    found = {each.name: each for one in reversed(entity_classes) for each in fields(one)}
+    return msgspec.defstruct(
+        entity_classes[0].__name__,
+        [(name, Any, _default(each)) for name, each in found.items()],
+        bases=None if base is None else (base,),
+        kw_only=True,
+        frozen=True,
+    )
 
 
 class ResponseStructs:
@@ -35,25 +43,32 @@ class ResponseStructs:
 
     Args:
         key: The API.
-        version: Whose fields they have.
+        versions: Whose fields they have, the newest one first.
     """
 
-    def __init__(self, key: ApiKey, version: int) -> None:
+    def __init__(self, key: ApiKey, *versions: int) -> None:
         self._key = key
-        self._version = version
+        self._versions = versions
 
     @cached_property
     def response(self) -> Callable[..., Response]:
         """What makes the response itself."""
-        return struct_of(response_class(self._key, self._version), Response)
+        return struct_of(*self._classes(), base=Response)
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        for each in _structs_below(response_class(self._key, self._version)):
-            setattr(self, each.__name__, struct_of(each))
-        found: Callable[..., Any] | None = self.__dict__.get(name)
+    def __getattr__(self, name: str) -> Maker:
+        by_name: dict[str, list[EntityClass]] = {}
+        for response in self._classes():
+            for each in _structs_below(response):
+                by_name.setdefault(each.__name__, []).append(each)
+        for each_name, classes in by_name.items():
+            setattr(self, each_name, struct_of(*classes))
+        found: Maker | None = self.__dict__.get(name)
         if found is None:
-            raise AttributeError(f"{self._key.name} {self._version} has no struct {name}")
+            raise AttributeError(f"{self._key.name} {self._versions[0]} has no struct {name}")
         return found
+
+    def _classes(self) -> list[EntityClass]:
+        return [response_class(self._key, version) for version in self._versions]
 
 
 def _structs_below(entity_class: EntityClass) -> Iterator[EntityClass]:

@@ -238,7 +238,7 @@ def response_of(entity_class: EntityClass, value: msgspec.Struct, given: Given) 
         for name, write in _writers(entity_class).items()
         if hasattr(source, name)
     }
-    response: Response = struct_of(entity_class, Response)(**parts)
+    response: Response = struct_of(entity_class, base=Response)(**parts)
     return response
 
 

@@ -5,10 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
-from uuid import UUID
-
-import msgspec
+from typing import TYPE_CHECKING, Any
 
 from broker.api.cluster.encoded_topics import EncodedTopics, Kind, Known
 from broker.api.parts import ApiParts
@@ -23,9 +20,9 @@ from jbodlab.metadata.image.topics_image import TopicImage
 from jbodlab.security.acl import AclOperation, ResourceType
 from jbodlab.server.answer import InParts, RequestContext
 from jbodlab.server.api import Api
-from jbodlab.server.authorized_operations import NOT_ASKED_FOR
 from jbodlab.server.resources import Elsewhere, Resource, on_topics
 from jbodlab.server.response import Response
+from jbodlab.server.response_structs import ResponseStructs
 from jbodlab.server.rights import (
     Client,
     Rights,
@@ -52,52 +49,10 @@ HIDDEN = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 """Of a topic that a client may not know of, whether there is one or not."""
 
 
-class MetadataBroker(msgspec.Struct, frozen=True, kw_only=True):
-    """One live broker, at its address of the listener that was asked."""
+METADATA = ResponseStructs(ApiKey.METADATA, 13, 10)
 
-    node_id: int
-    host: str
-    port: int
-    rack: str | None
-
-
-class MetadataPartition(msgspec.Struct, frozen=True, kw_only=True):
-    """One partition; the leader is -1 while there is none that clients can reach."""
-
-    error_code: ErrorCode
-    partition_index: int
-    leader_id: int
-    leader_epoch: int
-    replica_nodes: tuple[int, ...]
-    isr_nodes: tuple[int, ...]
-    offline_replicas: tuple[int, ...]
-
-
-class MetadataTopic(msgspec.Struct, frozen=True, kw_only=True):
-    """One topic; asked for by id and not known, it has no name."""
-
-    error_code: ErrorCode = ErrorCode.NONE
-    name: str | None
-    topic_id: UUID | None = None
-    is_internal: bool = False
-    partitions: tuple[MetadataPartition | bytes, ...] = ()
-    topic_authorized_operations: int = NOT_ASKED_FOR
-
-
-Part = MetadataTopic | bytes | None
-"""A topic of an answer; a None has nothing but taken some time."""
-
-
-class MetadataResponse(Response, frozen=True, kw_only=True):
-    """The cluster as this broker knows it."""
-
-    brokers: tuple[MetadataBroker, ...] = ()
-    cluster_id: str | None = None
-    controller_id: int = -1
-    topics: tuple[MetadataTopic | bytes, ...] = ()
-    """Topics that there are come encoded."""
-    cluster_authorized_operations: int = NOT_ASKED_FOR
-    error_code: ErrorCode = ErrorCode.NONE
+Part = Any
+"""A topic of an answer, or its bytes; a None has nothing but taken some time."""
 
 
 class MetadataApi:
@@ -128,7 +83,7 @@ class MetadataApi:
         """Describe the topics of the request, or all of them."""
         listener, cache = context.listener_name, self._cache.frozen()
         brokers = tuple(
-            MetadataBroker(node_id=b.id, host=b.host, port=b.port, rack=b.rack)
+            METADATA.MetadataResponseBroker(node_id=b.id, host=b.host, port=b.port, rack=b.rack)
             for b in cache.live_brokers(listener)
         )
         kind = Kind(
@@ -151,7 +106,7 @@ class MetadataApi:
             describe.all_topics(may_see if self._rights.is_enforced else None)
             if asks_for_all
             else self._asked_for(request, context, describe),
-            lambda topics: MetadataResponse(
+            lambda topics: METADATA.response(
                 brokers=brokers,
                 cluster_id=self._cluster_id,
                 controller_id=cache.controller_id(),
@@ -166,17 +121,17 @@ class MetadataApi:
 
     def failure(
         self, request: MetadataRequest, context: RequestContext, error: KafkaError
-    ) -> MetadataResponse:
+    ) -> Response:
         """Return the error for every topic, and for the whole where the version can say so."""
         topics = tuple(
-            MetadataTopic(
+            METADATA.MetadataResponseTopic(
                 error_code=error.code,
                 name=topic.name if context.version >= TOPIC_IDS_FROM else topic.name or "",
                 topic_id=getattr(topic, "topic_id", None),
             )
             for topic in request.topics or ()
         )
-        return MetadataResponse(cluster_id=self._cluster_id, topics=topics, error_code=error.code)
+        return METADATA.response(cluster_id=self._cluster_id, topics=topics, error_code=error.code)
 
     def _asked_for(
         self, request: MetadataRequest, context: RequestContext, describe: _Describe
@@ -196,21 +151,23 @@ class MetadataApi:
                     )
                 found = None if topic_id is None else image.by_id.get(TopicId(topic_id))
                 if found is None:
-                    yield MetadataTopic(
+                    yield METADATA.MetadataResponseTopic(
                         error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id
                     )
                     continue
                 if not may_see(found.name, is_asked_for=True):
-                    yield MetadataTopic(error_code=HIDDEN, name=None, topic_id=topic_id)
+                    yield METADATA.MetadataResponseTopic(
+                        error_code=HIDDEN, name=None, topic_id=topic_id
+                    )
                     continue
             elif not may_see(topic.name, is_asked_for=True):
-                yield MetadataTopic(error_code=HIDDEN, name=topic.name)
+                yield METADATA.MetadataResponseTopic(error_code=HIDDEN, name=topic.name)
                 continue
             else:
                 found = image.by_name.get(topic.name)
                 if found is None:
                     code = self._missing(topic.name, context, may_create=may_create)
-                    yield MetadataTopic(error_code=code, name=topic.name)
+                    yield METADATA.MetadataResponseTopic(error_code=code, name=topic.name)
                     continue
             yield from describe.topic(found)
 
@@ -280,8 +237,8 @@ class _Describe:
             self._known[topic.topic_id] = known
         yield known[1]
 
-    def _described(self, topic: TopicImage, partitions: Iterable[bytes]) -> MetadataTopic:
-        return MetadataTopic(
+    def _described(self, topic: TopicImage, partitions: Iterable[bytes]) -> Any:
+        return METADATA.MetadataResponseTopic(
             name=topic.name,
             topic_id=topic.topic_id,
             is_internal=topic.name in INTERNAL_TOPICS,
@@ -289,10 +246,10 @@ class _Describe:
             topic_authorized_operations=self._operations(topic.name),
         )
 
-    def _partition(self, index: int, partition: PartitionRegistration) -> MetadataPartition:
+    def _partition(self, index: int, partition: PartitionRegistration) -> Any:
         leader, error_code = leader_or_error(partition, self._live)
         listener_name = self._kind.listener_name
-        return MetadataPartition(
+        return METADATA.MetadataResponsePartition(
             error_code=error_code,
             partition_index=index,
             leader_id=leader,

@@ -24,6 +24,7 @@ from jbodlab.server.answer import Later, RequestContext, in_background, millisec
 from jbodlab.server.api import Api
 from jbodlab.server.resources import Resource, on_cluster
 from jbodlab.server.response import Response
+from jbodlab.server.response_structs import ResponseStructs
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.producer import Producer
@@ -35,12 +36,7 @@ if TYPE_CHECKING:
 NO_TWO_PHASE_COMMIT = "two-phase commit (KIP-939) is not supported"
 
 
-class InitProducerIdResponse(Response, frozen=True, kw_only=True):
-    """The id with its epoch; -1 on an error."""
-
-    error_code: ErrorCode = ErrorCode.NONE
-    producer_id: int = -1
-    producer_epoch: int = -1
+INIT_PRODUCER_ID = ResponseStructs(ApiKey.INIT_PRODUCER_ID, 5)
 
 
 class InitProducerIdApi(ProducerFailures):
@@ -74,8 +70,8 @@ class InitProducerIdApi(ProducerFailures):
             return in_background(self._fresh())
         return in_background(self._initialized(request.transactional_id, request, context))
 
-    async def _fresh(self) -> InitProducerIdResponse:
-        return InitProducerIdResponse(
+    async def _fresh(self) -> Response:
+        return INIT_PRODUCER_ID.response(
             producer_id=await self._producer_ids.next_id(), producer_epoch=0
         )
 
@@ -101,7 +97,7 @@ class InitProducerIdApi(ProducerFailures):
                 error, transactional_id, request, context
             )
             return elsewhere
-        return InitProducerIdResponse(
+        return INIT_PRODUCER_ID.response(
             producer_id=producer.producer_id, producer_epoch=producer.producer_epoch
         )
 

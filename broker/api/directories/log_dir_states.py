@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-
-import msgspec
+from typing import Any
 
 from broker.api.directories.brokers_only import BrokersOnly
 from broker.api.parts import ApiParts
@@ -17,25 +16,9 @@ from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.resources import on_cluster
 from jbodlab.server.response import Response
-from jbodlab.vocabulary.error_code import ErrorCode
-from jbodlab.vocabulary.ids import DirectoryId
+from jbodlab.server.response_structs import ResponseStructs
 
-
-class LogDirStateEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One directory, as this moment finds it."""
-
-    path: str
-    directory_id: DirectoryId | None
-    state: str
-    conditions: tuple[str, ...]
-    cause: str | None
-
-
-class DescribeLogDirStatesResponse(Response, frozen=True, kw_only=True):
-    """One entry for each configured directory."""
-
-    error_code: ErrorCode = ErrorCode.NONE
-    log_dirs: tuple[LogDirStateEntry, ...] = ()
+STATES = ResponseStructs(ApiKey.DESCRIBE_LOG_DIR_STATES, 0)
 
 
 class DescribeLogDirStatesApi(FailsBySchema):
@@ -44,15 +27,13 @@ class DescribeLogDirStatesApi(FailsBySchema):
     def __init__(self, log_dirs: Callable[[], Sequence[LogDir]]) -> None:
         self._log_dirs = log_dirs
 
-    def answer(
-        self, request: DescribeLogDirStatesRequest, context: RequestContext
-    ) -> DescribeLogDirStatesResponse:
+    def answer(self, request: DescribeLogDirStatesRequest, context: RequestContext) -> Response:
         """Describe every configured directory."""
-        return DescribeLogDirStatesResponse(log_dirs=tuple(map(_entry, self._log_dirs())))
+        return STATES.response(log_dirs=tuple(map(_entry, self._log_dirs())))
 
 
-def _entry(log_dir: LogDir) -> LogDirStateEntry:
-    return LogDirStateEntry(
+def _entry(log_dir: LogDir) -> Any:
+    return STATES.LogDirStateEntry(
         path=str(log_dir.path),
         directory_id=log_dir.directory_id,
         state=log_dir.state.name,

@@ -13,17 +13,9 @@ from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.resources import on_cluster
 from jbodlab.server.response import Response
-from jbodlab.vocabulary.error_code import ErrorCode
-from jbodlab.vocabulary.ids import DirectoryId
+from jbodlab.server.response_structs import ResponseStructs
 
-
-class ReviveLogDirResponse(Response, frozen=True, kw_only=True):
-    """What came back, or why nothing did."""
-
-    error_code: ErrorCode = ErrorCode.NONE
-    error_message: str | None = None
-    directory_id: DirectoryId | None = None
-    replicas: int = 0
+REVIVE_LOG_DIR = ResponseStructs(ApiKey.REVIVE_LOG_DIR, 0)
 
 
 class ReviveLogDirApi(FailsBySchema):
@@ -36,9 +28,9 @@ class ReviveLogDirApi(FailsBySchema):
         """Revive one directory; takes as long as the recovery of its logs."""
         return in_background(self._revive(request.path))
 
-    async def _revive(self, path: str) -> ReviveLogDirResponse:
+    async def _revive(self, path: str) -> Response:
         revived = await self._revival.revive(path)
-        return ReviveLogDirResponse(directory_id=revived.directory_id, replicas=revived.replicas)
+        return REVIVE_LOG_DIR.response(directory_id=revived.directory_id, replicas=revived.replicas)
 
 
 APIS: tuple[Api[ApiParts], ...] = (

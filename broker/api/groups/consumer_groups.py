@@ -25,7 +25,8 @@ from jbodlab.server.answer import Later, RequestContext
 from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.resources import all_of, on_group, on_groups, on_topics
-from jbodlab.server.response import NO_TIME, Response
+from jbodlab.server.response import Response
+from jbodlab.server.response_structs import ResponseStructs
 from jbodlab.server.rights import Rights, operations_on
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
@@ -37,15 +38,7 @@ if TYPE_CHECKING:
     from kio.schema.consumer_group_heartbeat.v1.request import ConsumerGroupHeartbeatRequest
 
 
-class ConsumerGroupHeartbeatResponse(Response, frozen=True, kw_only=True):
-    """What a member is told; an assignment of None is the one that it has."""
-
-    error_code: ErrorCode = ErrorCode.NONE
-    error_message: str | None = None
-    member_id: str | None = None
-    member_epoch: int = 0
-    heartbeat_interval: datetime.timedelta = NO_TIME
-    assignment: responses.Assignment | None = None
+HEARTBEAT = ResponseStructs(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1)
 
 
 class ConsumerGroupHeartbeatApi(FailsBySchema):
@@ -81,8 +74,8 @@ class ConsumerGroupHeartbeatApi(FailsBySchema):
         return Later(self._groups.submit(request.group_id, asked), _told)
 
 
-def _told(told: responses.ConsumerGroupHeartbeatResponse) -> ConsumerGroupHeartbeatResponse:
-    return ConsumerGroupHeartbeatResponse(
+def _told(told: responses.ConsumerGroupHeartbeatResponse) -> Response:
+    return HEARTBEAT.response(
         member_id=told.member_id,
         member_epoch=told.member_epoch,
         heartbeat_interval=datetime.timedelta(milliseconds=told.heartbeat_interval_ms),

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import msgspec
+from msgspec import structs
 
 from broker.api.parts import ApiParts
 from broker.api.services.coordinators import (
@@ -30,6 +30,7 @@ from jbodlab.server.answer import RequestContext
 from jbodlab.server.api import Api
 from jbodlab.server.resources import Each, Resource, all_of
 from jbodlab.server.response import Response
+from jbodlab.server.response_structs import ResponseStructs
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, BrokerId
@@ -46,26 +47,7 @@ BATCHED_FROM = 4
 NO_SHARE_GROUPS = "this broker does not support share groups"
 
 
-class Coordinator(msgspec.Struct, frozen=True, kw_only=True):
-    """Where one key is coordinated; -1 and empty on an error."""
-
-    key: str = ""
-    node_id: int = -1
-    host: str = ""
-    port: int = -1
-    error_code: ErrorCode = ErrorCode.NONE
-    error_message: str | None = None
-
-
-class FindCoordinatorResponse(Response, frozen=True, kw_only=True):
-    """One entry for each key; versions before 4 have one key and these fields themselves."""
-
-    error_code: ErrorCode
-    error_message: str | None
-    node_id: int
-    host: str
-    port: int
-    coordinators: tuple[Coordinator, ...]
+FIND_COORDINATOR = ResponseStructs(ApiKey.FIND_COORDINATOR, 6, 3)
 
 
 class FindCoordinatorApi:
@@ -95,9 +77,7 @@ class FindCoordinatorApi:
         }
         self._creator = creator
 
-    def answer(
-        self, request: FindCoordinatorRequest, context: RequestContext
-    ) -> FindCoordinatorResponse:
+    def answer(self, request: FindCoordinatorRequest, context: RequestContext) -> Response:
         """Find the coordinator of every key."""
         key_type = getattr(request, "key_type", GROUP)
         if key_type == SHARE and context.version >= SHARE_FROM:
@@ -111,11 +91,11 @@ class FindCoordinatorApi:
 
     def failure(
         self, request: FindCoordinatorRequest, context: RequestContext, error: KafkaError
-    ) -> FindCoordinatorResponse:
+    ) -> Response:
         """Return the error for every key."""
         return _coordinators(_failed(key, error) for key in _keys(request, context.version))
 
-    def _of(self, key: str, name: str, own: CoordinatorsOf[Any], listener_name: str) -> Coordinator:
+    def _of(self, key: str, name: str, own: CoordinatorsOf[Any], listener_name: str) -> Any:
         topic = self._cache.image.topics.by_name.get(name)
         if topic is None:
             return _failed(key, self._created(name))
@@ -125,7 +105,9 @@ class FindCoordinatorApi:
         if broker is None or (leader == self._broker_id and own.is_offline(index)):
             text = f"{name}-{index} has no available leader"
             return _failed(key, KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, text))
-        return Coordinator(key=key, node_id=broker.id, host=broker.host, port=broker.port)
+        return FIND_COORDINATOR.Coordinator(
+            key=key, node_id=broker.id, host=broker.host, port=broker.port
+        )
 
     def _created(self, name: str) -> KafkaError:
         """Have a topic created; returns what to say meanwhile, or why it failed before."""
@@ -144,21 +126,20 @@ def _keys(request: Any, version: int) -> tuple[str, ...]:
     return (request.key,)
 
 
-def _failed(key: str, error: KafkaError) -> Coordinator:
-    return Coordinator(key=key, error_code=error.code, error_message=error.message or None)
-
-
-def _coordinators(found: Iterable[Coordinator]) -> FindCoordinatorResponse:
-    coordinators = tuple(found)
-    first = coordinators[0] if coordinators else Coordinator()
-    return FindCoordinatorResponse(
-        error_code=first.error_code,
-        error_message=first.error_message,
-        node_id=first.node_id,
-        host=first.host,
-        port=first.port,
-        coordinators=coordinators,
+def _failed(key: str, error: KafkaError) -> Any:
+    return FIND_COORDINATOR.Coordinator(
+        key=key, node_id=-1, port=-1, error_code=error.code, error_message=error.message or None
     )
+
+
+def _coordinators(found: Iterable[Any]) -> Response:
+    """Return one entry for each key; versions before 4 have one key, and its fields themselves."""
+    coordinators = tuple(found)
+    first: Any = {}
+    for one in coordinators[:1]:
+        first = structs.asdict(one)
+        del first["key"]
+    return FIND_COORDINATOR.response(coordinators=coordinators, **first)
 
 
 def _resource(request: Any, key: str) -> Resource:

@@ -13,8 +13,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from broker.api.parts import ApiParts
 from broker.api.services.coordinators import TransactionCoordinators
 from broker.api.services.next_coordinator import NextCoordinator
@@ -28,6 +26,7 @@ from jbodlab.server.answer import Answer, RequestContext, in_background
 from jbodlab.server.api import Api
 from jbodlab.server.resources import Resource, all_of, on_cluster, on_topics
 from jbodlab.server.response import Response
+from jbodlab.server.response_structs import ResponseStructs
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import TopicPartition
@@ -40,33 +39,7 @@ BATCHED_FROM = 4
 Codes = Mapping[TopicPartition, ErrorCode]
 
 
-class PartitionResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The result for one partition."""
-
-    partition_index: int
-    partition_error_code: ErrorCode
-
-
-class TopicResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The results for the partitions of one topic."""
-
-    name: str
-    results_by_partition: tuple[PartitionResult, ...]
-
-
-class TransactionResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The results for the partitions of one transaction."""
-
-    transactional_id: str
-    topic_results: tuple[TopicResult, ...]
-
-
-class AddPartitionsToTxnResponse(Response, frozen=True, kw_only=True):
-    """The results: one list of transactions, or in old versions that of the one transaction."""
-
-    error_code: ErrorCode = ErrorCode.NONE
-    results_by_transaction: tuple[TransactionResult, ...] = ()
-    results_by_topic_v3_and_below: tuple[TopicResult, ...] = ()
+ADD_PARTITIONS = ResponseStructs(ApiKey.ADD_PARTITIONS_TO_TXN, 5, 3)
 
 
 class AddPartitionsToTxnApi(ProducerFailures):
@@ -121,19 +94,19 @@ class AddPartitionsToTxnApi(ProducerFailures):
                 )
                 return elsewhere
             codes = dict.fromkeys(partitions, ErrorCode.NONE)
-        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(codes))
+        return ADD_PARTITIONS.response(results_by_topic_v3_and_below=_results(codes))
 
-    async def _batched(self, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
+    async def _batched(self, request: AddPartitionsToTxnRequest) -> Response:
         results = await asyncio.gather(*map(self._of_leader, request.transactions))
-        return AddPartitionsToTxnResponse(results_by_transaction=tuple(results))
+        return ADD_PARTITIONS.response(results_by_transaction=tuple(results))
 
-    async def _of_leader(self, asked: Any) -> TransactionResult:
+    async def _of_leader(self, asked: Any) -> Any:
         partitions = _partitions(asked.topics)
         try:
             codes = await self._codes(asked, partitions)
         except KafkaError as error:
             codes = dict.fromkeys(partitions, error.code)
-        return TransactionResult(
+        return ADD_PARTITIONS.AddPartitionsToTxnResult(
             transactional_id=asked.transactional_id, topic_results=_results(codes)
         )
 
@@ -172,12 +145,14 @@ def _partitions(topics: Iterable[Any]) -> tuple[TopicPartition, ...]:
     return tuple(TopicPartition(topic.name, each) for topic in topics for each in topic.partitions)
 
 
-def _results(codes: Codes) -> tuple[TopicResult, ...]:
+def _results(codes: Codes) -> tuple[Any, ...]:
     return tuple(
-        TopicResult(
+        ADD_PARTITIONS.AddPartitionsToTxnTopicResult(
             name=name,
             results_by_partition=tuple(
-                PartitionResult(partition_index=each.partition, partition_error_code=code)
+                ADD_PARTITIONS.AddPartitionsToTxnPartitionResult(
+                    partition_index=each.partition, partition_error_code=code
+                )
                 for each, code in some
             ),
         )

@@ -34,3 +34,15 @@ def test_a_response_is_encoded_in_every_version() -> None:
 def test_a_struct_that_the_message_has_not_is_an_error() -> None:
     with pytest.raises(AttributeError, match="DELETE_RECORDS 2 has no struct Topic"):
         DELETE_RECORDS.Topic(name="t")
+
+
+def test_a_response_has_the_fields_of_each_version_that_is_named() -> None:
+    metadata = ResponseStructs(ApiKey.METADATA, 13, 10)
+
+    response = metadata.response(cluster_authorized_operations=7, error_code=ErrorCode.NONE)
+
+    encoded = [encode(response_class(ApiKey.METADATA, version), response) for version in (10, 13)]
+    assert b"\0\0\0\x07" in encoded[0]
+    assert b"\0\0\0\x07" not in encoded[1]
+    with pytest.raises(TypeError):
+        ResponseStructs(ApiKey.METADATA, 13).response(cluster_authorized_operations=7)
