@@ -20,8 +20,9 @@ from broker.api.services.transactions import (
 from broker.transactions.requests import InitProducerId
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation
-from jbodlab.server.answer import Later, RequestContext, in_background, milliseconds
+from jbodlab.server.answer import Later, RequestContext, in_background
 from jbodlab.server.api import Api
+from jbodlab.server.request_values import value_of
 from jbodlab.server.resources import Resource, on_cluster
 from jbodlab.server.response import Response
 from jbodlab.server.response_structs import ResponseStructs
@@ -82,13 +83,7 @@ class InitProducerIdApi(ProducerFailures):
             producer: Producer = await with_producer_id(
                 lambda fresh: self._transactions.submit(
                     transactional_id,
-                    InitProducerId(
-                        transactional_id=transactional_id,
-                        transaction_timeout_ms=milliseconds(request.transaction_timeout),
-                        producer_id=getattr(request, "producer_id", -1),
-                        producer_epoch=getattr(request, "producer_epoch", -1),
-                        fresh_producer_id=fresh,
-                    ),
+                    value_of(InitProducerId, request, {"fresh_producer_id": fresh}),
                 ),
                 self._producer_ids,
             )

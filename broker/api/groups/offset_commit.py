@@ -23,6 +23,7 @@ from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import Answer, Later, RequestContext
 from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema, refused_elements
+from jbodlab.server.request_values import value_of
 from jbodlab.server.resources import all_of, on_group, on_topics
 from jbodlab.server.response import Response
 from jbodlab.server.response_structs import ResponseStructs
@@ -67,15 +68,7 @@ class AskedTopics:
         return tuple(
             requests.CommitTopic(
                 found.name,
-                tuple(
-                    requests.CommitPartition(
-                        each.partition_index,
-                        each.committed_offset,
-                        getattr(each, "committed_leader_epoch", -1),
-                        each.committed_metadata,
-                    )
-                    for each in partitions
-                ),
+                tuple(value_of(requests.CommitPartition, each, {}) for each in partitions),
                 found.topic_id,
             )
             for _, found, partitions in self.there()

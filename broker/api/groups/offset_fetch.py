@@ -10,8 +10,8 @@ Source: `kafka.server.KafkaApis.handleOffsetFetchRequest`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from broker.api.parts import ApiParts
@@ -22,8 +22,10 @@ from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation, ResourceType
 from jbodlab.server.answer import Later, RequestContext
 from jbodlab.server.api import Api
+from jbodlab.server.request_values import value_of
 from jbodlab.server.resources import Elsewhere, Resource, all_of, on_group, on_groups, on_topics
 from jbodlab.server.response import Response
+from jbodlab.server.response_structs import ResponseStructs
 from jbodlab.server.rights import Rights, client_of
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
@@ -39,28 +41,7 @@ BATCHED_FROM = 8
 TOPIC_IDS_FROM = 10
 
 
-class OffsetFetchTopic(NamedTuple):
-    """The partitions of one topic."""
-
-    name: str
-    topic_id: UUID | None
-    partitions: tuple[responses.FetchedOffset, ...]
-
-
-class OffsetFetchGroup(NamedTuple):
-    """The topics of one group."""
-
-    group_id: str
-    topics: tuple[OffsetFetchTopic, ...] = ()
-    error_code: ErrorCode = ErrorCode.NONE
-
-
-class OffsetFetchResponse(Response, frozen=True, kw_only=True):
-    """One entry for each group; versions before 8 have one group and its fields here."""
-
-    topics: tuple[OffsetFetchTopic, ...]
-    error_code: ErrorCode
-    groups: tuple[OffsetFetchGroup, ...]
+OFFSET_FETCH = ResponseStructs(ApiKey.OFFSET_FETCH, 10, 9, 7)
 
 
 class OffsetFetchApi:
@@ -83,7 +64,7 @@ class OffsetFetchApi:
             topic = Resource(ResourceType.TOPIC, name, AclOperation.DESCRIBE)
             return not self._rights.allows(client, topic, is_asked_for=False)
 
-        def finish(found: list[Any]) -> OffsetFetchResponse:
+        def finish(found: list[Any]) -> Response:
             return _response(
                 self._told(group, each, context.version, is_hidden)
                 for group, each in zip(asked, found, strict=True)
@@ -93,7 +74,7 @@ class OffsetFetchApi:
 
     def failure(
         self, request: OffsetFetchRequest, context: RequestContext, error: KafkaError
-    ) -> OffsetFetchResponse:
+    ) -> Response:
         """Return the error for every group."""
         return _response(
             self._told(group, error, context.version, lambda _: False)
@@ -101,13 +82,10 @@ class OffsetFetchApi:
         )
 
     def _ask(self, group: Any, request: Any, version: int) -> asyncio.Future[Any]:
-        fetch = requests.OffsetFetch(
-            group_id=group.group_id,
-            member_id=getattr(group, "member_id", None),
-            member_epoch=getattr(group, "member_epoch", -1),
-            topics=None if group.topics is None else tuple(self._named(group.topics, version)),
-            require_stable=getattr(request, "require_stable", False),
-        )
+        topics = None if group.topics is None else tuple(self._named(group.topics, version))
+        is_stable = getattr(request, "require_stable", False)
+        given = {"topics": topics, "require_stable": is_stable}
+        fetch = value_of(requests.OffsetFetch, group, given)
         try:
             return self._groups.submit(group.group_id, fetch)
         except KafkaError as error:
@@ -127,7 +105,7 @@ class OffsetFetchApi:
             return name
         return None if topic.topic_id is None else self._cache.topic_name(TopicId(topic.topic_id))
 
-    def _told(self, group: Any, found: Any, version: int, is_hidden: IsHidden) -> OffsetFetchGroup:
+    def _told(self, group: Any, found: Any, version: int, is_hidden: IsHidden) -> Any:
         """Return what is known of one group, its topics in the order of the request."""
         if isinstance(found, KafkaError):
             found = responses.OffsetFetchResponse(group_id=group.group_id, error_code=found.code)
@@ -147,15 +125,15 @@ class OffsetFetchApi:
             topics = tuple(
                 self._topic(each, known, code, version, is_hidden) for each in group.topics
             )
-        return OffsetFetchGroup(group.group_id, topics, code)
+        return OFFSET_FETCH.OffsetFetchResponseGroup(
+            group_id=group.group_id, topics=topics, error_code=code
+        )
 
-    def _all_topics(
-        self, found: responses.OffsetFetchResponse, version: int
-    ) -> Iterable[OffsetFetchTopic]:
+    def _all_topics(self, found: responses.OffsetFetchResponse, version: int) -> Iterable[Any]:
         for topic in found.topics:
             topic_id = self._cache.topic_id(topic.name)
             if version < TOPIC_IDS_FROM or topic_id is not None:
-                yield OffsetFetchTopic(topic.name, topic_id, topic.partitions)
+                yield _told_topic(topic.name, topic_id, topic.partitions)
 
     def _topic(
         self,
@@ -164,7 +142,7 @@ class OffsetFetchApi:
         code: ErrorCode,
         version: int,
         is_hidden: IsHidden,
-    ) -> OffsetFetchTopic:
+    ) -> Any:
         name = self._name(asked, version)
         if name is not None and is_hidden(name):
             code, known = ErrorCode.TOPIC_AUTHORIZATION_FAILED, {}
@@ -178,17 +156,24 @@ class OffsetFetchApi:
             if found is None
             else found.partitions
         )
-        return OffsetFetchTopic(name or "", getattr(asked, "topic_id", None), partitions)
+        return _told_topic(name or "", getattr(asked, "topic_id", None), partitions)
 
 
 def _groups(request: Any, version: int) -> tuple[Any, ...]:
     return tuple(request.groups) if version >= BATCHED_FROM else (request,)
 
 
-def _response(groups: Iterable[OffsetFetchGroup]) -> OffsetFetchResponse:
+def _told_topic(name: str, topic_id: UUID | None, partitions: Sequence[Any]) -> Any:
+    return OFFSET_FETCH.OffsetFetchResponseTopics(
+        name=name, topic_id=topic_id, partitions=partitions
+    )
+
+
+def _response(groups: Iterable[Any]) -> Response:
+    """Return one entry for each group; versions before 8 have one, and its fields themselves."""
     told = tuple(groups)
-    first = told[0] if told else OffsetFetchGroup("")
-    return OffsetFetchResponse(topics=first.topics, error_code=first.error_code, groups=told)
+    first = {"topics": told[0].topics, "error_code": told[0].error_code} if told else {}
+    return OFFSET_FETCH.response(groups=told, **first)
 
 
 def _of_the_only_group(request: Any) -> Iterable[Resource]:

@@ -24,6 +24,7 @@ from jbodlab.security.acl import AclOperation, ResourceType
 from jbodlab.server.answer import Answer, RequestContext, in_background
 from jbodlab.server.api import Api
 from jbodlab.server.failures import refused_elements
+from jbodlab.server.request_values import value_of
 from jbodlab.server.resources import Resource, all_of, on_group, on_topics
 from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
@@ -62,13 +63,14 @@ class TxnOffsetCommitApi:
         if not topics:
             return OFFSET_COMMIT.response(topics=asked.results(no_error))
         commit = requests.TxnOffsetCommit(
-            producer=Producer(request.producer_id, request.producer_epoch),
-            commit=requests.OffsetCommit(
-                group_id=request.group_id,
-                generation_id_or_member_epoch=getattr(request, "generation_id", -1),
-                member_id=getattr(request, "member_id", ""),
-                group_instance_id=getattr(request, "group_instance_id", None),
-                topics=topics,
+            producer=value_of(Producer, request, {}),
+            commit=value_of(
+                requests.OffsetCommit,
+                request,
+                {
+                    "generation_id_or_member_epoch": getattr(request, "generation_id", -1),
+                    "topics": topics,
+                },
             ),
         )
         return in_background(self._commit(request, context.version, commit, asked))

@@ -24,6 +24,7 @@ from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import Answer, RequestContext, in_background
 from jbodlab.server.api import Api
+from jbodlab.server.request_values import value_of
 from jbodlab.server.resources import Resource, all_of, on_cluster, on_topics
 from jbodlab.server.response import Response
 from jbodlab.server.response_structs import ResponseStructs
@@ -111,23 +112,16 @@ class AddPartitionsToTxnApi(ProducerFailures):
         )
 
     async def _codes(self, asked: Any, partitions: tuple[TopicPartition, ...]) -> Codes:
-        of_producer: dict[str, Any] = {
-            "transactional_id": asked.transactional_id,
-            "producer_id": asked.producer_id,
-            "producer_epoch": asked.producer_epoch,
-            "partitions": partitions,
-        }
+        name = asked.transactional_id
+        given: dict[str, Any] = {"partitions": partitions}
         if asked.verify_only:
-            found: Codes = await self._transactions.submit(
-                asked.transactional_id, VerifyPartitions(**of_producer)
-            )
+            verify = value_of(VerifyPartitions, asked, given)
+            found: Codes = await self._transactions.submit(name, verify)
             return found
         if unknown := self._unknown(partitions):
             return unknown
-        await self._transactions.submit(
-            asked.transactional_id,
-            AddPartitions(**of_producer, transaction_version=EPOCH_BUMP_FROM),
-        )
+        given["transaction_version"] = EPOCH_BUMP_FROM
+        await self._transactions.submit(name, value_of(AddPartitions, asked, given))
         return dict.fromkeys(partitions, ErrorCode.NONE)
 
     def _unknown(self, partitions: Sequence[TopicPartition]) -> Codes:

@@ -19,6 +19,7 @@ from jbodlab.security.acl import AclOperation, ResourceType
 from jbodlab.server.answer import MILLISECOND, Later, RequestContext
 from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
+from jbodlab.server.request_values import value_of
 from jbodlab.server.resources import Each, Elsewhere, Resource, on_cluster
 from jbodlab.server.response import Response
 from jbodlab.server.response_structs import ResponseStructs
@@ -46,12 +47,8 @@ class ListTransactionsApi(FailsBySchema):
 
     def answer(self, request: ListTransactionsRequest, context: RequestContext) -> Later:
         """List transactions."""
-        asked = requests.ListTransactions(
-            state_filters=request.state_filters,
-            producer_id_filters=request.producer_id_filters,
-            duration_ms=getattr(request, "duration_filter", -1),
-            transactional_id_pattern=getattr(request, "transactional_id_pattern", None),
-        )
+        duration_ms = getattr(request, "duration_filter", -1)
+        asked = value_of(requests.ListTransactions, request, {"duration_ms": duration_ms})
         client = client_of(context.session)
 
         def is_told(transactional_id: str) -> bool:

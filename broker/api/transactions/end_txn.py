@@ -23,6 +23,7 @@ from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation, ResourceType
 from jbodlab.server.answer import Later, RequestContext, in_background
 from jbodlab.server.api import Api
+from jbodlab.server.request_values import value_of
 from jbodlab.server.resources import Resource
 from jbodlab.server.response import Response
 from jbodlab.server.response_structs import ResponseStructs
@@ -75,12 +76,9 @@ class AddOffsetsToTxnApi(ProducerFailures):
                 ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{GROUP_METADATA_TOPIC} is being created"
             )
         index = coordinator_partition(request.group_id, len(topic.partitions))
-        asked = AddPartitions(
-            transactional_id=request.transactional_id,
-            producer_id=request.producer_id,
-            producer_epoch=request.producer_epoch,
-            partitions=(TopicPartition(GROUP_METADATA_TOPIC, index),),
-            transaction_version=0,
+        partitions = (TopicPartition(GROUP_METADATA_TOPIC, index),)
+        asked = value_of(
+            AddPartitions, request, {"partitions": partitions, "transaction_version": 0}
         )
         return in_background(self._added(asked, request, context))
 
@@ -123,18 +121,15 @@ class EndTxnApi(ProducerFailures):
 
     async def _ended(self, request: EndTxnRequest, context: RequestContext) -> Response:
         name = request.transactional_id
-        bumps_epoch = context.version >= NEXT_EPOCH_FROM
+        version = EPOCH_BUMP_FROM if context.version >= NEXT_EPOCH_FROM else 0
         try:
             producer: Producer = await with_producer_id(
                 lambda fresh: self._transactions.submit(
                     name,
-                    EndTransaction(
-                        transactional_id=name,
-                        producer_id=request.producer_id,
-                        producer_epoch=request.producer_epoch,
-                        committed=request.committed,
-                        transaction_version=EPOCH_BUMP_FROM if bumps_epoch else 0,
-                        fresh_producer_id=fresh,
+                    value_of(
+                        EndTransaction,
+                        request,
+                        {"transaction_version": version, "fresh_producer_id": fresh},
                     ),
                 ),
                 self._producer_ids,
