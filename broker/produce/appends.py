@@ -131,7 +131,7 @@ class AppendService:
         """Append a slice of a request; what is left of it comes before all that is deferred."""
         end = min(start + APPENDED_AT_ONCE, len(request.entries))
         for index in range(start, end):
-            if request.is_settled(index):
+            if request.results[index] is not None:
                 # Its time was over before its turn came.
                 continue
             if acks in ACKS:
@@ -178,7 +178,7 @@ class AppendService:
             header = check_header(records, limits)
             leader_appends.check_append(partition, leader, acks, header)
             assert records is not None
-            if request.is_settled(index):
+            if request.results[index] is not None:
                 _passed_over(leader, header)
                 return
             if header.is_transactional:
@@ -233,7 +233,7 @@ class AppendService:
             batch = check.result()
             leader, log = partition.leader_log()
             leader_appends.check_append(partition, leader, acks, batch.header)
-            if request.is_settled(index):
+            if request.results[index] is not None:
                 _passed_over(leader, batch.header)
                 return
             header = batch.header

@@ -95,8 +95,9 @@ def append_of_client(
     if reached >= required:
         request.settle(index, success)
         return
-    waiting = WaitingAppend(required, request, index, success)
-    partition.waiters.append_waits(waiting, for_all=acks == ALL_REPLICAS)
+    waiters = partition.waiters
+    queue = waiters.replicated_appends if acks == ALL_REPLICAS else waiters.written_appends
+    queue.add(WaitingAppend(required, request, index, success))
 
 
 def append_own(partition: Partition, data: bytes) -> BatchHeader:

@@ -111,7 +111,7 @@ class MarkerAppends:
         if partition is None:
             request.refuse(index, self._replicas.refusal(topic_partition)[0])
             return
-        if request.is_settled(index):
+        if request.results[index] is not None:
             # Its coordinator was told that nobody knows, and writes it again.
             return
         if partition.must_wait:
@@ -138,7 +138,7 @@ class MarkerAppends:
             request.settle(index, success)
         else:
             waiting = WaitingAppend(required, request, index, success)
-            partition.waiters.append_waits(waiting, for_all=True)
+            partition.waiters.replicated_appends.add(waiting)
 
     def _end_in_group(
         self, request: AppendRequest, index: int, marker: TransactionMarker, partition: int

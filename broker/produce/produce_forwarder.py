@@ -36,8 +36,6 @@ REDIRECTING = frozenset(
 )
 """Errors after which a client looks for another leader."""
 
-NONE_FORWARDED: Mapping[int, BrokerNode] = {}
-
 
 class Appending(msgspec.Struct, frozen=True):
     """Results to come.
@@ -75,40 +73,34 @@ class ProduceForwarder:
         self._broker_id = broker_id
         self._now_s = now_s
         self._redirected = RedirectedProducers()
+        self.redirected = self._redirected.told
+        """The producers that were redirected lately; only their batches are forwarded."""
         self._requests = ForwardedAppends(security)
-
-    @property
-    def has_redirected(self) -> bool:
-        """Whether a producer was redirected lately; only such producers' batches are forwarded."""
-        return bool(self._redirected.told)
 
     def append(
         self,
-        sender: Sender | None,
+        sender: Sender,
         entries: Sequence[AppendEntry],
         acks: int,
         timeout_ms: int,
         transaction: BatchTransaction | None = None,
-    ) -> Appending:
-        """Append batches, each behind all that came for its partition before.
+    ) -> Appending | None:
+        """Append batches here and at other leaders; None if all of them belong here.
 
         Args:
-            sender: Whence they come; None for another broker, whose batches are never forwarded,
-                and where this one `has_redirected` nobody.
+            sender: Whence they come; not another broker, whose batches are never forwarded.
             entries: The batches.
             acks: 0, 1 or -1.
             timeout_ms: How long the replicas are waited for.
             transaction: What batches of a transaction belong to.
         """
-        if sender is not None:
-            forwarded = self._to_forward(sender, entries)
-            if forwarded:
-                work = self._append_and_forward(
-                    sender.passed_on_as, entries, forwarded, acks, timeout_ms, transaction
-                )
-                return Appending(work, forwarded)
-        appended = self._appends.append(entries, acks, timeout_ms, transaction)
-        return Appending(appended, NONE_FORWARDED)
+        forwarded = self._to_forward(sender, entries)
+        if not forwarded:
+            return None
+        work = self._append_and_forward(
+            sender.passed_on_as, entries, forwarded, acks, timeout_ms, transaction
+        )
+        return Appending(work, forwarded)
 
     def refused(
         self, sender: Sender | None, result: AppendResult, records: bytes | memoryview | None

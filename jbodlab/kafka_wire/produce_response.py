@@ -97,7 +97,8 @@ def _flexible(version: int, response: Any, out: bytearray) -> None:
                 out += b"\x01" + current_leader_tag(CURRENT_LEADER_TAG, leader)
         out.append(0)
     out += _INT32.pack(response.throttle_time // MILLISECOND)
-    out += endpoint_tags(response.node_endpoints if version >= LEADER_HINTS_FROM else ())
+    endpoints = response.node_endpoints if version >= LEADER_HINTS_FROM else ()
+    out += endpoint_tags(endpoints) if endpoints else b"\0"
 
 
 def _plain(version: int, response: Any, out: bytearray) -> None:

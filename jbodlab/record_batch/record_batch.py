@@ -108,10 +108,15 @@ class BatchHeader(msgspec.Struct, frozen=True):
             return -1
         return (self.base_sequence + self.last_offset_delta) & MAX_SEQUENCE
 
-    def stamped(self, base_offset: int, leader_epoch: int) -> BatchHeader:
-        """Return the header of the same batch with another offset and epoch; see `stamped_head`."""
+    def stamped(self, base_offset: int, leader_epoch: int) -> tuple[BatchHeader, bytes]:
+        """Return the header of the same batch with another offset and epoch.
+
+        Returns:
+            The header, and the first 16 bytes of the batch; its CRC stays valid.
+        """
         last_offset = base_offset + self.last_offset_delta
-        return BatchHeader(
+        head = _HEAD.pack(base_offset, self.batch_length, leader_epoch)
+        stored = BatchHeader(
             base_offset,
             self.batch_length,
             leader_epoch,
@@ -132,6 +137,7 @@ class BatchHeader(msgspec.Struct, frozen=True):
             self.is_control,
             self.is_transactional,
         )
+        return stored, head
 
 
 def header_of(fields: HeaderFields) -> BatchHeader:
@@ -323,11 +329,6 @@ def build_batch(
     batch += body
     _CRC.pack_into(batch, CRC_OFFSET, crc32c(memoryview(batch)[CRC_START:]))
     return bytes(batch)
-
-
-def stamped_head(header: BatchHeader, base_offset: int, leader_epoch: int) -> bytes:
-    """Return the first 16 bytes of the batch with another offset and epoch; the CRC stays valid."""
-    return _HEAD.pack(base_offset, header.batch_length, leader_epoch)
 
 
 def _read_record(

@@ -18,7 +18,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from functools import partial
 from typing import cast
 
 import msgspec
@@ -223,7 +222,12 @@ class Connection(asyncio.BufferedProtocol):
         if transport is None or transport.is_closing():
             return
         self._bounds.connections.active(self)
-        self._take(partial(self._decoder.received, nbytes))
+        try:
+            frames = self._decoder.received(nbytes)
+        except DecodeError as error:
+            self._refuse(error)
+            return
+        self._take(frames)
 
     def pause_writing(self) -> None:
         """Read and start nothing more: the client does not take its responses."""
@@ -273,12 +277,8 @@ class Connection(asyncio.BufferedProtocol):
             tcp.set_up(self._transport, keep_alive=True)
         self._on_login(self)
 
-    def _take(self, frames_of: Callable[[], list[memoryview]]) -> None:
-        try:
-            frames = frames_of()
-        except DecodeError as error:
-            self._refuse(error)
-            return
+    def _take(self, frames: list[memoryview]) -> None:
+        """Queue requests, and start what may start."""
         held = 0
         for frame in frames:
             size = len(frame)
@@ -307,7 +307,12 @@ class Connection(asyncio.BufferedProtocol):
     def _room(self) -> None:
         """Go on: other clients' requests have been answered, or their connections have ended."""
         if self._is_open() and self._decoder.is_waiting and not self._has_ended:
-            self._take(self._decoder.retry)
+            try:
+                frames = self._decoder.retry()
+            except DecodeError as error:
+                self._refuse(error)
+                return
+            self._take(frames)
         else:
             self._pump()
 

@@ -159,7 +159,7 @@ class Dispatcher:
         if isinstance(answer, Later):
             return Pending(
                 answer.future,
-                partial(_encoded_later, call, answer),
+                partial(_encoded, answer, call),
                 answer.hurry,
                 answer.overlaps,
                 api.has_records,
@@ -310,16 +310,14 @@ def response_of_later(call: _Call, later: Later) -> Response:
     return response
 
 
-def _encoded_later(call: _Call, later: Later) -> Buffers:
-    return _encoded(response_of_later(call, later), call)
-
-
 def error_response(call: _Call, error: Exception) -> Response:
     """Return the response in which a request fails as a whole."""
     return call.handler.failure(call.request, call.context, as_kafka_error(error))
 
 
-def _encoded(answer: Response, call: _Call) -> Buffers:
+def _encoded(answer: Response | Later, call: _Call) -> Buffers:
+    if isinstance(answer, Later):
+        answer = response_of_later(call, answer)
     if isinstance(answer, NoAnswer):
         if answer.failure is not None:
             raise CloseConnectionError(answer.failure)

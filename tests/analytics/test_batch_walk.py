@@ -4,7 +4,7 @@ import pytest
 
 from analytics.read.batch_walk import Stretch, Walk, walk_batches
 from jbodlab.metadata.records.config_records import NoOpRecord
-from jbodlab.record_batch.record_batch import read_header, stamped_head
+from jbodlab.record_batch.record_batch import read_header
 from tests.analytics.builders import versioned
 from tests.metadata_batches import data_batch
 
@@ -86,7 +86,7 @@ def test_offsets_that_were_there_before_are_left_out() -> None:
 
 def test_a_damaged_base_offset_is_told_from_a_gap_by_the_batch_behind_it() -> None:
     damaged = bytearray(batch(1))
-    damaged[:16] = stamped_head(read_header(bytes(damaged)), 99, 1)
+    _, damaged[:16] = read_header(bytes(damaged)).stamped(99, 1)
 
     found = walk(batch(0) + bytes(damaged) + batch(2))
 
@@ -97,7 +97,7 @@ def test_a_damaged_base_offset_is_told_from_a_gap_by_the_batch_behind_it() -> No
 
 def test_a_damaged_base_offset_at_the_end_of_a_file_is_told_by_the_next_file() -> None:
     damaged = bytearray(batch(1))
-    damaged[:16] = stamped_head(read_header(bytes(damaged)), 99, 1)
+    _, damaged[:16] = read_header(bytes(damaged)).stamped(99, 1)
 
     found = walk(batch(0) + bytes(damaged), following=2)
 

@@ -47,9 +47,9 @@ CLONE = Path(__file__).parents[2]
 PRODUCT = (str(CLONE / "broker"), str(CLONE / "jbodlab"))
 ROUNDS = 20
 
-PRODUCE_CALLS_MAX = 130
-FETCH_CALLS_MAX = 145
-ROUND_CALLS_MAX = 575
+PRODUCE_CALLS_MAX = 100
+FETCH_CALLS_MAX = 117
+ROUND_CALLS_MAX = 450
 """A produce request with acks=all, and what leader and follower do for its replication."""
 
 

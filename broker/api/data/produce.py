@@ -19,6 +19,7 @@ from broker.bounds.limits import APPENDED_AT_ONCE
 from broker.clients.client_quotas import ClientQuotas
 from broker.clients.traffic import Traffic
 from broker.metadata.metadata_cache import MetadataCache
+from broker.produce.appends import AppendService
 from broker.produce.forwarded_appends import NoReply
 from broker.produce.produce_forwarder import ProduceForwarder
 from broker.produce.redirected_producers import Sender
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 ALL, LEADER, NONE = -1, 1, 0
 """The values of `acks`."""
 
+
 ZSTD_FROM = 7
 """First version whose batches may be compressed with zstd (KIP-110)."""
 ABORTABLE_FROM = 11
@@ -73,12 +75,14 @@ class ProduceApi:
 
     def __init__(
         self,
+        appends: AppendService,
         forwarder: ProduceForwarder,
         cache: MetadataCache,
         broker_id: BrokerId,
         traffic: Traffic,
         quotas: ClientQuotas,
     ) -> None:
+        self._appends = appends
         self._forwarder = forwarder
         self._cache = cache
         self._broker_id = broker_id
@@ -111,11 +115,15 @@ class ProduceApi:
                     if is_transactional(records):
                         of_transaction.append(records)
         transaction = _transaction(request, of_transaction, version) if of_transaction else None
-        sender = self._sender(context) if self._forwarder.has_redirected else None
-        appending = self._forwarder.append(
-            sender, entries, acks, request.timeout // MILLISECOND, transaction
-        )
-        forwarded = appending.forwarded
+        timeout_ms = request.timeout // MILLISECOND
+        forwarded: Collection[int] = ()
+        appending = None
+        if self._forwarder.redirected and (sender := self._sender(context)) is not None:
+            appending = self._forwarder.append(sender, entries, acks, timeout_ms, transaction)
+        if appending is None:
+            future = self._appends.append(entries, acks, timeout_ms, transaction)
+        else:
+            future, forwarded = appending.future, appending.forwarded
         throttle_ms = 0
         # Any client can take a name as brokers have it that forward.
         is_forwarded = (
@@ -131,7 +139,7 @@ class ProduceApi:
         # The next request must find all of this one appended. Of many batches only the first are,
         # and none of those that are passed on.
         overlaps = len(entries) <= APPENDED_AT_ONCE and not forwarded
-        return Later(appending.future, finish, overlaps=overlaps, is_forwarded=is_forwarded)
+        return Later(future, finish, overlaps=overlaps, is_forwarded=is_forwarded)
 
     def failure(
         self, request: ProduceRequest, context: RequestContext, error: KafkaError
@@ -212,7 +220,15 @@ class ProduceApi:
             for _ in topic.partition_data:
                 result = next(remaining)
                 if result.error_code is ErrorCode.NONE:
-                    produced.append(_appended(result))
+                    produced.append(
+                        ProducedPartition(
+                            result.topic_partition.partition,
+                            ErrorCode.NONE,
+                            result.base_offset,
+                            result.log_append_time_ms,
+                            result.log_start_offset,
+                        )
+                    )
                     continue
                 if hints is None:
                     hints = LeaderHints(self._cache, self._broker_id, context.listener_name)
@@ -278,16 +294,6 @@ def _refused(topic: str, index: int) -> AppendResult:
     )
 
 
-def _appended(result: AppendResult) -> ProducedPartition:
-    return ProducedPartition(
-        result.topic_partition.partition,
-        ErrorCode.NONE,
-        result.base_offset,
-        result.log_append_time_ms,
-        result.log_start_offset,
-    )
-
-
 def _failed(result: AppendResult, hints: LeaderHints) -> ProducedPartition:
     partition = result.topic_partition
     return ProducedPartition(
@@ -325,7 +331,12 @@ APIS: tuple[Api[ApiParts], ...] = (
         has_records=True,
         resources=all_of(_transactional_id, on_topics(AclOperation.WRITE, "topic_data")),
         handler=lambda parts: ProduceApi(
-            parts.produce_forwarder, parts.cache, parts.broker_id, parts.traffic, parts.quotas
+            parts.appends,
+            parts.produce_forwarder,
+            parts.cache,
+            parts.broker_id,
+            parts.traffic,
+            parts.quotas,
         ),
     ),
 )

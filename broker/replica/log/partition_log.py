@@ -29,7 +29,7 @@ from broker.replica.log.carrying_out import Change, require_complete
 from broker.replica.log.cuts import about_to_cut, find_cut
 from broker.replica.log.directory_writer import DirectoryWriter
 from broker.replica.log.tail_cache import EMPTY_SLICE, Slice, TailCache, TailCacheBudget
-from jbodlab.record_batch.record_batch import BatchHeader, stamped_head
+from jbodlab.record_batch.record_batch import BatchHeader
 from jbodlab.storage.compaction.compaction_plan import CleanedSegment
 from jbodlab.storage.log.instructions import (
     Instruction,
@@ -154,8 +154,7 @@ class PartitionLog:
         """
         state = self.state
         base_offset = state.segments.active.next_offset
-        head = stamped_head(header, base_offset, leader_epoch)
-        stored = header.stamped(base_offset, leader_epoch)
+        stored, head = header.stamped(base_offset, leader_epoch)
         buffers = (head, memoryview(data)[STAMPED_SIZE:])
         size = stored.size
         marker = read_marker(data, 0, header) if header.is_control else None

@@ -13,7 +13,7 @@ from enum import Enum, auto
 from typing import Protocol
 
 from broker.replica.waiting.append_entries import LeaderHint
-from broker.replica.waiting.waiting import AppendQueue, FetchQueue, WaitingAppend
+from broker.replica.waiting.waiting import AppendQueue, FetchQueue
 from jbodlab.runtime.supervised import call_each
 from jbodlab.vocabulary.error_code import ErrorCode
 
@@ -81,11 +81,6 @@ class Waiters:
             + len(self.follower_fetches.waiting)
             + len(self.consumer_fetches.waiting)
         )
-
-    def append_waits(self, waiting: WaitingAppend, *, for_all: bool) -> None:
-        """Let a produce entry wait for all in-sync replicas, or for this one only."""
-        queue = self.replicated_appends if for_all else self.written_appends
-        queue.add(waiting)
 
     def when_ready(self, callback: Callable[[], None]) -> None:
         """Call back as soon as appends are taken or refused, for the first or another time."""

@@ -51,11 +51,11 @@ class AppendRequest:
 
     __slots__ = (
         "_open_count",
-        "_results",
         "ends_ms",
         "entries",
         "future",
         "queues",
+        "results",
         "transaction",
     )
 
@@ -68,7 +68,8 @@ class AppendRequest:
         self.entries = entries
         self.transaction = transaction
         self.future: asyncio.Future[list[AppendResult]] = loop.create_future()
-        self._results: list[AppendResult | None] = [None] * len(entries)
+        self.results: list[AppendResult | None] = [None] * len(entries)
+        """By entry; None before it is settled."""
         self._open_count = len(entries)
         self.ends_ms: dict[AppendRequest, int] | None = None
         """All that have its time-out, see `TimeLimits`."""
@@ -77,18 +78,18 @@ class AppendRequest:
         if not entries:
             self.future.set_result([])
 
-    def is_settled(self, index: int) -> bool:
-        """Whether the entry has its result."""
-        return self._results[index] is not None
-
     def settle(self, index: int, result: AppendResult) -> None:
         """Give an entry its result; the first one counts."""
-        if self._results[index] is not None:
+        if self.results[index] is not None:
             return
-        self._results[index] = result
+        self.results[index] = result
         self._open_count -= 1
-        if not self._open_count:
-            self._finish()
+        if self._open_count:
+            return
+        if self.ends_ms is not None:
+            del self.ends_ms[self]
+        if not self.future.done():
+            self.future.set_result(cast("list[AppendResult]", self.results))
 
     def refuse(
         self,
@@ -112,16 +113,10 @@ class AppendRequest:
     def time_out(self) -> None:
         """Settle what is still open with REQUEST_TIMED_OUT."""
         for index in range(len(self.entries)):
-            if self._results[index] is None:
+            if self.results[index] is None:
                 self.refuse(index, ErrorCode.REQUEST_TIMED_OUT)
         for queue in self.queues:
             queue.drop_settled()
-
-    def _finish(self) -> None:
-        if self.ends_ms is not None:
-            del self.ends_ms[self]
-        if not self.future.done():
-            self.future.set_result(cast("list[AppendResult]", self._results))
 
 
 class TimeLimits:
@@ -251,7 +246,7 @@ class AppendQueue:
 
     def drop_settled(self) -> None:
         """Forget entries whose request timed out."""
-        self.waiting = deque(w for w in self.waiting if not w.request.is_settled(w.position))
+        self.waiting = deque(w for w in self.waiting if w.request.results[w.position] is None)
 
 
 class WaitingFetch:

@@ -27,7 +27,6 @@ from jbodlab.record_batch.record_batch import (
     iterate_headers,
     iterate_records,
     read_header,
-    stamped_head,
 )
 from jbodlab.vocabulary.errors import BufferUnderflowError, DecodeError
 
@@ -96,7 +95,7 @@ def test_records_come_back_as_they_went_in(records: Pairs, offset: int, epoch: i
 def test_stamping_offset_and_epoch_keeps_the_checksum_valid() -> None:
     data = build_batch([(b"k", b"v")], timestamp_ms=TIME_MS)
 
-    head = stamped_head(read_header(data), base_offset=77, leader_epoch=4)
+    _, head = read_header(data).stamped(base_offset=77, leader_epoch=4)
     stamped = head + data[len(head) :]
 
     header = read_header(stamped)
