@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import random
 import struct
 import threading
 from collections.abc import AsyncIterator
@@ -13,7 +14,9 @@ import pytest
 
 from broker.bounds.limits import CHECK_THREADS
 from broker.produce import appends, batch_checks
-from broker.replica.waiting.append_entries import AppendResult
+from broker.replica.log.tail_cache import Slice
+from broker.replica.partition.partition import Partition
+from broker.replica.waiting.append_entries import AppendEntry, AppendResult
 from jbodlab.record_batch import record_batch
 from jbodlab.record_batch.crc32c import crc32c
 from jbodlab.record_batch.record_batch import HEADER_SIZE, build_batch
@@ -108,6 +111,63 @@ async def test_batches_behind_one_whose_check_takes_long_keep_their_order(
     future = host.produce(plain(3_004))
     assert partition.log.end_offset == 3_005
     assert await results(future) == [(0, 3_004)]
+
+
+def drawn(choose: random.Random) -> list[bytes]:
+    """Return batches of two producers: new, repeated, out of order, damaged, large, compressed."""
+    found: list[bytes] = []
+    ends = {5: 0, 6: 0}
+    for _ in range(choose.randrange(1, 12)):
+        producer_id, count = choose.choice([5, 6]), choose.choice([1, 1, 1, 2, 2_001])
+        kind = choose.choice(
+            ["new", "new", "new", "again", "gap", "damaged", "compressed", "plain"]
+        )
+        sequence = ends[producer_id] + (7 if kind == "gap" else 0)
+        if kind == "again" and found:
+            found.append(choose.choice(found))
+        elif kind == "compressed":
+            found.append(compressed(ends[5]))
+            ends[5] += 1
+        elif kind == "plain":
+            found.append(build_batch([(b"k", b"v")] * count, timestamp_ms=choose.randrange(9)))
+        else:
+            found.append(
+                build_batch(
+                    [(None, b"v")] * count,
+                    timestamp_ms=1_000,
+                    producer_id=producer_id,
+                    producer_epoch=0,
+                    base_sequence=sequence,
+                )
+            )
+            if kind == "damaged":
+                found[-1] = found[-1][:-1] + b"?"
+            elif kind != "gap":
+                ends[producer_id] += count
+    return found
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_batches_get_the_same_answers_and_offsets_one_by_one_and_in_one_request(
+    host: Host, seed: int
+) -> None:
+    batches = drawn(random.Random(seed))
+    one, other = await host.online(), await host.online(OTHER)
+
+    alone = await results(*(host.produce(each) for each in batches))
+    entries = [AppendEntry(OTHER, each) for each in batches]
+    together = await asyncio.wait_for(host.manager.appends.append(entries, -1, 30_000), DEADLINE_S)
+
+    assert [(each.error_code, each.base_offset) for each in together] == alone
+    assert content(one) == content(other)
+
+
+def content(partition: Partition) -> bytes:
+    """Return all bytes of a log."""
+    assert partition.log is not None
+    found = partition.log.read(0, 1 << 30, partition.log.end_offset, at_least_one=True)
+    assert isinstance(found, Slice)
+    return b"".join(found.buffers)
 
 
 async def test_batch_that_turns_out_bad_is_refused_and_those_behind_it_go_on(
