@@ -16,7 +16,7 @@ from functools import partial
 import cramjam
 
 from broker.produce.batch_checks import check_body, check_header
-from broker.replica.partition.topic_settings import BatchLimits
+from broker.replica.partition import BatchLimits
 from jbodlab.record_batch import compression
 from jbodlab.record_batch.crc32c import crc32c
 from jbodlab.record_batch.record_batch import (

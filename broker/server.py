@@ -24,7 +24,7 @@ from broker.assemblies.replicas import Replicas
 from broker.bounds.resources import Wanted, check, memory_limit, open_files_limit
 from broker.compaction.settings import CleanerSettings
 from broker.config import BrokerConfig
-from broker.disk.life.startup import OpenedLogDirs, open_log_dirs
+from broker.disk.life import OpenedLogDirs, open_log_dirs
 from broker.metadata.dynamic_config import DynamicConfig
 from jbodlab.config.dynamic_keys import CORDONED_LOG_DIRS
 from jbodlab.config.key_table import Values

@@ -12,8 +12,8 @@ from broker.api.services.own_configs import OwnConfigs
 from broker.clients.client_quotas import ClientQuotas
 from broker.clients.traffic import Traffic
 from broker.controller_link.channel import ControllerChannel
-from broker.disk.directory.log_dir import LogDir
-from broker.disk.life.revival import LogDirRevival
+from broker.disk.directory import LogDir
+from broker.disk.life import LogDirRevival
 from broker.fetch.fetch_requests import LogDirDescription
 from broker.fetch.fetch_sessions import FetchSessions
 from broker.fetch.fetching import FetchService
@@ -24,7 +24,7 @@ from broker.produce.appends import AppendService
 from broker.produce.marker_appends import MarkerAppends
 from broker.produce.produce_forwarder import ProduceForwarder
 from broker.produce.record_deletion import DeletedRecords, RecordDeletion
-from broker.replica.registry.registry import ReplicaRegistry
+from broker.replica.registry import ReplicaRegistry
 from broker.telemetry.clients import TelemetryClients
 from jbodlab.controller_api.requests import NewTopic
 from jbodlab.peers.client_security import ClientSecurity

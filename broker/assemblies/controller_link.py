@@ -14,8 +14,8 @@ from broker.controller_link.channel import ControllerChannel
 from broker.controller_link.controllers import way_to_controllers
 from broker.controller_link.metadata_feed import MetadataFeed, MetadataListener
 from broker.controller_link.registration_check import RegistrationCheck
-from broker.disk.condition.condition import DegradedLogDirs
-from broker.disk.life.startup import OpenedLogDirs
+from broker.disk.condition import DegradedLogDirs
+from broker.disk.life import OpenedLogDirs
 from broker.metadata.metadata_cache import MetadataCache
 from broker.metadata.metadata_publisher import MetadataPublisher
 from jbodlab.controller_api.requests import AlterPartitionRequest, AlterPartitionResponse

@@ -18,8 +18,8 @@ from broker.metadata.metadata_cache import MetadataCache
 from broker.produce.marker_appends import MarkerAppends
 from broker.produce.transaction_admission import Part
 from broker.produce.transaction_coordinators import Answers, CoordinatorsOfTransactions
-from broker.replica.partition.partition import Partition
-from broker.replica.registry.registry import ReplicaRegistry
+from broker.replica.partition import Partition
+from broker.replica.registry import ReplicaRegistry
 from broker.transaction_markers.marker_sender import MarkerSender
 from broker.transactions.append_errors import APPEND_ERRORS as TRANSACTION_APPEND_ERRORS
 from broker.transactions.append_errors import COMMIT_TIMEOUT_MS

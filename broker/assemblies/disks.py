@@ -8,18 +8,25 @@ from broker.bounds.limits import CLOSE_HANG_DEADLINE_S
 from broker.compaction.log_cleaner import LogCleaner
 from broker.compaction.settings import CleanerSettings
 from broker.config import BrokerConfig
-from broker.disk.condition.condition import DegradedLogDirs
-from broker.disk.directory.log_dir import LogDir
-from broker.disk.directory.logs_in_use import LogsInUse
-from broker.disk.life.closing import close_log_dirs
-from broker.disk.life.revival import LoadingRules, LogDirRevival, RevivedReplicas
-from broker.disk.life.startup import OpenedLogDirs
+from broker.disk.condition import DegradedLogDirs
+from broker.disk.directory import LogDir, LogsInUse
+from broker.disk.life import (
+    LoadingRules,
+    LogDirRevival,
+    OpenedLogDirs,
+    RevivedReplicas,
+    close_log_dirs,
+)
 from broker.disk.slowness import SlowSettings
-from broker.disk.upkeep.checkpoints import CheckpointWriter
-from broker.disk.upkeep.condition_monitor import ConditionMonitor, ConditionSettings
-from broker.disk.upkeep.cordon import Cordon
-from broker.disk.upkeep.probe import LogDirProbe
-from broker.disk.upkeep.retention import DirectoryRemover, RetentionTask
+from broker.disk.upkeep import (
+    CheckpointWriter,
+    ConditionMonitor,
+    ConditionSettings,
+    Cordon,
+    DirectoryRemover,
+    LogDirProbe,
+    RetentionTask,
+)
 from jbodlab.config.key_table import Values
 from jbodlab.runtime.environment import Environment
 from jbodlab.vocabulary.ids import BrokerEpoch, DirectoryId

@@ -16,14 +16,12 @@ from broker.controller_link.metadata_feed import MetadataFeed
 from broker.controller_link.metrics import life_metrics, metadata_metrics
 from broker.coordination.coordinator_service import CoordinatorService
 from broker.coordination.metrics import coordinator_metrics
-from broker.disk.directory.log_dirs import LogDirs
-from broker.disk.upkeep.condition_monitor import ConditionMonitor
-from broker.disk.upkeep.metrics import directory_metrics
+from broker.disk.directory import LogDirs
+from broker.disk.upkeep import ConditionMonitor, directory_metrics
 from broker.moves.metrics import move_metrics
 from broker.moves.moves import RunningMoves
-from broker.replica.leading.in_sync import IsrChanges
-from broker.replica.registry.metrics import replica_metrics
-from broker.replica.registry.registry import ReplicaRegistry
+from broker.replica.leading import IsrChanges
+from broker.replica.registry import ReplicaRegistry, replica_metrics
 from broker.telemetry.clients import TelemetryClients
 from broker.telemetry.metrics import telemetry_metrics
 from broker.transaction_markers.marker_sender import MarkerSender

@@ -15,11 +15,8 @@ from broker.assemblies.controller_link import ControllerLink
 from broker.assemblies.disks import Disks
 from broker.clients.traffic import Traffic
 from broker.config import BrokerConfig
-from broker.disk.directory.log_dir import LogDir
-from broker.disk.directory.log_dirs import LogDirs
-from broker.disk.directory.logs_in_use import LogInUse, OwnedLog
-from broker.disk.life.loading import load_logs
-from broker.disk.life.revival import LoadingRules
+from broker.disk.directory import LogDir, LogDirs, LogInUse, OwnedLog
+from broker.disk.life import LoadingRules, load_logs
 from broker.fetch.closest_replica import ClosestReplica
 from broker.fetch.fetch_requests import LogDirDescription
 from broker.fetch.fetch_sessions import FetchSessions
@@ -40,13 +37,10 @@ from broker.placement.found_replicas import FoundLogs
 from broker.placement.replica_placement import ReplicaPlacement
 from broker.produce.appends import AppendService
 from broker.produce.record_deletion import delete_records
-from broker.replica.leading.in_sync import IsrChanges
-from broker.replica.log.directory_writer import WriteCheckpoints
-from broker.replica.partition.leadership import NOBODY, LeadershipListener
-from broker.replica.partition.partition import Clock, Partition
-from broker.replica.partition.topic_settings import SettingsOfTopics
-from broker.replica.registry.isr_updates import IsrUpdates
-from broker.replica.registry.registry import ReplicaRegistry
+from broker.replica.leading import IsrChanges
+from broker.replica.log import WriteCheckpoints
+from broker.replica.partition import NOBODY, Clock, LeadershipListener, Partition, SettingsOfTopics
+from broker.replica.registry import IsrUpdates, ReplicaRegistry
 from jbodlab.config.dynamic_keys import FOLLOWER_RATE, LEADER_RATE, MOVE_RATE
 from jbodlab.config.key_table import Values
 from jbodlab.metadata.image.metadata_image import MetadataImage

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from broker.disk.directory.logs_in_use import LogInUse, OwnedLog
+from broker.disk.directory import LogInUse, OwnedLog
 from jbodlab.config.key_table import LONG_MAX
 from jbodlab.storage.compaction.compaction import DirtyRange, dirty_range, is_due
 from jbodlab.storage.directory.filesystem import FileSystem

@@ -26,11 +26,8 @@ from broker.compaction.choice import Candidate, candidates, first_headers
 from broker.compaction.round import Round
 from broker.compaction.settings import CleanerSettings
 from broker.compaction.stats import CleanerStats
-from broker.disk.calls.executor import run_aside
-from broker.disk.directory.lifecycle import LogDirState
-from broker.disk.directory.log_dir import LogDir
-from broker.disk.directory.log_dirs import LogDirs
-from broker.disk.directory.logs_in_use import LogsInUse, OwnedLog
+from broker.disk.calls import run_aside
+from broker.disk.directory import LogDir, LogDirs, LogDirState, LogsInUse, OwnedLog
 from jbodlab.runtime.environment import Environment
 from jbodlab.runtime.supervised import supervised
 from jbodlab.storage.compaction.compaction_plan import CleanerDiedError, Compactor, Rate

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from broker.compaction.log_cleaner import LogCleaner
-from broker.disk.directory.log_dirs import LogDirs
+from broker.disk.directory import LogDirs
 from jbodlab.runtime.metrics import Metric, by_label, rows
 
 MANAGER = "kafka_log_LogCleanerManager"

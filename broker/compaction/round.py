@@ -11,10 +11,8 @@ from typing import TypeVar
 
 from broker.compaction.choice import Candidate, damage_is_there
 from broker.compaction.stats import RoundStats
-from broker.disk.calls.executor import run_aside
-from broker.disk.calls.no_space import fsync_or_fail
-from broker.disk.directory.log_dir import LogDir
-from broker.disk.directory.logs_in_use import LogsInUse
+from broker.disk.calls import fsync_or_fail, run_aside
+from broker.disk.directory import LogDir, LogsInUse
 from jbodlab.storage.compaction.compaction_plan import (
     CleanedGroup,
     CleanerDiedError,

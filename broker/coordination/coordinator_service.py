@@ -16,8 +16,8 @@ from typing import Any, Generic
 from broker.coordination.core import Decision, Record
 from broker.coordination.shard import C, Shard, ShardContext, ShardState
 from broker.metadata.metadata_cache import MetadataCache
-from broker.replica.partition.partition import Partition
-from broker.replica.registry.registry import ReplicaRegistry
+from broker.replica.partition import Partition
+from broker.replica.registry import ReplicaRegistry
 from jbodlab.group_records.partitions import coordinator_partition
 from jbodlab.runtime.supervised import call_each
 from jbodlab.storage.log.transactions import Marker

@@ -16,9 +16,8 @@ from typing import Generic
 from broker.bounds.limits import LOADED_AT_ONCE, LOADED_BYTES_AT_ONCE
 from broker.coordination.core import Codec, Core, Record
 from broker.coordination.log_reduction import LogReduction, RawRecord
-from broker.replica.log.partition_log import PartitionLog
-from broker.replica.log.tail_cache import Slice
-from broker.replica.partition.partition import Partition
+from broker.replica.log import PartitionLog, Slice
+from broker.replica.partition import Partition
 from jbodlab.vocabulary.errors import DecodeError, UnknownRecordTypeError
 
 ROOM_LOOK_S = 0.1

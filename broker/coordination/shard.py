@@ -33,9 +33,9 @@ from broker.bounds.limits import RELOAD_S_MAX
 from broker.coordination.core import Answer, Codec, Core, Decision, Record, Ticket, Work
 from broker.coordination.loading import load
 from broker.coordination.timers import Key, ShardTimers
-from broker.disk.calls.executor import run_aside
+from broker.disk.calls import run_aside
 from broker.produce.leader_appends import append_marker, append_own
-from broker.replica.partition.partition import Partition
+from broker.replica.partition import Partition
 from jbodlab.record_batch.record_batch import TRANSACTIONAL, build_batch
 from jbodlab.storage.log.transactions import COMMIT, Marker
 from jbodlab.vocabulary.error_code import ErrorCode

@@ -15,9 +15,9 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from broker.fetch.fetch_requests import FetchEntry, FetchParams
-from broker.replica.log.partition_log import PartitionLog
-from broker.replica.partition.partition import Partition
-from broker.replica.partition.replica_state import Following
+from broker.replica.log import PartitionLog
+from broker.replica.partition import Partition
+from broker.replica.replica_state import Following
 from jbodlab.vocabulary.ids import BrokerId
 
 

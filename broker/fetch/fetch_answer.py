@@ -17,13 +17,12 @@ import msgspec
 from msgspec.structs import replace
 
 from broker.bounds.limits import PART_ENTRIES, READ_WAIT_MAX_S
-from broker.disk.calls.shortage import ShortageError
+from broker.disk.calls import ShortageError
 from broker.fetch.fetch_requests import DivergingEpoch, FetchEntry, FetchParams, FetchResult
 from broker.following.quota import ByteQuota
-from broker.replica.log.partition_log import PartitionLog
-from broker.replica.log.tail_cache import EMPTY_SLICE, Slice
-from broker.replica.partition.partition import Partition
-from broker.replica.waiting.append_entries import LeaderHint
+from broker.replica.log import EMPTY_SLICE, PartitionLog, Slice
+from broker.replica.partition import Partition
+from broker.replica.waiting import LeaderHint
 from jbodlab.record_batch.record_batch import iterate_headers
 from jbodlab.server.turns import Turns, slices
 from jbodlab.vocabulary.error_code import ErrorCode

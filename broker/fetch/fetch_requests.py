@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from broker.replica.waiting.append_entries import LeaderHint
+from broker.replica.waiting import LeaderHint
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId, TopicId, TopicIdPartition, TopicPartition
 

@@ -38,8 +38,8 @@ from broker.fetch.fetch_requests import (
     SessionRequest,
 )
 from broker.fetch.fetching import FetchService, must_wait
-from broker.replica.partition.partition import Partition
-from broker.replica.waiting.waiters import News
+from broker.replica.partition import Partition
+from broker.replica.waiting import News
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import BrokerId, TopicIdPartition

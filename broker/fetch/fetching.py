@@ -23,11 +23,10 @@ from broker.fetch.closest_replica import ClosestReplica, log_to_read, may_serve
 from broker.fetch.fetch_answer import FetchAnswer, Readable, in_parts, refused, result_of
 from broker.fetch.fetch_requests import DivergingEpoch, FetchEntry, FetchParams, FetchResult
 from broker.following.quota import ByteQuota
-from broker.replica.log.partition_log import PartitionLog
-from broker.replica.log.tail_cache import EMPTY_SLICE
-from broker.replica.partition.partition import Partition
-from broker.replica.registry.registry import ReplicaRegistry
-from broker.replica.waiting.waiting import FetchQueue, WaitingFetch, fail_on_exception
+from broker.replica.log import EMPTY_SLICE, PartitionLog
+from broker.replica.partition import Partition
+from broker.replica.registry import ReplicaRegistry
+from broker.replica.waiting import FetchQueue, WaitingFetch, fail_on_exception
 from jbodlab.server.turns import Turns, slices
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError

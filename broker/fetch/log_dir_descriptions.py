@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from broker.bounds.limits import DESCRIBE_DEADLINE_S
-from broker.disk.directory.log_dir import LogDir
-from broker.disk.directory.log_dirs import LogDirs
+from broker.disk.directory import LogDir, LogDirs
 from broker.fetch.fetch_requests import LogDirDescription, ReplicaDescription
 from broker.moves.move import Move
-from broker.replica.log.partition_log import PartitionLog
-from broker.replica.partition.partition import Partition
+from broker.replica.log import PartitionLog
+from broker.replica.partition import Partition
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import JbodlabError
 from jbodlab.vocabulary.ids import TopicPartition

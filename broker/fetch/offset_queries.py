@@ -20,9 +20,9 @@ from broker.fetch.fetch_requests import (
     OffsetAnswer,
     OffsetQuery,
 )
-from broker.replica.log.partition_log import PartitionLog
-from broker.replica.partition.partition import Partition
-from broker.replica.registry.registry import ReplicaRegistry
+from broker.replica.log import PartitionLog
+from broker.replica.partition import Partition
+from broker.replica.registry import ReplicaRegistry
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import JbodlabError, KafkaError, LogDirError
 from jbodlab.vocabulary.ids import BrokerId

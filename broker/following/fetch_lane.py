@@ -27,7 +27,7 @@ from functools import partial
 from typing import Any
 
 from broker.clients.traffic import Traffic
-from broker.disk.directory.log_dir import LogDir
+from broker.disk.directory import LogDir
 from broker.following import fetch_messages
 from broker.following.lane_replicas import NEVER, FetcherSettings, Followed, LaneReplicas
 from broker.following.lane_session import Asked, LaneSession
@@ -38,9 +38,9 @@ from broker.following.replica_sync import (
     follows,
     truncate_to_leader,
 )
-from broker.replica.log.partition_log import PartitionLog
-from broker.replica.partition.partition import Partition
-from broker.replica.partition.replica_state import Following
+from broker.replica.log import PartitionLog
+from broker.replica.partition import Partition
+from broker.replica.replica_state import Following
 from jbodlab.kafka_wire.api_table import ApiKey, request_class
 from jbodlab.peers.peer_pool import Address, PeerConnection, PeerPool
 from jbodlab.runtime.supervised import supervised

@@ -13,11 +13,11 @@ from functools import partial
 
 from broker.bounds.limits import LEADER_CONNECT_TIMEOUT_S
 from broker.clients.traffic import Traffic
-from broker.disk.directory.log_dir import LogDir
+from broker.disk.directory import LogDir
 from broker.following.fetch_lane import Lane
 from broker.following.lane_replicas import FetcherSettings
 from broker.following.quota import ByteQuota
-from broker.replica.partition.partition import Partition
+from broker.replica.partition import Partition
 from jbodlab.peers.client_security import ClientSecurity
 from jbodlab.peers.peer_pool import Address, PeerPool
 from jbodlab.vocabulary.ids import BrokerId, TopicPartition

@@ -17,8 +17,8 @@ from broker.bounds.limits import FIRST_PAUSE_S
 from broker.following.lane_session import Asked, LaneSession
 from broker.following.quota import ByteQuota
 from broker.following.replica_sync import drop_incomplete, follows
-from broker.replica.partition.partition import Partition
-from broker.replica.partition.replica_state import Following
+from broker.replica.partition import Partition
+from broker.replica.replica_state import Following
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import JbodlabError
 from jbodlab.vocabulary.ids import BrokerId, TopicPartition

@@ -8,8 +8,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from broker.replica.log.partition_log import PartitionLog
-from broker.replica.partition.partition import Partition
+from broker.replica.log import PartitionLog
+from broker.replica.partition import Partition
 from jbodlab.record_batch.record_batch import BatchHeader, crc_is_valid, iterate_headers
 from jbodlab.storage.log.leader_epochs import LeaderEpochs
 from jbodlab.storage.log.transactions import Marker, read_marker

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 
-from broker.disk.upkeep.cordon import check_paths
+from broker.disk.upkeep import check_paths
 from jbodlab.config import dynamic_keys, kafka_configs
 from jbodlab.config.dynamic_keys import CORDONED_LOG_DIRS
 from jbodlab.config.key_table import Values

@@ -14,20 +14,17 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from broker.disk.calls.no_space import NoSpaceError
-from broker.disk.directory.log_dir import LogDir
-from broker.disk.directory.log_dirs import LogDirs
-from broker.disk.directory.logs_in_use import FoundLog
+from broker.disk.calls import NoSpaceError
+from broker.disk.directory import FoundLog, LogDir, LogDirs
 from broker.following.fetcher import FetcherManager
 from broker.moves.moves import RunningMoves
 from broker.placement.directory_reports import DirectoryReports
 from broker.placement.replica_placement import ReplicaPlacement
 from broker.placement.returning_replicas import ReturningReplicas
-from broker.replica.log.partition_log import PartitionLog
-from broker.replica.partition.partition import Partition
-from broker.replica.partition.replica_state import Absent, Creating, Deleted
-from broker.replica.partition.topic_settings import SettingsOfTopics
-from broker.replica.registry.registry import ReplicaRegistry
+from broker.replica.log import PartitionLog
+from broker.replica.partition import Partition, SettingsOfTopics
+from broker.replica.registry import ReplicaRegistry
+from broker.replica.replica_state import Absent, Creating, Deleted
 from jbodlab.metadata.image.metadata_delta import MetadataDelta
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.image.partition_registration import PartitionRegistration

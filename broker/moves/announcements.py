@@ -12,7 +12,7 @@ from functools import partial
 from broker.moves.move import Move
 from broker.moves.move_states import MoveState
 from broker.placement.directory_reports import DirectoryReports
-from broker.replica.partition.replica_state import Deleted
+from broker.replica.replica_state import Deleted
 from jbodlab.vocabulary.directory_id import UNASSIGNED
 
 

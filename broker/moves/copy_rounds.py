@@ -12,7 +12,7 @@ import asyncio
 from functools import partial
 
 from broker.bounds.limits import CLOSE_BYTES, COPY_PIECE_BYTES
-from broker.disk.calls.executor import run_aside
+from broker.disk.calls import run_aside
 from broker.moves.future_copy import SegmentGoneError
 from broker.moves.future_throttle import MoveThrottle
 from broker.moves.move import ChangedError, Move, NoRoomError

@@ -21,17 +21,16 @@ from functools import partial
 from typing import Protocol
 
 from broker.bounds.limits import HOLD_BYTES, HOLD_MAX_S, ROUNDS_BEFORE_HOLD_MAX
-from broker.disk.calls.executor import run_aside
-from broker.disk.calls.replica_files import ReplicaLostError
-from broker.disk.directory.log_dir import LogDir
+from broker.disk.calls import ReplicaLostError, run_aside
+from broker.disk.directory import LogDir
 from broker.moves.copy_rounds import CopyRounds
 from broker.moves.future_copy import CopyError
 from broker.moves.move import Move
 from broker.moves.move_states import MoveEvent, MoveState
 from broker.placement.former_replicas import FormerReplica, FormerReplicas, drop_error
-from broker.replica.partition.partition import Partition
-from broker.replica.partition.replica_state import Deleted
-from broker.replica.partition.replica_state import Following as FollowingState
+from broker.replica.partition import Partition
+from broker.replica.replica_state import Deleted
+from broker.replica.replica_state import Following as FollowingState
 from jbodlab.runtime.supervised import supervised
 from jbodlab.storage.directory import names
 from jbodlab.storage.log.log_files import LogFiles

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from broker.bounds.limits import COPY_WRITE_BACK_BYTES
-from broker.disk.calls.replica_files import ReplicaLostError
+from broker.disk.calls import ReplicaLostError
 from broker.moves.future_throttle import MoveThrottle
 from jbodlab.storage.directory import names
 from jbodlab.storage.directory.filesystem import CopySource, CopyTarget, FileSystem

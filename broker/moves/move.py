@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from broker.disk.directory.log_dir import LogDir
+from broker.disk.directory import LogDir
 from broker.moves.future_copy import FutureCopy
 from broker.moves.move_states import MoveState
-from broker.replica.log.partition_log import PartitionLog
-from broker.replica.partition.partition import Partition
+from broker.replica.log import PartitionLog
+from broker.replica.partition import Partition
 from jbodlab.storage.log.replica_copy import CopyPoint
 from jbodlab.vocabulary.errors import JbodlabError
 from jbodlab.vocabulary.ids import TopicPartition

@@ -13,12 +13,11 @@ from __future__ import annotations
 import logging
 import uuid
 
-from broker.disk.directory.log_dir import LogDir
-from broker.disk.directory.log_dirs import LogDirs
+from broker.disk.directory import LogDir, LogDirs
 from broker.moves.moves import RunningMoves
 from broker.placement.replica_placement import ReplicaPlacement
-from broker.replica.partition.replica_state import Offline
-from broker.replica.registry.registry import ReplicaRegistry
+from broker.replica.registry import ReplicaRegistry
+from broker.replica.replica_state import Offline
 from jbodlab.storage.directory import names
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError

@@ -26,10 +26,8 @@ from broker.bounds.limits import (
     ROOM_INTERVAL_S,
     ROUND_INTERVAL_S,
 )
-from broker.disk.calls.replica_files import ReplicaLostError
-from broker.disk.directory.log_dir import LogDir
-from broker.disk.directory.log_dirs import LogDirs
-from broker.disk.directory.logs_in_use import LogInUse
+from broker.disk.calls import ReplicaLostError
+from broker.disk.directory import LogDir, LogDirs, LogInUse
 from broker.moves.announcements import Announcements
 from broker.moves.copy_rounds import CopyRounds
 from broker.moves.copy_slots import Slots
@@ -41,8 +39,8 @@ from broker.moves.move_states import MoveEvent, MoveInstruction, MoveState, next
 from broker.placement.directory_reports import DirectoryReports
 from broker.placement.former_replicas import FormerReplicas, drop_error
 from broker.placement.replica_placement import ReplicaPlacement
-from broker.replica.log.partition_log import PartitionLog
-from broker.replica.partition.partition import Partition
+from broker.replica.log import PartitionLog
+from broker.replica.partition import Partition
 from jbodlab.storage.directory import disk_errors
 from jbodlab.storage.log.loaded_log import LoadedLog, create_log
 from jbodlab.vocabulary.errors import JbodlabError

@@ -12,9 +12,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from broker.bounds.limits import CREATIONS_PER_CALL
-from broker.disk.calls.no_space import NoSpaceError, fsync_or_fail
-from broker.disk.calls.shortage import ShortageError
-from broker.disk.directory.log_dir import LogDir
+from broker.disk.calls import NoSpaceError, ShortageError, fsync_or_fail
+from broker.disk.directory import LogDir
 from broker.placement import replica_folders
 from jbodlab.storage.directory import disk_errors
 from jbodlab.storage.log.loaded_log import LoadedLog

@@ -24,21 +24,19 @@ from broker.bounds.limits import (
     SHOWN_MAX,
 )
 from broker.controller_link.assignment_sender import AssignmentSender
-from broker.disk.calls.replica_files import ReplicaLostError, missing_folders
-from broker.disk.directory.log_dir import LogDir
-from broker.disk.directory.log_dirs import LogDirs
-from broker.disk.directory.logs_in_use import FoundLog
-from broker.disk.upkeep.periodic import PeriodicTask
+from broker.disk.calls import ReplicaLostError, missing_folders
+from broker.disk.directory import FoundLog, LogDir, LogDirs
+from broker.disk.upkeep import PeriodicTask
 from broker.placement.reported_directory import (
     Placement,
     Presence,
     directory_to_report,
     was_made_anew,
 )
-from broker.replica.log.partition_log import PartitionLog
-from broker.replica.partition.partition import Partition
-from broker.replica.partition.replica_state import Absent, Creating, DataLoss, Offline
-from broker.replica.registry.registry import ReplicaRegistry
+from broker.replica.log import PartitionLog
+from broker.replica.partition import Partition
+from broker.replica.registry import ReplicaRegistry
+from broker.replica.replica_state import Absent, Creating, DataLoss, Offline
 from jbodlab.metadata.image.metadata_delta import MetadataDelta
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.records.metadata_version import JBOD_LEVEL

@@ -14,14 +14,13 @@ from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple, TypeVar
 
-from broker.disk.directory.log_dir import LogDir
-from broker.disk.directory.logs_in_use import FoundLog, LogWithState
-from broker.disk.life.loading import LoadedReplica, sync_if_due
+from broker.disk.directory import FoundLog, LogDir, LogWithState
+from broker.disk.life import LoadedReplica, sync_if_due
 from broker.placement import replica_folders
 from broker.placement.found_replicas import FoundCopy, facts_of
 from broker.placement.replica_placement import ReplicaPlacement
-from broker.replica.log.partition_log import PartitionLog
-from broker.replica.partition.partition import Partition
+from broker.replica.log import PartitionLog
+from broker.replica.partition import Partition
 from jbodlab.storage.log.loaded_log import LoadedLog
 from jbodlab.storage.log.log_config import LogConfig
 from jbodlab.storage.log.log_files import LogFiles

@@ -36,9 +36,8 @@ from functools import partial
 
 import msgspec
 
-from broker.disk.directory.log_dir import LogDir
-from broker.disk.directory.logs_in_use import LogWithState
-from broker.disk.life.loading import LoadedReplica
+from broker.disk.directory import LogDir, LogWithState
+from broker.disk.life import LoadedReplica
 from broker.placement import replica_folders
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.image.partition_registration import PartitionRegistration

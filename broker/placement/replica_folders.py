@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from broker.disk.directory.log_dir import LogDir
+from broker.disk.directory import LogDir
 from jbodlab.storage.directory import names
 from jbodlab.storage.log import loaded_log
 from jbodlab.storage.log.loaded_log import LoadedLog

@@ -16,21 +16,15 @@ from functools import partial
 from pathlib import Path
 
 from broker.bounds.limits import SHORTAGE_RETRY_S, WISHES_MAX
-from broker.disk.calls.no_space import NoSpaceError
-from broker.disk.calls.replica_files import ReplicaLostError
-from broker.disk.calls.shortage import ShortageError
-from broker.disk.condition.disk_space import FILES_BYTES
-from broker.disk.directory.log_dir import LogDir
-from broker.disk.directory.log_dirs import LogDirs
-from broker.disk.directory.logs_in_use import LogInUse
-from broker.disk.life.loading import ReplicaOf
+from broker.disk.calls import NoSpaceError, ReplicaLostError, ShortageError
+from broker.disk.condition import FILES_BYTES
+from broker.disk.directory import LogDir, LogDirs, LogInUse
+from broker.disk.life import ReplicaOf
 from broker.placement import replica_folders
 from broker.placement.choice import SpreadByBytes, candidates
 from broker.placement.creation_queue import CreationQueue
 from broker.placement.reconcile import Action, ReplicaFacts, reconcile
-from broker.replica.log.directory_writer import DirectoryWriter, WriteCheckpoints
-from broker.replica.log.partition_log import PartitionLog
-from broker.replica.log.tail_cache import TailCacheBudget
+from broker.replica.log import DirectoryWriter, PartitionLog, TailCacheBudget, WriteCheckpoints
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.storage.log.loaded_log import LoadedLog
 from jbodlab.storage.log.log_config import LogConfig

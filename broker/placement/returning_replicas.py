@@ -19,15 +19,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from broker.disk.directory.log_dir import LogDir
-from broker.disk.directory.logs_in_use import FoundLog
-from broker.disk.life.loading import LoadedReplica
+from broker.disk.directory import FoundLog, LogDir
+from broker.disk.life import LoadedReplica
 from broker.placement.former_replicas import FormerReplicas, promote
 from broker.placement.replica_placement import ReplicaPlacement
 from broker.placement.reported_directory import was_made_anew
-from broker.replica.partition.partition import Partition
-from broker.replica.partition.replica_state import DataLoss, ReplicaState
-from broker.replica.registry.registry import ReplicaRegistry
+from broker.replica.partition import Partition
+from broker.replica.registry import ReplicaRegistry
+from broker.replica.replica_state import DataLoss, ReplicaState
 from jbodlab.storage.log.loaded_log import LoadedLog
 from jbodlab.vocabulary.ids import TopicPartition
 

@@ -25,8 +25,7 @@ from functools import partial
 from typing import NamedTuple
 
 from broker.bounds.limits import APPENDED_AT_ONCE
-from broker.disk.calls.no_space import FullError
-from broker.disk.calls.shortage import ShortageError
+from broker.disk.calls import FullError, ShortageError
 from broker.produce import leader_appends
 from broker.produce.batch_checks import CheckedBatch, check_body, check_header, takes_long
 from broker.produce.check_threads import CheckThreads
@@ -39,13 +38,17 @@ from broker.produce.transaction_admission import (
     refusal,
     told_for,
 )
-from broker.replica.leading.leader_state import LeaderState
-from broker.replica.leading.transaction_guards import Guard
-from broker.replica.log.partition_log import PartitionLog
-from broker.replica.partition.partition import Partition
-from broker.replica.registry.registry import ReplicaRegistry
-from broker.replica.waiting.append_entries import AppendEntry, AppendResult, BatchTransaction
-from broker.replica.waiting.waiting import AppendRequest, TimeLimits
+from broker.replica.leading import Guard, LeaderState
+from broker.replica.log import PartitionLog
+from broker.replica.partition import Partition
+from broker.replica.registry import ReplicaRegistry
+from broker.replica.waiting import (
+    AppendEntry,
+    AppendRequest,
+    AppendResult,
+    BatchTransaction,
+    TimeLimits,
+)
 from jbodlab.record_batch.record_batch import BatchHeader
 from jbodlab.runtime.environment import Environment
 from jbodlab.storage.directory import disk_errors

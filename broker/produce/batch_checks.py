@@ -13,7 +13,7 @@ from __future__ import annotations
 import msgspec
 
 from broker.bounds.limits import BYTES_AT_ONCE, RECORDS_AT_ONCE, RECORDS_BYTES_MAX, RECORDS_RATIO
-from broker.replica.partition.topic_settings import BatchLimits
+from broker.replica.partition import BatchLimits
 from jbodlab.record_batch import record_batch
 from jbodlab.record_batch.compression import CODEC_NAMES, check_framing, decompress
 from jbodlab.record_batch.crc32c import crc32c

@@ -23,12 +23,7 @@ from broker.bounds.limits import (
     FORWARDED_MAX,
 )
 from broker.metadata.metadata_cache import BrokerNode
-from broker.replica.waiting.append_entries import (
-    AppendEntry,
-    AppendResult,
-    BatchTransaction,
-    LeaderHint,
-)
+from broker.replica.waiting import AppendEntry, AppendResult, BatchTransaction, LeaderHint
 from jbodlab.kafka_wire.api_table import ApiKey, item_class, request_class
 from jbodlab.peers.client_security import ClientSecurity
 from jbodlab.peers.peer_pool import PeerPool

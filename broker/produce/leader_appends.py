@@ -12,12 +12,10 @@ import logging
 
 from broker.produce.batch_checks import CheckedBatch
 from broker.produce.transaction_admission import known_from
-from broker.replica.leading.leader_state import LeaderState
-from broker.replica.log.partition_log import PartitionLog
-from broker.replica.partition import refusals
-from broker.replica.partition.partition import Partition
-from broker.replica.waiting.append_entries import AppendResult
-from broker.replica.waiting.waiting import AppendRequest, WaitingAppend
+from broker.replica.leading import LeaderState
+from broker.replica.log import PartitionLog
+from broker.replica.partition import Partition, check_isr
+from broker.replica.waiting import AppendRequest, AppendResult, WaitingAppend
 from jbodlab.record_batch.record_batch import BatchHeader, read_header
 from jbodlab.storage.log.producer_state import NO_OFFSET
 from jbodlab.storage.log.transactions import ABORT, Marker, build_marker
@@ -37,7 +35,7 @@ def check_append(partition: Partition, leader: LeaderState, acks: int, header: B
         leader.refused.check(header)
     if acks == ALL_REPLICAS and len(leader.isr) < partition.settings.min_insync_replicas:
         try:
-            refusals.check_isr(leader.isr, partition.min_isr, partition.topic_partition)
+            check_isr(leader.isr, partition.min_isr, partition.topic_partition)
         except KafkaError as error:
             leader.refused.refused(header, error)
             raise
@@ -210,7 +208,7 @@ def append_marker(
         return log.end_offset, False
     data = build_marker(*producer, marker, timestamp_ms=now_ms)
     header = read_header(data)
-    refusals.check_isr(leader.isr, partition.min_isr, partition.topic_partition)
+    check_isr(leader.isr, partition.min_isr, partition.topic_partition)
     log.log_dir.check_room(header.size)
     stored = log.append_as_leader(data, header, leader.leader_epoch)
     leader.guards.marker_appended(producer.producer_id)

@@ -19,9 +19,14 @@ import msgspec
 
 from broker.bounds.limits import MARKERS_TIMEOUT_MS
 from broker.produce.leader_appends import append_marker
-from broker.replica.registry.registry import ReplicaRegistry
-from broker.replica.waiting.append_entries import AppendEntry, AppendResult
-from broker.replica.waiting.waiting import AppendRequest, TimeLimits, WaitingAppend
+from broker.replica.registry import ReplicaRegistry
+from broker.replica.waiting import (
+    AppendEntry,
+    AppendRequest,
+    AppendResult,
+    TimeLimits,
+    WaitingAppend,
+)
 from jbodlab.storage.directory import disk_errors
 from jbodlab.storage.log.transactions import ABORT, COMMIT, Marker
 from jbodlab.vocabulary.error_code import ErrorCode

@@ -19,7 +19,7 @@ from broker.metadata.metadata_cache import BrokerNode, MetadataCache
 from broker.produce.appends import AppendService
 from broker.produce.forwarded_appends import ForwardedAppends, NoReply
 from broker.produce.redirected_producers import RedirectedProducers, Sender
-from broker.replica.waiting.append_entries import AppendEntry, AppendResult, BatchTransaction
+from broker.replica.waiting import AppendEntry, AppendResult, BatchTransaction
 from jbodlab.metadata.image.metadata_delta import MetadataDelta
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.peers.client_security import ClientSecurity

@@ -14,12 +14,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from broker.replica.leading.leader_state import LeaderState
-from broker.replica.log.partition_log import PartitionLog
-from broker.replica.partition.partition import Partition
-from broker.replica.registry.registry import ReplicaRegistry
-from broker.replica.waiting.waiters import News
-from broker.replica.waiting.waiting import WaitingFetch
+from broker.replica.leading import LeaderState
+from broker.replica.log import PartitionLog
+from broker.replica.partition import Partition
+from broker.replica.registry import ReplicaRegistry
+from broker.replica.waiting import News, WaitingFetch
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import TopicPartition

@@ -18,11 +18,10 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from broker.bounds.limits import ADMISSION_RETRY_MAX_S, ADMISSION_RETRY_S
-from broker.replica.leading.leader_state import LeaderState
-from broker.replica.leading.transaction_guards import Guard
-from broker.replica.log.partition_log import PartitionLog
-from broker.replica.partition.partition import Partition
-from broker.replica.waiting.append_entries import BatchTransaction
+from broker.replica.leading import Guard, LeaderState
+from broker.replica.log import PartitionLog
+from broker.replica.partition import Partition
+from broker.replica.waiting import BatchTransaction
 from jbodlab.record_batch.record_batch import BatchHeader
 from jbodlab.runtime.supervised import call_each
 from jbodlab.storage.log.producer_state import NO_OFFSET

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from broker.replica.partition.replica_state import DataLoss
+from broker.replica.replica_state import DataLoss
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.metadata.records.metadata_version import JBOD_LEVEL
 from jbodlab.storage.directory import names

@@ -28,7 +28,7 @@ from broker.produce import leader_appends
 from broker.produce.forwarded_appends import ForwardedAppends
 from broker.replica.leading.in_sync import InSyncReplicas
 from broker.replica.partition.partition import Partition
-from broker.replica.partition.replica_state import DataLoss, Deleted
+from broker.replica.replica_state import DataLoss, Deleted
 from controller.decide.partitions import isr
 from controller.lead.active_controller import ActiveController
 from controller.lead.metadata_stream import MetadataStream

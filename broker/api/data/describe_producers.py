@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from broker.api.parts import ApiParts
-from broker.replica.registry.registry import ReplicaRegistry
+from broker.replica.registry import ReplicaRegistry
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import RequestContext

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from broker.metadata.metadata_cache import MetadataCache
 from broker.produce.produce_forwarder import REDIRECTING
-from broker.replica.waiting.append_entries import LeaderHint
+from broker.replica.waiting import LeaderHint
 from jbodlab.kafka_wire.leader_hints import CurrentLeader, NodeEndpoint
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import NO_LEADER, BrokerId, TopicPartition

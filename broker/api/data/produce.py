@@ -23,7 +23,7 @@ from broker.produce.appends import AppendService
 from broker.produce.forwarded_appends import NoReply
 from broker.produce.produce_forwarder import ProduceForwarder
 from broker.produce.redirected_producers import Sender
-from broker.replica.waiting.append_entries import AppendEntry, AppendResult, BatchTransaction
+from broker.replica.waiting import AppendEntry, AppendResult, BatchTransaction
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.kafka_wire.leader_hints import NodeEndpoint
 from jbodlab.kafka_wire.produce_response import ProducedPartition, ProducedTopic

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from broker.api.parts import ApiParts
 from broker.produce.marker_appends import MarkerAppends, TransactionMarker
-from broker.replica.waiting.append_entries import AppendResult
+from broker.replica.waiting import AppendResult
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import Later, RequestContext

@@ -7,7 +7,7 @@ from typing import Any
 
 from broker.api.directories.brokers_only import BrokersOnly
 from broker.api.parts import ApiParts
-from broker.disk.directory.log_dir import LogDir
+from broker.disk.directory import LogDir
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.kafka_wire.describe_log_dir_states import DescribeLogDirStatesRequest
 from jbodlab.security.acl import AclOperation

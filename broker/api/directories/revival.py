@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from broker.api.directories.brokers_only import BrokersOnly
 from broker.api.parts import ApiParts
-from broker.disk.life.revival import LogDirRevival
+from broker.disk.life import LogDirRevival
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.kafka_wire.revive_log_dir import ReviveLogDirRequest
 from jbodlab.security.acl import AclOperation

@@ -18,7 +18,7 @@ from broker.groups import requests
 from broker.groups.group_core import APPEND_ERRORS
 from broker.metadata.metadata_cache import MetadataCache
 from broker.produce.transaction_admission import Part, TransactionAdmission, told_for
-from broker.replica.waiting.append_entries import BatchTransaction
+from broker.replica.waiting import BatchTransaction
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation, ResourceType
 from jbodlab.server.answer import Answer, RequestContext, in_background

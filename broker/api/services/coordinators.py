@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 from msgspec.structs import replace
 
 from broker.groups import requests as groups
-from broker.replica.partition.partition import Partition
+from broker.replica.partition import Partition
 from broker.transactions import requests as transactions
 from jbodlab.server.answer import RequestContext
 from jbodlab.server.request_values import value_of

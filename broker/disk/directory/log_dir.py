@@ -20,12 +20,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Self, TypeVar
 
-from broker.disk.calls.executor import DirectoryExecutor
-from broker.disk.calls.fence import Fence, FencedDisk
-from broker.disk.calls.no_space import FullError
-from broker.disk.calls.replica_files import ReplicaFiles
-from broker.disk.condition.condition import HEALTHY, space_text
-from broker.disk.condition.disk_space import DirectorySpace
+from broker.disk.calls import DirectoryExecutor, Fence, FencedDisk, FullError, ReplicaFiles
+from broker.disk.condition import HEALTHY, DirectorySpace, space_text
 from broker.disk.directory.lifecycle import LogDirEvent, LogDirState, next_state
 from broker.disk.slowness import IoSamples
 from jbodlab.runtime.environment import Environment

@@ -17,16 +17,10 @@ from functools import partial
 from typing import NamedTuple
 
 from broker.bounds.limits import CLOSE_HANG_DEADLINE_S, SYNCS_AT_ONCE
-from broker.disk.calls.executor import run_aside
-from broker.disk.calls.fence import Fence
-from broker.disk.calls.no_space import WaitsForRoomError
-from broker.disk.calls.replica_files import ReplicaLostError
-from broker.disk.directory.lifecycle import LogDirState
-from broker.disk.directory.log_dir import LogDir
-from broker.disk.directory.log_dirs import LogDirs
-from broker.disk.directory.logs_in_use import LogInUse, LogsInUse
+from broker.disk.calls import Fence, ReplicaLostError, WaitsForRoomError, run_aside
+from broker.disk.directory import LogDir, LogDirs, LogDirState, LogInUse, LogsInUse
 from broker.disk.life import clean_shutdown
-from broker.disk.upkeep.checkpoints import CONTENTS
+from broker.disk.upkeep import CONTENTS
 from jbodlab.storage.directory import names
 from jbodlab.storage.directory.checkpoints import write_offsets
 from jbodlab.storage.directory.disk_errors import OutOfRoomError

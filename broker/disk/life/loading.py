@@ -21,16 +21,10 @@ from uuid import UUID
 import msgspec
 
 from broker.bounds.limits import LOAD_HANG_DEADLINE_S
-from broker.disk.calls.no_space import NoSpaceError
-from broker.disk.calls.replica_files import ReplicaLostError
-from broker.disk.calls.shortage import ShortageError
-from broker.disk.directory.lifecycle import LogDirEvent, LogDirState
-from broker.disk.directory.log_dir import LogDir
-from broker.disk.directory.log_dirs import LogDirs
-from broker.disk.directory.logs_in_use import FoundLog
+from broker.disk.calls import NoSpaceError, ReplicaLostError, ShortageError
+from broker.disk.directory import FoundLog, LogDir, LogDirEvent, LogDirs, LogDirState
 from broker.disk.life import clean_shutdown
-from broker.disk.upkeep.checkpoints import CONTENTS
-from broker.disk.upkeep.probe import watch_steps
+from broker.disk.upkeep import CONTENTS, watch_steps
 from jbodlab.storage.directory import names
 from jbodlab.storage.directory.checkpoints import read_offsets, write_offsets
 from jbodlab.storage.directory.disk_errors import is_no_space

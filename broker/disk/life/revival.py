@@ -39,11 +39,8 @@ from broker.bounds.limits import (
     SETTLED_TIMEOUT_S,
     SILENT_TIMEOUT_S,
 )
-from broker.disk.calls.executor import run_aside
-from broker.disk.calls.fence import Fence, FencedDisk
-from broker.disk.directory.lifecycle import LogDirState
-from broker.disk.directory.log_dir import LogDir
-from broker.disk.directory.logs_in_use import FoundLog
+from broker.disk.calls import Fence, FencedDisk, run_aside
+from broker.disk.directory import FoundLog, LogDir, LogDirState
 from broker.disk.life.inspection import Inspected, inspect
 from broker.disk.life.loading import LogConfigOf, ReplicaOf, load_revived
 from broker.disk.life.startup import OpenedLogDirs

@@ -24,10 +24,9 @@ from typing import NamedTuple, NoReturn, TypeVar
 import msgspec
 
 from broker.bounds.limits import START_DEADLINE_S
-from broker.disk.calls.executor import run_aside
-from broker.disk.condition.condition import hung
-from broker.disk.directory.log_dir import LogDir
-from broker.disk.directory.log_dirs import LogDirs
+from broker.disk.calls import run_aside
+from broker.disk.condition import hung
+from broker.disk.directory import LogDir, LogDirs
 from broker.disk.life import clean_shutdown
 from jbodlab.runtime.environment import Environment
 from jbodlab.runtime.machine import system_environment

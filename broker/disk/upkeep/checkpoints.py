@@ -19,12 +19,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from weakref import WeakKeyDictionary
 
-from broker.disk.calls.no_space import WaitsForRoomError
-from broker.disk.calls.replica_files import ReplicaLostError
-from broker.disk.directory.lifecycle import LogDirState
-from broker.disk.directory.log_dir import LogDir
-from broker.disk.directory.log_dirs import LogDirs
-from broker.disk.directory.logs_in_use import LogsInUse, LogWithState
+from broker.disk.calls import ReplicaLostError, WaitsForRoomError
+from broker.disk.directory import LogDir, LogDirs, LogDirState, LogsInUse, LogWithState
 from broker.disk.upkeep.periodic import PeriodicTask
 from jbodlab.storage.directory import names
 from jbodlab.storage.directory.checkpoints import write_offsets

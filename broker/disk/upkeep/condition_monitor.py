@@ -22,17 +22,16 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from broker.bounds.limits import STALL_LOOK_S, STALL_MIN_S, STALLS_MAX
-from broker.disk.condition.condition import (
+from broker.disk.condition import (
     HEALTHY,
     Condition,
     DegradedLogDirs,
+    DirectorySpace,
+    DiskSpace,
     degraded_log_dirs,
     space_text,
 )
-from broker.disk.condition.disk_space import DirectorySpace, DiskSpace
-from broker.disk.directory.log_dir import LogDir
-from broker.disk.directory.log_dirs import LogDirs
-from broker.disk.directory.logs_in_use import FoundLog
+from broker.disk.directory import FoundLog, LogDir, LogDirs
 from broker.disk.slowness import LatencyWindow, SlowSettings, SlowWatch, Stall
 from jbodlab.runtime.supervised import supervised
 from jbodlab.storage.directory.filesystem import FileSystem

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 
-from broker.disk.directory.log_dir import LogDir
+from broker.disk.directory import LogDir
 from jbodlab.config.dynamic_keys import ALL_LOG_DIRS, CORDONED_LOG_DIRS, words
 from jbodlab.vocabulary.errors import ConfigError
 from jbodlab.vocabulary.ids import DirectoryId

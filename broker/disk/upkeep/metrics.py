@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from broker.disk.condition.condition import is_hung
-from broker.disk.directory.lifecycle import LogDirState
-from broker.disk.directory.log_dirs import LogDirs
+from broker.disk.condition import is_hung
+from broker.disk.directory import LogDirs, LogDirState
 from broker.disk.upkeep.condition_monitor import ConditionMonitor
 from jbodlab.runtime.metrics import Metric, by_label, histograms, rows, values
 

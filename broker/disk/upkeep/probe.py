@@ -17,13 +17,9 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import NoReturn, TypeVar
 
-from broker.disk.calls.executor import run_aside
-from broker.disk.calls.fence import Fence
-from broker.disk.condition.condition import hung
-from broker.disk.directory.lifecycle import LogDirState
-from broker.disk.directory.log_dir import LogDir
-from broker.disk.directory.log_dirs import LogDirs
-from broker.disk.directory.logs_in_use import FoundLog
+from broker.disk.calls import Fence, run_aside
+from broker.disk.condition import hung
+from broker.disk.directory import FoundLog, LogDir, LogDirs, LogDirState
 from broker.disk.slowness import Work
 from broker.disk.upkeep.condition_monitor import Look, look
 from jbodlab.runtime.supervised import supervised

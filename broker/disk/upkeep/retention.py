@@ -20,11 +20,8 @@ from functools import partial
 from pathlib import Path
 
 from broker.bounds.limits import EXPIRED_FILES_INTERVAL_MS, LOGS_PER_TURN, RMTREE_ATTEMPTS
-from broker.disk.calls.replica_files import ReplicaLostError
-from broker.disk.directory.lifecycle import LogDirState
-from broker.disk.directory.log_dir import LogDir
-from broker.disk.directory.log_dirs import LogDirs
-from broker.disk.directory.logs_in_use import LogsInUse, OwnedLog
+from broker.disk.calls import ReplicaLostError
+from broker.disk.directory import LogDir, LogDirs, LogDirState, LogsInUse, OwnedLog
 from broker.disk.upkeep.periodic import PeriodicTask
 from jbodlab.runtime.supervised import supervised
 from jbodlab.storage.directory.filesystem import FileSystem

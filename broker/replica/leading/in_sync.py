@@ -15,8 +15,8 @@ import msgspec
 from broker.replica.leading import isr as rules
 from broker.replica.leading.isr import UNKNOWN_OFFSET
 from broker.replica.leading.leader_state import LeaderState
-from broker.replica.log.partition_log import PartitionLog
-from broker.replica.waiting.waiters import Waiters
+from broker.replica.log import PartitionLog
+from broker.replica.waiting import Waiters
 from jbodlab.controller_api.requests import IsrChangeResult
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.vocabulary.error_code import ErrorCode

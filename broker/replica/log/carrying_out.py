@@ -23,8 +23,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from broker.disk.calls.no_space import WaitsForRoomError, fsync_or_fail
-from broker.disk.calls.replica_files import ReplicaLostError
+from broker.disk.calls import ReplicaLostError, WaitsForRoomError, fsync_or_fail
 from broker.disk.slowness import IoSamples, Work
 from jbodlab.storage.directory import disk_errors
 from jbodlab.storage.directory.disk_errors import OutOfRoomError

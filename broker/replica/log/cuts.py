@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 
-from broker.disk.directory.log_cleaning import LogCleaning
+from broker.disk.directory import LogCleaning
 from broker.replica.log.carrying_out import require_complete
 from broker.replica.log.directory_writer import DirectoryWriter
 from jbodlab.storage.log.log_files import LogFiles

@@ -19,9 +19,8 @@ from functools import partial
 from typing import TypeVar
 
 from broker.bounds.limits import FULL_RETRY_S, MAX_CALL_BYTES
-from broker.disk.calls.no_space import NoSpaceError
-from broker.disk.calls.shortage import ShortageError
-from broker.disk.directory.log_dir import LogDir
+from broker.disk.calls import NoSpaceError, ShortageError
+from broker.disk.directory import LogDir
 from broker.replica.log.carrying_out import CarryingOut, Change, Outcome
 from jbodlab.runtime.supervised import call_each
 from jbodlab.storage.log.log_files import LogFiles

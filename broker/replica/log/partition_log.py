@@ -22,9 +22,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
-from broker.disk.calls.no_space import fsync_or_fail
-from broker.disk.directory.log_cleaning import LogCleaning
-from broker.disk.directory.log_dir import LogDir
+from broker.disk.calls import fsync_or_fail
+from broker.disk.directory import LogCleaning, LogDir
 from broker.replica.log.carrying_out import Change, require_complete
 from broker.replica.log.cuts import about_to_cut, find_cut
 from broker.replica.log.directory_writer import DirectoryWriter

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import msgspec
 
-from broker.replica.leading import isr as rules
-from broker.replica.leading.in_sync import InSyncReplicas, IsrChanges
-from broker.replica.leading.leader_state import LeaderState
-from broker.replica.log.partition_log import PartitionLog
+from broker.replica.leading import InSyncReplicas, IsrChanges, LeaderState, effective_min_isr
+from broker.replica.log import PartitionLog
 from broker.replica.partition import refusals
 from broker.replica.partition.leadership import NOBODY, LeadershipListener
-from broker.replica.partition.replica_state import (
+from broker.replica.partition.succession import Succession
+from broker.replica.partition.topic_settings import TopicSettings
+from broker.replica.replica_state import (
     Absent,
     Creating,
     DataLoss,
@@ -32,10 +32,7 @@ from broker.replica.partition.replica_state import (
     ReplicaState,
     check_transition,
 )
-from broker.replica.partition.succession import Succession
-from broker.replica.partition.topic_settings import TopicSettings
-from broker.replica.waiting.append_entries import LeaderHint
-from broker.replica.waiting.waiters import Waiters
+from broker.replica.waiting import LeaderHint, Waiters
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.vocabulary.directory_id import LOST
 from jbodlab.vocabulary.error_code import ErrorCode
@@ -192,9 +189,7 @@ class Partition:
     @property
     def min_isr(self) -> int:
         """Size of the ISR that acks=all needs."""
-        return rules.effective_min_isr(
-            self.settings.min_insync_replicas, len(self.registration.replicas)
-        )
+        return effective_min_isr(self.settings.min_insync_replicas, len(self.registration.replicas))
 
     def leader_log(self) -> tuple[LeaderState, PartitionLog]:
         """Return what a leader has.

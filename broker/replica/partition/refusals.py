@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from broker.replica.partition.replica_state import Deleted, Offline, ReplicaState
-from broker.replica.waiting.append_entries import LeaderHint
+from broker.replica.replica_state import Deleted, Offline, ReplicaState
+from broker.replica.waiting import LeaderHint
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError

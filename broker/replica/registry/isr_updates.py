@@ -14,8 +14,8 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from broker.bounds.limits import ISR_UPDATE_RETRY_S
-from broker.replica.leading.leader_state import LeaderState
-from broker.replica.partition.partition import Partition
+from broker.replica.leading import LeaderState
+from broker.replica.partition import Partition
 from jbodlab.controller_api.requests import (
     AlterPartitionRequest,
     AlterPartitionResponse,

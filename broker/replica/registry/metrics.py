@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from broker.replica.leading.in_sync import IsrChanges
-from broker.replica.partition.partition import Partition
+from broker.replica.leading import IsrChanges
+from broker.replica.partition import Partition
 from broker.replica.registry.registry import ReplicaRegistry
 from jbodlab.runtime.metrics import Metric, values
 

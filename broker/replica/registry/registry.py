@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from broker.disk.directory.log_dir import LogDir
-from broker.disk.directory.logs_in_use import LogInUse, OwnedLog
-from broker.replica.log.partition_log import PartitionLog
-from broker.replica.partition.partition import Partition
-from broker.replica.waiting.append_entries import LeaderHint
-from broker.replica.waiting.waiters import News
+from broker.disk.directory import LogDir, LogInUse, OwnedLog
+from broker.replica.log import PartitionLog
+from broker.replica.partition import Partition
+from broker.replica.waiting import LeaderHint, News
 from jbodlab.metadata.image.metadata_image import EMPTY, MetadataImage
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError

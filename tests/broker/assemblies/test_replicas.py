@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from broker.assemblies.replicas import PRODUCER_EXPIRATION_CHECK_S
-from broker.replica.partition.replica_state import Absent, Offline
+from broker.replica.replica_state import Absent, Offline
 from jbodlab.config.topic_keys import SEGMENT_BYTES
 from jbodlab.metadata.records.topic_records import RemoveTopicRecord
 from jbodlab.storage.log.loaded_log import create_log

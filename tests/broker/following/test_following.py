@@ -10,7 +10,7 @@ import pytest
 
 from broker.following.lane_replicas import LaneReplicas
 from broker.produce.record_deletion import RecordDeletion
-from broker.replica.partition.replica_state import Offline
+from broker.replica.replica_state import Offline
 from jbodlab.runtime.machine import system_environment
 from jbodlab.server.bounds import Bounds
 from jbodlab.server.listener import Listener

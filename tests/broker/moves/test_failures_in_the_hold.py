@@ -14,7 +14,7 @@ import pytest
 from broker.moves import directory_swap
 from broker.moves.move_states import MoveState
 from broker.replica.partition.partition import Partition
-from broker.replica.partition.replica_state import Offline
+from broker.replica.replica_state import Offline
 from jbodlab.metadata.records.topic_records import PartitionChangeRecord
 from jbodlab.vocabulary.error_code import ErrorCode
 from tests.broker.moves.moving import Moving

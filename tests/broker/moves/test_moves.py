@@ -8,7 +8,7 @@ import pytest
 
 from broker.disk.condition.disk_space import DiskSpace
 from broker.moves.move_states import MoveState
-from broker.replica.partition.replica_state import Leading, Offline
+from broker.replica.replica_state import Leading, Offline
 from jbodlab.metadata.records.topic_records import RemoveTopicRecord
 from jbodlab.record_batch.record_batch import read_header
 from jbodlab.storage.compaction.compaction_plan import CleanedSegment

@@ -8,7 +8,7 @@ import pytest
 
 from broker.controller_link.assignments import Assignment
 from broker.placement.directory_reports import DirectoryReports
-from broker.replica.partition.replica_state import DataLoss, Offline
+from broker.replica.replica_state import DataLoss, Offline
 from jbodlab.metadata.records.schema import Record
 from jbodlab.metadata.records.topic_records import PartitionChangeRecord
 from jbodlab.storage.log.loaded_log import create_log

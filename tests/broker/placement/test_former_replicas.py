@@ -17,7 +17,7 @@ from broker.disk.directory.log_dir import LogDir
 from broker.disk.life.loading import LoadedReplica, load_revived
 from broker.placement.found_replicas import settle
 from broker.replica.partition.partition import Partition
-from broker.replica.partition.replica_state import DataLoss, Leading
+from broker.replica.replica_state import DataLoss, Leading
 from jbodlab.config.topic_keys import SEGMENT_BYTES
 from jbodlab.metadata.records.topic_records import PartitionChangeRecord
 from jbodlab.storage.directory import names

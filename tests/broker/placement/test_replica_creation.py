@@ -13,7 +13,7 @@ import pytest
 
 from broker.bounds.limits import CREATIONS_PER_CALL
 from broker.placement.replica_placement import ReplicaPlacement
-from broker.replica.partition.replica_state import Absent
+from broker.replica.replica_state import Absent
 from jbodlab.metadata.records.topic_records import RemoveTopicRecord
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.storage.log.log_config import LogConfig

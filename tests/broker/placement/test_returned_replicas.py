@@ -14,8 +14,8 @@ from broker.disk.directory.log_dir import LogDir
 from broker.disk.directory.log_dirs import LogDirs
 from broker.disk.life.loading import load_revived
 from broker.placement.directory_reports import DirectoryReports
-from broker.replica.partition.replica_state import Absent, DataLoss, Following, Leading, Offline
 from broker.replica.registry.registry import ReplicaRegistry
+from broker.replica.replica_state import Absent, DataLoss, Following, Leading, Offline
 from jbodlab.metadata.records.schema import Record
 from jbodlab.metadata.records.topic_records import PartitionChangeRecord, RemoveTopicRecord
 from jbodlab.storage.log.log_config import LogConfig

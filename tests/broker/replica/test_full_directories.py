@@ -13,7 +13,7 @@ from broker.disk.calls.replica_files import ReplicaLostError
 from broker.disk.directory.log_dir import LogDir
 from broker.disk.upkeep.condition_monitor import ConditionMonitor, ConditionSettings, Look
 from broker.fetch.fetch_requests import FetchResult
-from broker.replica.partition.replica_state import Following, Leading, Offline
+from broker.replica.replica_state import Following, Leading, Offline
 from broker.replica.waiting.append_entries import AppendResult
 from jbodlab.runtime.machine import system_environment
 from jbodlab.vocabulary.directory_id import UNASSIGNED

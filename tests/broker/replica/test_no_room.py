@@ -20,7 +20,7 @@ from broker.replica.log import directory_writer
 from broker.replica.log.directory_writer import DirectoryWriter
 from broker.replica.log.partition_log import PartitionLog
 from broker.replica.log.tail_cache import EMPTY_SLICE, Slice, TailCacheBudget
-from broker.replica.partition.replica_state import Following, Leading
+from broker.replica.replica_state import Following, Leading
 from jbodlab.record_batch.record_batch import build_batch, iterate_headers, read_header
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.storage.log.loaded_log import create_log

@@ -8,7 +8,7 @@ import pytest
 
 from broker.bounds.limits import APPENDED_AT_ONCE, HEAD_START_S, SUCCESSION_WAIT_MAX_S
 from broker.fetch.fetch_requests import OffsetQuery
-from broker.replica.partition.replica_state import Offline
+from broker.replica.replica_state import Offline
 from broker.replica.waiting.append_entries import AppendEntry, AppendResult, LeaderHint
 from jbodlab.controller_api.requests import IsrChangeResult
 from jbodlab.metadata.records.topic_records import RemoveTopicRecord

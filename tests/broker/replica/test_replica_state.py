@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.replica.partition.replica_state import (
+from broker.replica.replica_state import (
     TRANSITIONS,
     Absent,
     Creating,

@@ -23,8 +23,8 @@ from typing import ClassVar
 
 import msgspec
 
-from broker.replica.leading.leader_state import LeaderState
-from broker.replica.log.partition_log import PartitionLog
+from broker.replica.leading import LeaderState
+from broker.replica.log import PartitionLog
 
 
 class Creating(msgspec.Struct, frozen=True):
