@@ -58,7 +58,7 @@ class SingleVoterLog:
         self._log = log
         self._log_thread = log_thread
         self._wall_ms = wall_ms
-        self._high_watermark = Offset(log.end_offset)
+        self._high_watermark = Offset(log.synced_offset)
         self._listeners: list[CommitListener] = []
         self._roles: RoleListener | None = None
         self._resigned = asyncio.Event()
@@ -98,7 +98,7 @@ class SingleVoterLog:
             LogDirError: the metadata directory failed.
         """
         voter = self.voter.handle(Event.ELECTED)
-        await self._log_thread.run(partial(self._write, partial(self._write_quorum_state, voter)))
+        await self._log_thread.run(partial(self._write, partial(self._begin_epoch, voter)))
         self.voter = voter
         member = control_records.Voter(voter_id=voter.node_id)
         change = LeaderChangeMessage(
@@ -144,12 +144,11 @@ class SingleVoterLog:
         """Write all appends that wait, with one sync."""
         self._writing, self._unwritten = self._unwritten, []
         parts = [data for each in self._writing for _, data in each.committed.batches]
-        synced = self._log_thread.run(partial(self._write, partial(_append, self._log, parts)))
-        synced.add_done_callback(self._synced)
+        write = partial(_append, self._log, parts)
+        self._log_thread.call(partial(self._write, write), self._synced)
 
-    def _synced(self, synced: asyncio.Future[None]) -> None:
+    def _synced(self, _: None, error: BaseException | None) -> None:
         """Advance the high watermark, tell the listeners, and complete the appends in order."""
-        error = synced.exception()
         written, self._writing = self._writing, []
         for each in written:
             if error is None:
@@ -175,11 +174,13 @@ class SingleVoterLog:
             self._failure = LogDirError(self._log.directory, None, str(error))
             raise self._failure from error
 
-    def _write_quorum_state(self, voter: Voter) -> None:
+    def _begin_epoch(self, voter: Voter) -> None:
+        """Keep who leads, durably, and begin the epoch in the log; on the thread of the log."""
         state = QuorumState(
             leader_id=voter.node_id, leader_epoch=voter.epoch, voters=(voter.node_id,)
         )
         quorum_state.write_quorum_state(self._log.directory, state, fs=self._log.fs)
+        self._log.begin_epoch(voter.epoch)
 
 
 class _Append(NamedTuple):

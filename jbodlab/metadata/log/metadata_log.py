@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -151,8 +150,13 @@ class MetadataLog:
         return self._state.end_offset
 
     @property
+    def synced_offset(self) -> int:
+        """All records below this offset are known to be on the disk."""
+        return self._state.recovery_point
+
+    @property
     def last_epoch(self) -> int:
-        """Leader epoch of the last record; -1 in an empty log."""
+        """Newest leader epoch that has begun in the log; -1 if none has."""
         return self._state.epochs.latest_epoch
 
     @property
@@ -160,15 +164,28 @@ class MetadataLog:
         """Bytes of all batches."""
         return self._state.segments.size_bytes
 
+    def begin_epoch(self, epoch: int) -> None:
+        """Begin a leader epoch at the log's end, so that each earlier epoch has an end.
+
+        A new leader does that before it appends. Until it has appended a record, the next opening
+        knows nothing of the epoch: the records of a log are the source of its epochs.
+
+        Source: `KafkaRaftLog.initializeLeaderEpoch`.
+        """
+        assert epoch > self.last_epoch
+        self._carry_out(self._state.assign_epoch(epoch))
+
     def append(self, data: bytes | memoryview) -> None:
         """Append whole batches that begin at the log's end, in one write; not yet durable."""
-        headers = list(iterate_headers(data))
+        headers = []
+        end_offset, epoch = self.end_offset, self.last_epoch
+        for _, header in iterate_headers(data):
+            assert header.base_offset == end_offset
+            assert header.partition_leader_epoch >= epoch
+            end_offset, epoch = header.next_offset, header.partition_leader_epoch
+            headers.append(header)
         assert headers
-        assert headers[0][1].base_offset == self.end_offset
-        assert headers[0][1].partition_leader_epoch >= self.last_epoch
-        assert headers[-1][0] + headers[-1][1].size == len(data)
-        assert all(one.next_offset == two.base_offset for (_, one), (_, two) in pairwise(headers))
-        self._carry_out(self._state.append((data,), [header for _, header in headers]))
+        self._carry_out(self._state.append((data,), headers))
 
     def flush(self) -> None:
         """Sync the log; returns when all appended records are on the disk."""

@@ -290,6 +290,47 @@ def test_leader_epochs_are_recorded(tmp_path: Path) -> None:
     again.close()
 
 
+def test_an_epoch_begins_before_its_first_record_and_ends_the_one_before(tmp_path: Path) -> None:
+    log = MetadataLog.open(tmp_path)
+    log.append(batch(0, count=5, epoch=1))
+
+    log.begin_epoch(3)
+
+    assert log.last_epoch == 3
+    assert [log.epoch_end_offset(epoch) for epoch in (1, 2, 3)] == [5, 5, 5]
+    assert (log.directory / "leader-epoch-checkpoint").read_text() == "0\n2\n1 0\n3 5\n"
+    log.append(batch(5, epoch=3))
+    assert [log.epoch_end_offset(epoch) for epoch in (1, 3)] == [5, 6]
+    log.truncate_to(5)
+    assert (log.last_epoch, log.epoch_end_offset(1)) == (1, 5)
+    log.begin_epoch(4)
+    log.close()
+    again = MetadataLog.open(tmp_path)
+    # Nobody has a record of it.
+    assert again.last_epoch == 1
+    again.close()
+
+
+def test_what_is_synced_is_known_and_no_more(tmp_path: Path) -> None:
+    log = MetadataLog.open(tmp_path, segment_bytes=2 * len(batch(0)))
+    assert log.synced_offset == 0
+    for number in range(5):
+        log.append(batch(number))
+    # The closed segments were synced before the next ones began.
+    assert log.synced_offset == 0
+    log.flush()
+    assert log.synced_offset == 5
+    log.append(batch(5))
+    assert log.synced_offset == 5
+    log.truncate_to(3)
+    assert log.synced_offset == 3
+    log.append(batch(3))
+    log.close()
+    again = MetadataLog.open(tmp_path, segment_bytes=2 * len(batch(0)))
+    assert again.synced_offset == again.end_offset == 4
+    again.close()
+
+
 def test_damaged_leader_epochs_are_built_anew(tmp_path: Path) -> None:
     log = MetadataLog.open(tmp_path)
     log.append(batch(0, epoch=2))
