@@ -168,8 +168,10 @@ class ActiveController:
         self._rounds: deque[_Appended] = deque()
         """Rounds that are not committed yet, the oldest first."""
         self._failure: BaseException | None = None
-        """The error of the first append that failed."""
-        self._wakeup = asyncio.Event()
+        """The first error that ends this controller."""
+        self._is_due = False
+        """Whether a round will run in the next turn of the event loop."""
+        self._has_ended = asyncio.Event()
         self._has_resigned = False
 
     async def submit(
@@ -212,27 +214,18 @@ class ActiveController:
         queue = self._urgent if is_urgent else self._queue
         queue.append(_Operation(decide, future, self.now_ms(), deadline_ms, late, size_bytes))
         self._queued_bytes += size_bytes
-        self._wakeup.set()
+        self._run_soon()
         return await future
 
     async def run(self) -> None:
-        """Work until cancelled.
+        """Wait for the end of this controller.
 
         Raises:
             NotLeaderError: this node resigned.
             LogDirError: the metadata log can no longer be written.
         """
-        while True:
-            await self._wakeup.wait()
-            self._wakeup.clear()
-            while self._may_run():
-                self._run_round()
-                # Everybody else gets a turn.
-                await asyncio.sleep(0)
-            if self._has_resigned:
-                raise NotLeaderError
-            if self._failure is not None:
-                raise self._failure
+        await self._has_ended.wait()
+        raise NotLeaderError if self._failure is None else self._failure
 
     def resign(self) -> None:
         """Fail everything that waits, and go back to the committed state; on the loop, in one turn.
@@ -252,7 +245,7 @@ class ActiveController:
         self.state = replace(
             self.state, image=self.committed.image, next_offset=self.committed.end_offset
         )
-        self._wakeup.set()
+        self._has_ended.set()
 
     def _is_full(self, size_bytes: int) -> bool:
         return len(self._queue) >= QUEUED_OPERATIONS_MAX or (
@@ -269,6 +262,27 @@ class ActiveController:
             and sum(len(each.outcomes) for each in rounds) < OPERATIONS_IN_FLIGHT_MAX
             and sum(each.size_bytes for each in rounds) < BYTES_IN_FLIGHT_MAX
         )
+
+    def _run_soon(self) -> None:
+        """Run a round in the next turn of the event loop, so that everybody else gets a turn."""
+        if not self._is_due and self._may_run():
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self._run_next)
+
+    def _run_next(self) -> None:
+        self._is_due = False
+        if not self._may_run():
+            return
+        try:
+            self._run_round()
+        except Exception as error:  # noqa: BLE001 - it ends the process
+            self._end_by(error)
+        self._run_soon()
+
+    def _end_by(self, error: BaseException) -> None:
+        if self._failure is None:
+            self._failure = error
+        self._has_ended.set()
 
     def _run_round(self) -> None:
         outcomes: list[Outcome] = []
@@ -389,9 +403,9 @@ class ActiveController:
         if error is None:
             self.last_append_ms = self.now_ms()
             _answer(self._rounds.popleft().outcomes)
-        elif self._failure is None:
-            self._failure = error
-        self._wakeup.set()
+            self._run_soon()
+        else:
+            self._end_by(error)
 
 
 def _answer(outcomes: list[Outcome]) -> None:

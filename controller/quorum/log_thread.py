@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 from jbodlab.vocabulary.threads import CallQueue, Threads
@@ -26,10 +27,20 @@ class LogThread:
 
     def run(self, function: Callable[[], T]) -> asyncio.Future[T]:
         """Run a function on the thread; its result or exception arrives in the future."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
-        self._queue.put((loop, future, function))
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self.call(function, partial(_settle, future))
         return future
+
+    def call(
+        self, function: Callable[[], T], done: Callable[[T | None, BaseException | None], object]
+    ) -> None:
+        """Run a function on the thread, and hand its result or exception to another one.
+
+        Args:
+            function: On the thread.
+            done: On the event loop, a turn earlier than what waits for the future of `run`.
+        """
+        self._queue.put((asyncio.get_running_loop(), done, function))
 
     def stop(self) -> None:
         """End the thread when everything before is done; does not wait."""
@@ -37,7 +48,7 @@ class LogThread:
 
     def _work(self) -> None:
         while (item := self._queue.get()) is not _STOP:
-            loop, future, function = item
+            loop, done, function = item
             result, error = None, None
             try:
                 result = function()
@@ -45,8 +56,8 @@ class LogThread:
                 error = raised
             # A loop that is closed has nobody left who waits.
             with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(_settle, future, result, error)
-            del item, future, function, result, error
+                loop.call_soon_threadsafe(done, result, error)
+            del item, done, function, result, error
 
 
 def _settle(future: asyncio.Future[Any], result: object, error: BaseException | None) -> None:

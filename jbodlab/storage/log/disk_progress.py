@@ -107,10 +107,11 @@ class DiskProgress:
     def request(self, segments: SegmentList, *, with_active: bool) -> SyncRequest:
         """Return the files to sync; see `LogState.sync_request`."""
         active = segments.active
-        unsynced = [
-            (each.base_offset, each.size) for each in segments.from_offset(self.recovery_point)
-        ]
-        indexed = [base for base, _ in unsynced]
+        unsynced, indexed = [], []
+        if self.recovery_point < active.base_offset:
+            for each in segments.from_offset(self.recovery_point):
+                unsynced.append((each.base_offset, each.size))
+                indexed.append(each.base_offset)
         if with_active and self.recovery_point < active.next_offset:
             unsynced.append((active.base_offset, active.size))
             if active.aborted:
@@ -118,7 +119,7 @@ class DiskProgress:
         request = SyncRequest(
             segments=tuple(unsynced),
             indexed=tuple(indexed),
-            snapshots=tuple(sorted(self._unsynced_snapshots)),
+            snapshots=tuple(sorted(self._unsynced_snapshots)) if self._unsynced_snapshots else (),
             epochs=self.epochs_unsynced,
             names=self.names_unsynced,
             metadata=self.metadata_unsynced,

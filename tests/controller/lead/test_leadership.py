@@ -25,10 +25,11 @@ from jbodlab.controller_api import messages as pb
 from jbodlab.controller_api.requests import MetadataStreamRequest
 from jbodlab.controller_api.translate import from_proto
 from jbodlab.controller_api.transport import Refusal, RpcRefusedError
+from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.log.batches import read_batches
 from jbodlab.metadata.log.quorum_state import read_quorum_state
 from jbodlab.metadata.log.settings import MetadataLogSettings
-from jbodlab.metadata.log.snapshots import latest_snapshot
+from jbodlab.metadata.log.snapshots import parse_name, snapshot_bytes, snapshot_paths
 from jbodlab.metadata.records.frame import VersionedRecord
 from jbodlab.metadata.records.topic_records import TopicRecord
 from jbodlab.record_batch.record_batch import iterate_headers
@@ -41,7 +42,10 @@ from tests.controller.formatted import NODE_ID, config_of, format_dir
 from tests.controller.lead.test_snapshotter import SETTINGS, snapshotting
 from tests.controller.scripted_log import ScriptedLog
 from tests.controller.shell import Shell, SlowFlush, led, replayed
+from tests.snapshot_files import image_records
 from tests.waiting import turns
+
+WRITTEN_MS = 5_000
 
 
 def new_topic(number: int, copies: int = 1) -> Any:
@@ -147,6 +151,73 @@ async def test_no_term_begins_in_an_epoch_that_is_over(tmp_path: Path, steps: in
     await it.close()
 
 
+def snapshotter_of(it: Roles) -> ControllerSnapshotter:
+    """Return one that writes a snapshot after each commit."""
+    return ControllerSnapshotter(
+        committed=it.committed,
+        log=it.opened.log,
+        log_thread=it.thread,
+        settings=MetadataLogSettings(bytes_between_snapshots=1),
+        appended_bytes=0,
+        threads=system_environment().threads,
+        monotonic_s=system_environment().monotonic_s,
+        wall_ms=lambda: WRITTEN_MS,
+    )
+
+
+async def snapshot_behind(it: Roles, end_offset: int) -> bytes:
+    """Wait for the snapshot that ends at an offset or behind it; returns its bytes."""
+    async with asyncio.timeout(10):
+        while True:
+            for path in snapshot_paths(it.opened.log.directory):
+                if parse_name(path.name)[0] >= end_offset:
+                    return path.read_bytes()
+            await asyncio.sleep(0.002)
+
+
+def snapshot_of(image: MetadataImage) -> bytes:
+    return snapshot_bytes(
+        image_records(image),
+        epoch=image.epoch,
+        timestamp_ms=image.timestamp_ms,
+        created_ms=WRITTEN_MS,
+    )
+
+
+async def test_a_snapshot_between_two_terms_is_as_one_of_a_term(tmp_path: Path) -> None:
+    it = Roles(format_dir(tmp_path / "m"))
+    it.log.lead(1)
+    await it.until_active()
+    snapshotter = snapshotter_of(it)
+    it.log.add_listener(snapshotter)
+    writing = asyncio.create_task(snapshotter.run())
+    for number in (1, 2):
+        submitted = asyncio.create_task(it.leadership.term.controller.submit(new_topic(number)))
+        await it.until_appended_or_active()
+        await turns()
+        if number == 1:
+            it.log.commit()
+            await submitted
+            end = it.committed.end_offset
+            assert await snapshot_behind(it, end) == snapshot_of(it.committed.image)
+    # The second topic is appended; the next leader has it, and commits it.
+    (_, appended) = it.log.waiting[0]
+    it.log.follow(2, leader=3)
+    with pytest.raises(NotLeaderError):
+        await submitted
+    assert set(it.committed.image.topics.by_name) == {"t1-0"}
+    for listener in tuple(it.log.listeners):
+        listener.committed(appended)
+
+    assert set(it.committed.image.topics.by_name) == {"t1-0", "t2-0"}
+    assert not it.leadership.is_active
+    between = await snapshot_behind(it, it.committed.end_offset)
+    assert between == snapshot_of(it.committed.image)
+    writing.cancel()
+    await asyncio.gather(writing, return_exceptions=True)
+    await it.close()
+
+
 async def test_who_never_leads_knows_what_is_committed_and_writes_snapshots(
     tmp_path: Path,
 ) -> None:
@@ -155,16 +226,7 @@ async def test_who_never_leads_knows_what_is_committed_and_writes_snapshots(
     data = leader.log.read(0)
     await leader.stop()
     it = Roles(format_dir(tmp_path / "m"))
-    snapshotter = ControllerSnapshotter(
-        committed=it.committed,
-        log=it.opened.log,
-        log_thread=it.thread,
-        settings=MetadataLogSettings(bytes_between_snapshots=1),
-        appended_bytes=0,
-        threads=system_environment().threads,
-        monotonic_s=system_environment().monotonic_s,
-        wall_ms=system_environment().wall_ms,
-    )
+    snapshotter = snapshotter_of(it)
     it.log.add_listener(snapshotter)
     writing = asyncio.create_task(snapshotter.run())
     it.log.follow(1, leader=2)
@@ -178,10 +240,7 @@ async def test_who_never_leads_knows_what_is_committed_and_writes_snapshots(
     metrics = ControllerMetrics(it.leadership, it.committed, snapshotter.snapshots)
     values = {each.name: each.samples[0][2] for each in metrics() if each.samples}
     assert values["kafka_controller_KafkaController_LastCommittedRecordOffset"] == 4
-    async with asyncio.timeout(10):
-        while latest_snapshot(it.opened.log.directory) is None:
-            assert not writing.done()
-            await asyncio.sleep(0.002)
+    assert await snapshot_behind(it, it.committed.end_offset) == snapshot_of(leader.image)
     writing.cancel()
     await asyncio.gather(writing, return_exceptions=True)
     await it.close()

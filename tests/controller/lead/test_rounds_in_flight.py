@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from controller.decide.state import ControllerResult, ControllerState
+from controller.lead import active_controller
 from controller.lead.active_controller import ActiveController, OperationCounts
 from controller.lead.committed_state import CommittedState
 from controller.limits import ROUNDS_IN_FLIGHT_MAX
@@ -144,6 +145,39 @@ async def test_rounds_beyond_the_bound_wait_and_share_the_next_one() -> None:
     while it.log.waiting:
         await it.commit()
     assert it.answers == list(range(ROUNDS_IN_FLIGHT_MAX + 3))
+    await it.close()
+
+
+async def test_operations_and_bytes_of_the_rounds_in_flight_are_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A single round may pass a bound; the next one waits until it is committed."""
+    for bound, records in (("OPERATIONS_IN_FLIGHT_MAX", 1), ("BYTES_IN_FLIGHT_MAX", 100)):
+        it = Rounds()
+        with monkeypatch.context() as patch:
+            patch.setattr(active_controller, bound, 3)
+            tasks = [it.submit(write(records)) for _ in range(4)]
+            await asyncio.gather(*tasks)
+            await it.submit(write())
+
+            assert len(it.log.waiting) == 1
+            assert it.log.waiting[0][1].end_offset == 4 * records
+            await it.commit()
+            assert it.answers == [n * records for n in range(4)]
+            assert len(it.log.waiting) == 1
+            await it.commit()
+            assert it.answers[4:] == [4 * records]
+        await it.close()
+
+
+async def test_a_round_that_cannot_be_appended_ends_the_controller() -> None:
+    it = Rounds()
+    it.log.epoch = LeaderEpoch(2)
+    await it.submit(write())
+
+    with pytest.raises(NotLeaderError):
+        await it.running
+    assert (it.answers, it.committed.end_offset) == ([], 0)
     await it.close()
 
 
