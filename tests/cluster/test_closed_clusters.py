@@ -30,10 +30,10 @@ from lab.cluster.security import client_files
 from lab.machine.folders import make_folder, remove_folder
 from lab.testing.clusters import Cluster
 from tests.clients.programs import NoKafkaError, go
-from tests.cluster.test_live_page import served
-from tests.cluster.test_staying_cluster import Staying
+from tests.cluster.live_page import served
+from tests.cluster.staying import Staying
 from tests.command_lines import run
-from tests.jbodlab.cli.test_command_config import AT_ANY_ADDRESS
+from tests.jbodlab.cli.addresses import AT_ANY_ADDRESS
 from tests.kafka.tools import CONSOLE_CONSUMER, CONSOLE_PRODUCER, LOG_DIRS, TOPICS, KafkaTools
 
 pytestmark = [

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from lab.machine.folders import make_folder, remove_folder
-from tests.config.test_documents import MAKEFILE, PROJECT, ROOT, shown
+from tests.config.documents import MAKEFILE, PROJECT, ROOT, shown
 
 pytestmark = pytest.mark.cluster
 

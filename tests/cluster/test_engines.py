@@ -9,28 +9,17 @@ from typing import Any
 
 import pytest
 
-from lab.cluster.engine import ENGINE_VARIABLE, Engine
-from lab.cluster.kafka_servers import KafkaServers
+from lab.cluster.engine import ENGINE_VARIABLE
 from lab.errors import LabError
 from lab.machine import kafka_jars
-from lab.machine.kafka_jars import NoKafkaError
 from lab.testing.clusters import Cluster
+from tests.cluster.engines import NEW, OLD, jars
 
 pytestmark = [
     pytest.mark.cluster,
     pytest.mark.kafka,
     pytest.mark.xdist_group("releases of Apache Kafka"),
 ]
-
-OLD, NEW = "3.9.1", "4.3.1"
-
-
-def jars(release: str) -> list[Path]:
-    """Return the jars of a release; skips where they cannot be had."""
-    try:
-        return KafkaServers(Engine.parse(f"kafka:{release}")).jars
-    except NoKafkaError as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="module", params=[OLD, NEW])

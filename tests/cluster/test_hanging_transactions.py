@@ -11,8 +11,8 @@ from confluent_kafka import Producer
 
 from jbodlab.record_batch.record_batch import TRANSACTIONAL
 from tests.cluster.harness import Cluster, running, wait_for
+from tests.cluster.shared_directories import SETTINGS
 from tests.cluster.stopped_logs import append
-from tests.cluster.test_directories_of_kafkas_brokers import SETTINGS
 from tests.cluster.transactional_requests import Broker, CoordinatorType, end_of
 from tests.command_lines import CommandLines
 from tests.kafka.servers import SHORT_LIVED, KafkaServers

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import http.client
 import json
-import signal
-import subprocess
-import sys
-import urllib.parse
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -20,7 +14,8 @@ from lab.cluster import wait_for
 from lab.machine.folders import make_folder, remove_folder
 from lab.state_files import StateFiles
 from tests.cluster.lab_cluster import Cluster
-from tests.cluster.test_staying_cluster import Staying
+from tests.cluster.live_page import Page, served
+from tests.cluster.staying import Staying
 from tests.headless_browser import Browser, find_browser
 
 pytestmark = pytest.mark.cluster
@@ -28,86 +23,6 @@ pytestmark = pytest.mark.cluster
 BROWSER = find_browser()
 NEEDS_BROWSER = pytest.mark.skipif(BROWSER is None, reason="no Chromium or Chrome on the path")
 WIDE, NARROW = (1440, 900), (390, 844)
-TIMEOUT_S = 60
-
-
-class Page(NamedTuple):
-    """A running `jbodlab ui`."""
-
-    url: str
-    port: int
-    token: str
-    process: subprocess.Popen[str]
-
-    def ask(
-        self, method: str, path: str, body: Any = None, **headers: str
-    ) -> tuple[int, dict[str, str], bytes]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT_S)
-        with contextlib.closing(connection):
-            told = {name.replace("_", "-"): value for name, value in headers.items()}
-            content = None if body is None else json.dumps(body)
-            connection.request(method, path, content, told)
-            answer = connection.getresponse()
-            return answer.status, dict(answer.getheaders()), answer.read()
-
-    def state(self) -> dict[str, Any]:
-        status, _, body = self.ask("GET", "/state.json", X_Jbodlab_Token=self.token)
-        assert status == 200
-        return json.loads(body)
-
-    def post(self, path: str, body: Any, **headers: str) -> tuple[int, dict[str, Any]]:
-        good = {
-            "Origin": f"http://127.0.0.1:{self.port}",
-            "Content_Type": "application/json",
-            "X_Jbodlab_Token": self.token,
-        }
-        status, _, answer = self.ask("POST", path, body, **{**good, **headers})
-        return status, json.loads(answer)
-
-    def directory(self, broker: int, number: int) -> dict[str, Any]:
-        return self.state()["sections"]["brokers"][broker - 1]["log_dirs"][number - 1]
-
-    @contextlib.contextmanager
-    def events(self, last_id: str = "") -> Iterator[Callable[[], dict[str, Any]]]:
-        """A stream, as a function that returns its next patch."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT_S)
-        with contextlib.closing(connection):
-            connection.request("GET", "/events", headers={"Last-Event-ID": last_id})
-            answer = connection.getresponse()
-            assert answer.getheader("Content-Type") == "text/event-stream; charset=utf-8"
-
-            def patch() -> dict[str, Any]:
-                while not (line := answer.readline()).startswith(b"data: "):
-                    assert line, "the stream has ended"
-                return json.loads(line.removeprefix(b"data: "))
-
-            yield patch
-
-
-@contextlib.contextmanager
-def served(cluster: Staying, *words: str) -> Iterator[Page]:
-    with (cluster.state_dir / "page.err").open("w") as errors:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "jbodlab", "--output", "json", "ui", *words],
-            env=cluster.environment,
-            cwd=cluster.state_dir,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            text=True,
-        )
-    assert process.stdout is not None
-    with process:
-        try:
-            url = json.loads(process.stdout.readline())["url"]
-            parts = urllib.parse.urlsplit(url)
-            token = parts.fragment.removeprefix("token=")
-            assert parts.port is not None
-            page = Page(url, parts.port, token, process)
-            wait_for("a page with brokers", lambda: "brokers" in page.state()["sections"])
-            yield page
-        finally:
-            process.send_signal(signal.SIGINT)
-            process.wait(TIMEOUT_S)
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,9 @@ import pytest
 
 from lab.cluster import wait_for
 from tests.cluster.harness import Cluster
+from tests.cluster.live_page import served
 from tests.cluster.moving import fill
-from tests.cluster.test_live_page import served
-from tests.cluster.test_staying_cluster import Staying
+from tests.cluster.staying import Staying
 
 pytestmark = [
     pytest.mark.soak,

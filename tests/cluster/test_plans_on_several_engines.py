@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.engines import NEW, jars
 from tests.cluster.harness import script
-from tests.cluster.test_engines import NEW, jars
 
 pytestmark = [
     pytest.mark.cluster,

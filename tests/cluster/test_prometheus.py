@@ -18,7 +18,7 @@ import yaml
 from lab.cluster import ClusterSpec, wait_for
 from lab.cluster.log_dir_states import revive
 from tests.cluster.lab_cluster import Cluster, set_property
-from tests.config.test_observing import CONFIG, panel_expressions, rules
+from tests.config.observing import CONFIG, panel_expressions, rules
 
 pytestmark = [
     pytest.mark.cluster,

@@ -17,8 +17,8 @@ import pytest
 from lab.cluster.engine import OWN, Engine
 from lab.machine.folders import make_folder, remove_folder
 from tests.cluster.eligible_replicas import Player, Story, read_stories, rewrite_story
+from tests.cluster.engines import NEW, jars
 from tests.cluster.harness import Cluster, running
-from tests.cluster.test_engines import NEW, jars
 from tests.kafka.tools import KafkaTools
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]

@@ -26,7 +26,7 @@ from jbodlab.vocabulary.properties import render
 from lab.cluster import wait_for
 from lab.machine.folders import make_folder, remove_folder
 from tests import secrets
-from tests.broker.api.data.test_fetch import fetch
+from tests.broker.api.calls import fetch
 from tests.certificates import DAY, Authority, now
 from tests.cluster.lab_cluster import run_to_end
 from tests.cluster.secured import DEADLINE_S, USERS, Secured

@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 
 from jbodlab.kafka_wire.api_table import ApiKey
 from tests.cluster.harness import Cluster, running, wait_for
-from tests.cluster.test_directories_of_kafkas_brokers import SETTINGS
+from tests.cluster.shared_directories import SETTINGS
 from tests.cluster.transactional_requests import Broker, RequestProducer
 from tests.kafka.servers import SHORT_LIVED, KafkaServers
 from tests.kafka.tools import FEATURES, PRODUCER_SPEED, KafkaTools

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
@@ -20,7 +18,7 @@ from lab.cluster.log_dir_states import offline, revive
 from lab.machine.folders import make_folder, remove_folder
 from tests.cluster.harness import Cluster, running, wait_for
 from tests.cluster.invariants import settle
-from tests.command_lines import CommandLines
+from tests.cluster.transactional_commands import told
 from tests.kafka.tools import TRANSACTIONS, KafkaTools
 
 pytestmark = pytest.mark.cluster
@@ -338,12 +336,3 @@ def test_kafkas_tool_shows_an_open_transaction_and_aborts_it(
 def state(cluster: Cluster, name: str) -> object:
     (found,) = told(cluster, "describe", name)
     return found["state"]
-
-
-def told(cluster: Cluster, *arguments: str) -> list[dict[str, Any]]:
-    """What `jbodlab transactions` says."""
-    line = f"transactions {arguments[0]} --output json"
-    done = CommandLines(cluster.bootstrap).run(line, *arguments[1:])
-    assert done.code == 0, done
-    found: list[dict[str, Any]] = json.loads(done.out)
-    return found

@@ -22,9 +22,9 @@ from jbodlab.transaction_records.records import decode, encode
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tests.cluster.harness import wait_for
+from tests.cluster.shared_directories import Directories
+from tests.cluster.shared_transactions import TOPIC, read
 from tests.cluster.stopped_logs import append, log_of
-from tests.cluster.test_directories_of_kafkas_brokers import Directories
-from tests.cluster.test_transactions_on_kafkas_brokers import TOPIC, read
 from tests.cluster.transactional_requests import (
     VERSIONS,
     Broker,

@@ -13,14 +13,14 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from jbodlab.vocabulary.ids import TRANSACTION_STATE_TOPIC
 from tests.cluster.harness import wait_for
 from tests.cluster.lab_cluster import Cluster
-from tests.cluster.test_directories_of_kafkas_brokers import Directories
+from tests.cluster.shared_directories import Directories
+from tests.cluster.shared_transactions import GROUP, TOPIC, read
 from tests.command_lines import CommandLines
 from tests.kafka.tools import DUMP_LOG, TRANSACTIONS, KafkaTools
 from tests.storage_tool.dumping import dump
 
 pytestmark = [pytest.mark.cluster, pytest.mark.kafka, pytest.mark.timeout(300)]
 
-TOPIC, GROUP = "t", "g"
 LONG_S = 60.0
 DECODER = "--transaction-log-decoder"
 
@@ -59,28 +59,6 @@ def offset_of(cluster: Cluster) -> int:
     (found,) = consumer.committed([TopicPartition(TOPIC, 0)], LONG_S)
     consumer.close()
     return found.offset
-
-
-def read(cluster: Cluster, last: str) -> list[str]:
-    """The committed records of both partitions, up to a last one that was committed."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": cluster.bootstrap,
-            "group.id": "reads",
-            "isolation.level": "read_committed",
-            "log_level": 0,
-        }
-    )
-    consumer.assign([TopicPartition(TOPIC, partition, 0) for partition in range(2)])
-    found: list[str] = []
-
-    def all_read() -> bool:
-        found.extend((each.value() or b"").decode() for each in consumer.consume(100, timeout=0.2))
-        return found.count(last) == 2
-
-    wait_for("all committed records", all_read, 60, last_seen=lambda: found)
-    consumer.close()
-    return sorted(found)
 
 
 def states(cluster: Cluster) -> dict[str, str]:

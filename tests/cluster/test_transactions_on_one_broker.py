@@ -13,7 +13,7 @@ from jbodlab.vocabulary.ids import TRANSACTION_STATE_TOPIC
 from lab.cluster.log_dir_states import offline, revive
 from lab.machine.folders import make_folder, remove_folder
 from tests.cluster.harness import Cluster, running, wait_for
-from tests.cluster.test_directories_of_kafkas_brokers import SETTINGS
+from tests.cluster.shared_directories import SETTINGS
 from tests.cluster.transactional_requests import (
     TIMEOUT,
     Broker,

@@ -23,7 +23,7 @@ from jbodlab.vocabulary.ids import TRANSACTION_STATE_TOPIC
 from lab.cluster.faults import Fault
 from tests.cluster.harness import CONTROLLER_ID, Cluster, made, wait_for
 from tests.cluster.scenes import SETTINGS, Scene
-from tests.cluster.test_transactions import told
+from tests.cluster.transactional_commands import told
 from tests.cluster.transactional_load import (
     Records,
     TransactionalLoad,

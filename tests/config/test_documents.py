@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.config.documents import MAKEFILE, PROJECT, ROOT, shown
+
 DOCUMENTS = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "examples/orders/README.md")),
     *sorted((ROOT / "docs").glob("*.md")),
@@ -21,24 +21,15 @@ READERS = (
     "for-spark",
     "for-students",
 )
-_COMMAND = re.compile(r"^(?:\.venv/bin/)?jbodlab (.*?)(?: +#.*)?$", re.MULTILINE)
 _PIP = re.compile(r"pip install [^`#]*jbodlab[^`#\n]*")
 _BUILT = re.compile(
     r"""pip install (dist/jbodlab-\*\$\(uname -m\)\.whl"""
     r"""|"\$\(ls (\.\./\.\./)?dist/jbodlab-\*\$\(uname -m\)\.whl\)\[[a-z0-9,]+\]")"""
 )
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-MAKEFILE = (ROOT / "Makefile").read_text()
 
 
 NEEDED = {"replay": "analytics", "why": "replay", "what-if": "replay", "--security": "pkcs12"}
 """Words of commands, and the extra that brings what they import."""
-
-
-def shown(document: Path) -> list[str]:
-    """The commands that a page shows in blocks of code, without `jbodlab`."""
-    blocks = "".join(document.read_text().split("```")[1::2]).replace("\\\n", " ")
-    return [line for text in _COMMAND.findall(blocks) for line in text.split("; jbodlab ")]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)

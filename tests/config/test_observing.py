@@ -2,38 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
-ROOT = Path(__file__).resolve().parents[2]
-CONFIG = ROOT / "config"
-DASHBOARD = CONFIG / "grafana-dashboard.json"
-ALERTS = CONFIG / "alerts.yml"
+from tests.config.observing import ALERTS, CONFIG, ROOT, dashboard, panel_expressions, rules
+
 OF_PROMETHEUS = {"up"}
 _NAME = re.compile(r"\b(?:kafka|jbodlab)_\w+|\bup\b")
-
-
-def dashboard() -> dict[str, Any]:
-    return json.loads(DASHBOARD.read_text())
-
-
-def panel_expressions() -> Iterator[str]:
-    for panel in dashboard()["panels"]:
-        yield from (target["expr"] for target in panel.get("targets", ()))
-
-
-def rules() -> list[dict[str, Any]]:
-    return [
-        rule for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]
-    ]
 
 
 def documented() -> set[str]:

@@ -23,7 +23,7 @@ from jbodlab.vocabulary.ids import NO_LEADER, BrokerId
 from lab.machine.ports import HeldPorts
 from tests.builders import PureController
 from tests.controller.formatted import format_dir
-from tests.controller.lead.test_snapshotter import SETTINGS, Snapshots, snapshotting
+from tests.controller.lead.snapshots import SETTINGS, Snapshots, snapshotting
 from tests.controller.process import ROOT, Process
 
 PREFIX = "kafka_controller_KafkaController_"

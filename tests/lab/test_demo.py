@@ -20,8 +20,7 @@ from lab.commands.fault_nouns import DEMO
 from lab.demo import Story
 from lab.machine.interrupts import Interrupts
 from lab.results import Results
-from tests.lab.rehearsal.runs import facts, fault, steady
-from tests.lab.rehearsal.test_report import EVENTS, GOOD, kept
+from tests.lab.rehearsal.runs import EVENTS, GOOD, facts, fault, kept, steady
 
 OLD, NEW = "kafka:3.9.1", "kafka:4.3.1"
 PASSED = Story(kept(GOOD), [])

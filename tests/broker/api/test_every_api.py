@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
-from dataclasses import fields
-from typing import Any, get_args, get_origin
-from uuid import UUID
+from typing import Any
 
 import pytest
 
@@ -16,7 +13,6 @@ from jbodlab.kafka_wire import api_table
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.kafka_wire.codec import encode
 from jbodlab.kafka_wire.headers import read_request_header, read_response_header, request_header
-from jbodlab.kafka_wire.layout import is_struct, tag_of, unwrap
 from jbodlab.security.acl import CLUSTER_NAME, ResourceType
 from jbodlab.server.answer import RequestContext
 from jbodlab.server.request_handler import Pending
@@ -24,71 +20,23 @@ from jbodlab.server.session import Session
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from tests.broker.api.conftest import Cluster, client_apis
+from tests.broker.api.every_api import (
+    OF_EVERY_CLIENT,
+    TOPIC_ID,
+    VALUES,
+    VERSIONS,
+    NoReplicas,
+    error_codes,
+    request_of_ones,
+)
 
-VERSIONS = [
-    pytest.param(key, version, id=f"{key.name}-{version}")
-    for key, api in APIS.items()
-    for version in api.accepted_versions
-]
 CONNECTION = Session(listener_name="CLIENTS", peer="client:1")
-TOPIC_ID = UUID(int=7)
-VALUES: dict[str, Any] = {
-    "string": "name", "bytes": b"", "records": None, "bool": True, "uuid": None,
-    "timedelta_i32": datetime.timedelta(seconds=1), "timedelta_i64": datetime.timedelta(0),
-}  # fmt: skip
-
-
-class NoReplicas:
-    """Every call fails in a way that nobody expected."""
-
-    def __getattr__(self, name: str) -> Any:
-        def fail(*_: Any) -> Any:
-            raise ZeroDivisionError
-
-        return fail
-
-
-def request_of_ones(entity_class: Any) -> Any:
-    """A request in which every array has one item and every number is 1."""
-    values = {}
-    for field in fields(entity_class):
-        annotation, optional = unwrap(field.type)
-        kind = field.metadata.get("kafka_type")
-        if tag_of(field) is not None:
-            continue
-        if get_origin(annotation) is tuple:
-            item = unwrap(get_args(annotation)[0])[0]
-            values[field.name] = (
-                request_of_ones(item) if is_struct(item) else VALUES.get(kind or "", 1),
-            )
-        elif is_struct(annotation):
-            values[field.name] = None if optional else request_of_ones(annotation)
-        elif field.name == "transactional_id":
-            values[field.name] = None if optional else "name"
-        elif field.name == "session_id":
-            values[field.name] = 0
-        else:
-            values[field.name] = VALUES.get(kind or "", 1)
-    return entity_class(**values)
 
 
 def failing_apis() -> ClientApis:
     fails: Any = NoReplicas()
     cluster = Cluster(replicas=fails, controller=fails, groups=fails, revival=fails)
     return client_apis(cluster, auto_create_topics=False)
-
-
-def error_codes(entity: Any) -> set[int]:
-    codes = set()
-    for field in fields(entity):
-        value = getattr(entity, field.name)
-        if field.metadata.get("kafka_type") == "error_code":
-            codes.add(int(value))
-        elif isinstance(value, tuple):
-            for item in value:
-                if is_struct(item):
-                    codes |= error_codes(item)
-    return codes
 
 
 OF_PARTITIONS = (
@@ -139,16 +87,6 @@ def test_failure_of_a_request_is_told_in_every_version(key: ApiKey, version: int
 
     assert end == len(message)
     assert error_codes(response) == _told(key, version)
-
-
-OF_EVERY_CLIENT = {
-    ApiKey.API_VERSIONS,
-    ApiKey.SASL_HANDSHAKE,
-    ApiKey.SASL_AUTHENTICATE,
-    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
-    ApiKey.PUSH_TELEMETRY,
-}
-"""For which a client needs no rights."""
 
 
 @pytest.mark.parametrize(("key", "version"), VERSIONS)

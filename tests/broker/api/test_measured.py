@@ -12,9 +12,7 @@ from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.record_batch.record_batch import build_batch
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import TopicPartition
-from tests.broker.api.cluster.test_metadata import metadata
-from tests.broker.api.data.test_fetch import fetch
-from tests.broker.api.data.test_produce import produce
+from tests.broker.api.calls import fetch, metadata, produce
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -8,7 +8,6 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import replace
-from importlib import import_module
 from typing import Any
 
 import pytest
@@ -26,12 +25,12 @@ from broker.replica.waiting.append_entries import (
 )
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.peers.client import KafkaConnection
-from jbodlab.record_batch.record_batch import TRANSACTIONAL, build_batch
+from jbodlab.record_batch.record_batch import TRANSACTIONAL
 from jbodlab.server.passed_on import client_id_for
 from jbodlab.server.rights import Client
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
-from tests.broker.api.cluster.test_metadata import metadata
+from tests.broker.api.calls import batch, metadata, produce_to
 from tests.broker.api.conftest import LISTENER, US, Cluster, serving
 from tests.waiting import called, turns
 
@@ -43,35 +42,9 @@ NAMED = {"transactional_id": "t"}
 FORWARDED = client_id_for(Client("User:alice", "10.0.0.1"))
 
 
-def batch(value: bytes = b"v", attributes: int = 0) -> bytes:
-    return build_batch([(None, value)], timestamp_ms=0, attributes=attributes)
-
-
-def produce(
-    *batches: tuple[TopicPartition, bytes],
-    acks: int = -1,
-    timeout_ms: int = 1_500,
-    version: int = 12,
-    transactional_id: str | None = None,
-) -> Any:
-    kio = import_module(f"kio.schema.produce.v{version}.request")
-    return kio.ProduceRequest(
-        transactional_id=transactional_id,
-        acks=acks,
-        timeout=datetime.timedelta(milliseconds=timeout_ms),
-        topic_data=tuple(
-            kio.TopicProduceData(
-                name=name,
-                partition_data=(kio.PartitionProduceData(index=index, records=records),),
-            )
-            for (name, index), records in batches
-        ),
-    )
-
-
 async def ask(client: KafkaConnection, *batches: tuple[TopicPartition, bytes], **more: Any) -> Any:
     """Produce; returns the answer for each batch."""
-    request = produce(*batches, **more)
+    request = produce_to(*batches, **more)
     response = await client.call(ApiKey.PRODUCE, more.get("version", 12), request)
     return [each for topic in response.responses for each in topic.partition_responses]
 
@@ -148,7 +121,7 @@ async def test_acks_and_timeout_go_along(
     us: Cluster, client: KafkaConnection, leader: Cluster, acks: int, passed: int
 ) -> None:
     await ask(client, (T0, batch()))
-    request = produce((T0, batch()), acks=acks, timeout_ms=321)
+    request = produce_to((T0, batch()), acks=acks, timeout_ms=321)
     with suppress(TimeoutError):
         # Without acks nothing is answered.
         await client.call(ApiKey.PRODUCE, 12, request, timeout_s=10 if acks else 0.2)
@@ -560,7 +533,7 @@ async def test_the_leader_counts_the_traffic_and_the_broker_of_the_client_its_qu
     large = batch(b"x" * 90_000)
     await ask(client, (T0, large))
 
-    request = produce((T0, large))
+    request = produce_to((T0, large))
     response = await client.call(ApiKey.PRODUCE, 12, request)
 
     assert response.throttle_time > datetime.timedelta(milliseconds=500)
@@ -592,7 +565,7 @@ async def test_a_client_that_calls_itself_like_a_broker_keeps_its_quotas() -> No
             cluster.cache.publish(replace(image, quotas=limits, offset=Offset(image.offset + 1)))
             found = []
             for key, request in (
-                (ApiKey.PRODUCE, produce((T0, batch(b"x" * 9_000)))),
+                (ApiKey.PRODUCE, produce_to((T0, batch(b"x" * 9_000)))),
                 (ApiKey.METADATA, metadata(12, "t")),
             ):
                 client = await KafkaConnection.open(

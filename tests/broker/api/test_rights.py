@@ -45,10 +45,9 @@ from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import CloseConnectionError
 from jbodlab.vocabulary.ids import TopicPartition
 from jbodlab.vocabulary.producer import Producer
+from tests.broker.api.calls import BATCH, fetch, result
 from tests.broker.api.conftest import Cluster, client_apis
-from tests.broker.api.data.test_fetch import fetch, result
-from tests.broker.api.data.test_produce import BATCH
-from tests.broker.api.test_every_api import (
+from tests.broker.api.every_api import (
     OF_EVERY_CLIENT,
     TOPIC_ID,
     VALUES,

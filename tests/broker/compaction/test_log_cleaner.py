@@ -23,14 +23,8 @@ from jbodlab.config.topic_keys import SEGMENT_BYTES
 from jbodlab.record_batch.record_batch import build_batch, iterate_headers, iterate_records
 from jbodlab.runtime.machine import system_environment
 from jbodlab.storage.compaction.compaction_plan import (
-    CleanedGroup,
     CleanerDiedError,
-    Mapped,
-    Rate,
-    RoundPlan,
-    Throttle,
 )
-from jbodlab.storage.compaction.compaction_round import CompactionRound
 from jbodlab.storage.directory import names
 from jbodlab.storage.directory.checkpoints import read_offsets
 from jbodlab.storage.directory.filesystem import FileSystem
@@ -38,6 +32,7 @@ from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.storage.log.log_config import LogConfig
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import TopicPartition
+from tests.broker.compaction.here import Here
 from tests.broker.disks import FaultPlan, fails
 from tests.broker.logs import read_direct
 from tests.broker.replicas import (
@@ -51,38 +46,6 @@ from tests.jbodlab.storage.log.direct_log import DirectLog
 
 KEYS = 5
 CLEANS = CleanerSettings(backoff_ms=5)
-
-
-class Here:
-    """Makes rounds in this process; lets a test look between the steps."""
-
-    def __init__(self) -> None:
-        self.before_clean: Callable[[], object] = lambda: None
-        self.rounds = 0
-        self.rate = Rate()
-        self.error: BaseException | None = None
-        self.fails_for: TopicPartition | None = None
-        """Whose rounds fail; None: all."""
-        self._round: CompactionRound | None = None
-
-    def begin(self, fs: FileSystem, plan: RoundPlan, throttle: Throttle, rate: Rate) -> Mapped:
-        self.rate = rate
-        self.rounds += 1
-        if self.error is not None and self.fails_for in (
-            None,
-            names.parse_partition_dir(plan.folder.name).topic_partition,
-        ):
-            raise self.error
-        self._round = CompactionRound(fs, plan, throttle)
-        return self._round.begin()
-
-    def clean(self, number: int) -> CleanedGroup:
-        assert self._round is not None
-        self.before_clean()
-        return self._round.clean(number)
-
-    def close(self) -> None:
-        self._round = None
 
 
 class Compacting(Stage):

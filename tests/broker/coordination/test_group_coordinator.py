@@ -35,7 +35,7 @@ from jbodlab.runtime.machine import system_environment
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC, TopicId, TopicPartition
-from tests.broker.compaction.test_log_cleaner import Here
+from tests.broker.compaction.here import Here
 from tests.broker.coordination import led_topic
 from tests.broker.coordination.led_topic import D2, LedTopic, code
 from tests.broker.replicas import (

@@ -14,8 +14,8 @@ from broker.coordination.shard import ShardState
 from broker.metadata.metadata_cache import MetadataCache
 from jbodlab.vocabulary.error_code import ErrorCode
 from tests.broker.coordination import led_topic
+from tests.broker.coordination.counters import TOPIC, Add, Led, Service, new_service
 from tests.broker.coordination.led_topic import LedTopic, code
-from tests.broker.coordination.test_shard import TOPIC, Add, Led, Service, new_service
 from tests.broker.replicas import Host
 from tests.waiting import runner_on
 

@@ -32,6 +32,7 @@ name that has no member id joins without one. Generations are those that a name 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
@@ -293,3 +294,6 @@ class _Scenario:
         bench = self.bench.fail_over(keeps="committed" if names else "written")
         self.bench = Bench(settings, bench.topics, bench.log, bench.now_ms)
         self.asked, self.told, self.written = {}, set(), len(self.bench.log)
+
+
+FILES = sorted((Path(__file__).parent / "scenarios").glob("*.txt"))

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker.groups.scenario import scenarios_of
-from tests.broker.groups.test_scenarios import FILES
+from tests.broker.groups.scenario import FILES, scenarios_of
 
 TESTS = Path(__file__).parents[2]
+CHECKS = [path for name in ("simulation", "broker/groups") for path in (TESTS / name).rglob("*.py")]
 SCENARIOS = "\n".join(path.read_text() for path in FILES)
 _WORDS = """
     first_find_creates find_with_few_brokers find_batched hash_known commit_then_fetch
@@ -43,7 +43,7 @@ def functions() -> list[Function]:
     """All of the tests, with the checks that are made after each step, and by the simulation."""
     return [
         node
-        for path in sorted({*TESTS.rglob("test_*.py"), *(TESTS / "simulation").glob("*.py")})
+        for path in sorted({*TESTS.rglob("test_*.py"), *CHECKS})
         for node in ast.walk(ast.parse(path.read_bytes()))
         if isinstance(node, Function)
     ]

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker.groups.scenario import run_scenario, scenarios_of
+from tests.broker.groups.scenario import FILES, run_scenario, scenarios_of
 
-FILES = sorted((Path(__file__).parent / "scenarios").glob("*.txt"))
 SCENARIOS = [(path, title) for path in FILES for title in scenarios_of(path.read_text())]
 
 

@@ -18,7 +18,7 @@ from broker.replica.replica_state import Offline
 from jbodlab.metadata.records.topic_records import PartitionChangeRecord
 from jbodlab.vocabulary.error_code import ErrorCode
 from tests.broker.moves.moving import Moving
-from tests.broker.moves.test_copies_on_slow_disks import Gate, SlowDisk
+from tests.broker.moves.slow_disks import Gate, SlowDisk
 from tests.broker.replicas import ME, TOPIC_ID, batch, until
 from tests.waiting import quiet, set_forward
 

@@ -25,7 +25,7 @@ from jbodlab.storage.log.log_config import LogConfig
 from jbodlab.storage.log.log_loader import load_log
 from jbodlab.vocabulary.ids import TopicPartition
 from tests.broker.moves.moving import Moving
-from tests.broker.moves.test_copies_on_slow_disks import SlowDisk
+from tests.broker.moves.slow_disks import SlowDisk
 from tests.broker.replicas import (
     TOPIC_ID,
     TP,

@@ -10,17 +10,15 @@ from pathlib import Path
 import pytest
 
 from broker.disk.calls.replica_files import ReplicaLostError
-from broker.disk.directory.log_dir import LogDir
-from broker.disk.upkeep.condition_monitor import ConditionMonitor, ConditionSettings, Look
 from broker.fetch.fetch_requests import FetchResult
 from broker.replica.replica_state import Following, Leading, Offline
 from broker.replica.waiting.append_entries import AppendResult
-from jbodlab.runtime.machine import system_environment
 from jbodlab.vocabulary.directory_id import UNASSIGNED
 from jbodlab.vocabulary.error_code import ErrorCode
 from tests.broker.disks import CrampedDisk
 from tests.broker.fetch.requests import fetch_entry, fetch_params
 from tests.broker.pair import Pair
+from tests.broker.replica.watched import NO_ROOM, RESERVED, ROOM, look, watch
 from tests.broker.replicas import (
     DEADLINE_S,
     TP,
@@ -34,27 +32,7 @@ from tests.broker.replicas import (
 from tests.broker.stage import THREE, TWO, Stage, appended, code, tp
 from tests.waiting import quiet
 
-TOTAL, RESERVED = 10_000_000, 100_000
-ROOM, NO_ROOM = TOTAL // 2, RESERVED - 1
 TIMED_OUT, NONE = ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NONE
-
-
-def watch(host: Host) -> ConditionMonitor:
-    """Watch the directories of a host; how much room there is the test says with `look`."""
-    monitor = ConditionMonitor(
-        host.log_dirs,
-        ConditionSettings(reserved_bytes=RESERVED),
-        on_degraded=lambda _degraded: None,
-        monotonic_s=system_environment().monotonic_s,
-    )
-    monitor.add_listener(host.manager.roles)
-    for log_dir in host.dirs:
-        monitor.looked(log_dir, Look(TOTAL, ROOM))
-    return monitor
-
-
-def look(monitor: ConditionMonitor, log_dir: LogDir, free_bytes: int) -> None:
-    monitor.looked(log_dir, Look(TOTAL, free_bytes))
 
 
 class Alone(Stage):

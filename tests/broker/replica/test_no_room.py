@@ -12,27 +12,22 @@ import pytest
 from broker.bounds.limits import FULL_RETRY_S
 from broker.disk.calls.no_space import WaitsForRoomError
 from broker.disk.condition import disk_space
-from broker.disk.directory.log_dir import LogDir
 from broker.disk.directory.log_dirs import LogDirs
 from broker.disk.directory.logs_in_use import LogInUse
 from broker.disk.life.closing import close_log_dirs
 from broker.replica.log import directory_writer
-from broker.replica.log.directory_writer import DirectoryWriter
-from broker.replica.log.partition_log import PartitionLog
-from broker.replica.log.tail_cache import EMPTY_SLICE, Slice, TailCacheBudget
 from broker.replica.replica_state import Following, Leading
-from jbodlab.record_batch.record_batch import build_batch, iterate_headers, read_header
+from jbodlab.record_batch.record_batch import read_header
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
-from jbodlab.storage.log.loaded_log import create_log
 from jbodlab.storage.log.log_config import LogConfig
-from jbodlab.storage.log.transactions import read_marker
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import LogDirError
 from jbodlab.vocabulary.ids import BrokerEpoch
-from tests.broker.disks import CrampedDisk, make_log_dir
-from tests.broker.logs import TOPIC_ID, Hosted, no_checkpoints, topic_partition
+from tests.broker.disks import CrampedDisk
+from tests.broker.logs import Hosted
 from tests.broker.pair import Node, paired
-from tests.broker.replica.test_full_directories import ROOM, look, watch
+from tests.broker.replica.box import CONFIG, Box
+from tests.broker.replica.watched import ROOM, look, watch
 from tests.broker.replicas import (
     TP,
     Host,
@@ -41,11 +36,9 @@ from tests.broker.replicas import (
     until,
 )
 from tests.broker.stage import Stage
-from tests.jbodlab.storage.log import transactional
 from tests.jbodlab.storage.log.direct_log import DirectLog
 from tests.waiting import quiet, set_forward, turns
 
-CONFIG = LogConfig(segment_bytes=300, index_interval_bytes=100, retention_ms=-1)
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
@@ -53,128 +46,6 @@ SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(directory_writer, "FULL_RETRY_S", 0.02)
-
-
-class Box:
-    """A log on a cramped disk, and the batches that it is to hold."""
-
-    def __init__(self, disk: CrampedDisk, log_dir: LogDir, log: PartitionLog) -> None:
-        self.disk, self.log_dir, self.log = disk, log_dir, log
-        self.batches: list[bytes] = []
-        self.failures: list[BaseException] = []
-        log.on_failed = self.failures.append
-
-    @classmethod
-    async def create(cls, path: Path, disk: CrampedDisk) -> Box:
-        path.mkdir(parents=True)  # noqa: ASYNC240 - of a test
-        log_dir = make_log_dir(path / "d1", 1, disk)
-        return cls(
-            disk, log_dir, await cls.new_log(log_dir, DirectoryWriter(log_dir, no_checkpoints), 0)
-        )
-
-    @staticmethod
-    async def new_log(log_dir: LogDir, writer: DirectoryWriter, number: int) -> PartitionLog:
-        created = await log_dir.run(
-            lambda: create_log(
-                log_dir.fs, log_dir.path, topic_partition(number), TOPIC_ID, CONFIG, log_dir.files
-            )
-        )
-        return PartitionLog(created, writer, TailCacheBudget())
-
-    def append(self, count: int = 1, *, epoch: int = 0, producer: int = 7) -> None:
-        for _ in range(count):
-            end = self.log.end_offset
-            self.take(
-                build_batch(
-                    [(None, b"v" * 20)] * 2,
-                    base_offset=end,
-                    leader_epoch=epoch,
-                    timestamp_ms=1000 + end,
-                    producer_id=producer,
-                    producer_epoch=0,
-                    base_sequence=end,
-                )
-            )
-
-    def take(self, data: bytes) -> None:
-        header = read_header(data)
-        marker = read_marker(data, 0, header) if header.is_control else None
-        self.log.append_as_follower(
-            data, [header], {} if marker is None else {header.base_offset: marker}
-        )
-        self.batches.append(data)
-
-    def abort_a_transaction(self, producer: int) -> None:
-        self.take(transactional.data(self.log.end_offset, producer, 0))
-        self.take(transactional.marker(self.log.end_offset, producer, transactional.ABORT))
-
-    async def truncate(self, count: int) -> None:
-        """Cut so many batches off; on a disk without room that waits."""
-        offset = read_header(self.batches[-count]).base_offset
-        while True:
-            try:
-                await self.log.truncate(offset)
-            except WaitsForRoomError:
-                await self.check_reading()
-                await self.make_room()
-            else:
-                break
-        del self.batches[-count:]
-
-    async def make_room(self) -> None:
-        self.disk.left = None
-        await turns()
-        while self.log.is_blocked:
-            set_forward(FULL_RETRY_S)
-            await self.log.barrier()
-            await turns()
-
-    async def check_reading(self) -> None:
-        """What is written can be read, to its last batch, and nothing behind it."""
-        log, found, offset = self.log, [], 0
-        await log.barrier()
-        await turns()
-        log.tail.clear()
-        end = log.written_end
-        while offset < end:
-            got = log.read(offset, 100, end, at_least_one=True)
-            assert not isinstance(got, Slice)
-            data = await got
-            assert data, f"nothing at {offset} of {end}"
-            for position, header in iterate_headers(data):
-                found.append(data[position : position + header.size])
-                offset = header.next_offset
-        assert offset == end
-        assert found == self.batches[: len(found)]
-        assert log.read(end, 100, end, at_least_one=True) is EMPTY_SLICE
-        for timestamp in (0, 1000 + end // 2):
-            await log.offset_for_timestamp(timestamp)
-        await log.aborted_between(0, end)
-
-    async def check(self) -> None:
-        """All that was appended, and not cut, is there; in the files as in the state."""
-        log = self.log
-        assert self.log_dir.is_online, self.log_dir.cause
-        assert not self.failures
-        assert log.is_settled
-        await self.check_reading()
-        assert log.written_end == log.end_offset
-        loaded = DirectLog.load(
-            PosixFileSystem(),
-            log.files.directory,
-            CONFIG,
-            clean=False,
-            recovery_point=0,
-            log_start_offset=0,
-        )
-        assert loaded.log_end_offset == log.end_offset
-        assert loaded.segment_base_offsets == log.state.segments.base_offsets
-        assert loaded.size_bytes == log.state.segments.size_bytes
-        assert loaded.epochs.entries == log.epochs.entries
-        entry, other = loaded.producers.entry(7), log.producers.entry(7)
-        assert (entry and entry.last_sequence) == (other and other.last_sequence)
-        assert loaded.read(log.start_offset, 1 << 20)
-        loaded.abandon()
 
 
 async def work(box: Box) -> None:

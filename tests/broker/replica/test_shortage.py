@@ -17,8 +17,8 @@ from jbodlab.storage.log.log_config import LogConfig
 from jbodlab.vocabulary.error_code import ErrorCode
 from tests.broker.disks import make_log_dir
 from tests.broker.logs import no_checkpoints
-from tests.broker.replica import test_no_room
-from tests.broker.replica.test_no_room import Box
+from tests.broker.replica import box as cramped
+from tests.broker.replica.box import Box
 from tests.broker.replicas import until
 from tests.waiting import set_forward, turns
 
@@ -136,7 +136,7 @@ async def test_a_sync_without_descriptors_is_made_later_and_confirms_nothing_bef
     count: int,
 ) -> None:
     """Nor is what the same call has written, and not synced, written again."""
-    monkeypatch.setattr(test_no_room, "CONFIG", LogConfig(flush_messages=1, retention_ms=-1))
+    monkeypatch.setattr(cramped, "CONFIG", LogConfig(flush_messages=1, retention_ms=-1))
 
     disk = ShortDisk()
     short, _ = await boxes(tmp_path, disk)

@@ -39,7 +39,7 @@ from jbodlab.vocabulary.errors import LogDirError
 from jbodlab.vocabulary.ids import NO_LEADER, BrokerId, LeaderEpoch, Offset, TopicId
 from tests.builders import CLUSTER_ID, PureController
 from tests.controller.formatted import NODE_ID, config_of, format_dir
-from tests.controller.lead.test_snapshotter import SETTINGS, snapshotting
+from tests.controller.lead.snapshots import SETTINGS, snapshotting
 from tests.controller.scripted_log import ScriptedLog
 from tests.controller.shell import Shell, SlowFlush, led, replayed
 from tests.snapshot_files import image_records

@@ -10,32 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from jbodlab.cli.command import About, Command
-from jbodlab.cli.program import commands_of, main, nouns, parser_of
-
-
-def commands() -> dict[str, Command]:
-    """Every command by its words."""
-    found = {}
-    for name, noun in nouns().items():
-        each = commands_of(noun)
-        if isinstance(each, Command):
-            found[name] = each
-        else:
-            found |= {f"{name} {verb}": each[verb] for verb in each}
-    return found
-
-
-def options(path: str, command: Command) -> set[str]:
-    actions = parser_of(path, command)._actions
-    return {word for action in actions for word in action.option_strings}
-
+from jbodlab.cli.command import About
+from jbodlab.cli.program import main
+from tests.jbodlab.cli.addresses import AT_ANY_ADDRESS, COMMANDS, options
 
 MOVE = '{"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [1]}]}'
-COMMANDS = commands()
-AT_ANY_ADDRESS = [
-    path for path, each in COMMANDS.items() if "--bootstrap-server" in options(path, each)
-]
 
 
 def test_whoever_takes_an_address_takes_a_file() -> None:

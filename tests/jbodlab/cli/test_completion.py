@@ -9,7 +9,7 @@ import pytest
 
 from jbodlab.cli.program import main, nouns
 from lab.commands import completion
-from tests.jbodlab.cli.test_choice import write_cluster
+from tests.jbodlab.cli.clusters import write_cluster
 
 BASH = """{script}
 jbodlab() {{ [ "$1 $2" = "completion targets" ] && echo broker-7/2; }}

@@ -31,7 +31,7 @@ from jbodlab.vocabulary.endpoint import Endpoint
 from jbodlab.vocabulary.errors import ConfigError, ControllerUnavailableError
 from lab.machine.ports import HeldPorts
 from tests.certificates import DAY, Authority, now, rpc_keys_of
-from tests.jbodlab.security.test_certificate import CN, C, name
+from tests.jbodlab.security.names import CN, C, name
 
 PRINCIPALS = broker_principals("User:CN=broker-{id}", SUBJECT_ITSELF)
 

@@ -14,22 +14,12 @@ from hypothesis import strategies as st
 from jbodlab.security import certificate
 from jbodlab.vocabulary.errors import DecodeError
 from tests.certificates import Authority, now
-
-CN, ORG, OU, C = (
-    NameOID.COMMON_NAME,
-    NameOID.ORGANIZATION_NAME,
-    NameOID.ORGANIZATIONAL_UNIT_NAME,
-    NameOID.COUNTRY_NAME,
-)
+from tests.jbodlab.security.names import CN, ORG, OU, C, name
 
 
 @pytest.fixture(scope="module")
 def ca() -> Authority:
     return Authority()
-
-
-def name(*attributes: tuple[x509.ObjectIdentifier, str]) -> x509.Name:
-    return x509.Name([x509.NameAttribute(oid, value) for oid, value in attributes])
 
 
 MULTI_VALUED = x509.Name(

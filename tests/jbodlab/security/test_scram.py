@@ -9,18 +9,14 @@ import pytest
 
 from jbodlab.security.scram import (
     Decoys,
-    ScramCredential,
     ScramMechanism,
     ScramServer,
     Shape,
-    credential,
-    salted_password,
     usual_shape,
 )
 from jbodlab.vocabulary.errors import AuthenticationError
+from tests.jbodlab.security.scram_client import CLIENT_NONCE, SHA_256, Client, stored
 
-SALT = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
-CLIENT_NONCE = "rOprNGfwEbeRWgbNEkqO"
 PROOFS = {
     ScramMechanism.SCRAM_SHA_256: "dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=",
     ScramMechanism.SCRAM_SHA_512: (
@@ -33,11 +29,6 @@ SIGNATURES = {
         b"v=ZQnYEgWQMFmmsM8aQMF0nDDCy/AgCzkwk8CmMZYcMg0vSVlKDanekLtifDSeVGT4+5ZxXnJq199RVG2rR7N7Zw=="
     ),
 }
-SHA_256, SHA_512 = ScramMechanism
-
-
-def stored(mechanism: ScramMechanism, password: str = "pencil") -> ScramCredential:
-    return credential(mechanism, salted_password(mechanism, password, SALT, 4096), SALT, 4096)
 
 
 class Server(ScramServer):
@@ -50,31 +41,6 @@ class Server(ScramServer):
             Decoys(secret=b"s"),
             lambda count: bytes(count),
         )
-
-
-class Client:
-    """The other side, as clients do it; each part of a message can be replaced."""
-
-    def __init__(self, mechanism: ScramMechanism = SHA_256, user: str = "user") -> None:
-        self.mechanism = mechanism
-        self.bare = f"n={user},r={CLIENT_NONCE}"
-
-    def first(self, header: str = "n,,") -> bytes:
-        self.header = header
-        return (header + self.bare).encode()
-
-    def final(self, server_first: bytes, password: str = "pencil", **parts: str) -> bytes:
-        given = dict(part.split("=", 1) for part in server_first.decode().split(","))
-        binding = parts.get("c", base64.b64encode(self.header.encode()).decode())
-        nonce = parts.get("r", given["r"])
-        without = f"c={binding},r={nonce}"
-        salt = base64.b64decode(given["s"])
-        salted = salted_password(self.mechanism, password, salt, int(given["i"]))
-        key = self.mechanism.mac(salted, b"Client Key")
-        message = f"{self.bare},{server_first.decode()},{without}".encode()
-        signature = self.mechanism.mac(self.mechanism.hash(key), message)
-        proof = bytes(a ^ b for a, b in zip(key, signature, strict=True))
-        return f"{without},p={parts.get('p', base64.b64encode(proof).decode())}".encode()
 
 
 @pytest.mark.parametrize("mechanism", ScramMechanism)

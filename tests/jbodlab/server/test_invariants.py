@@ -30,8 +30,8 @@ from jbodlab.security.secret import Secret
 from jbodlab.server.authentication import Authentication, SaslSettings, State
 from jbodlab.server.listener_counts import ListenerCounts
 from jbodlab.vocabulary.errors import AuthenticationError, CloseConnectionError, KafkaError
-from tests.jbodlab.security.test_scram import Client as ScramClient
-from tests.jbodlab.security.test_scram import stored
+from tests.jbodlab.security.scram_client import Client as ScramClient
+from tests.jbodlab.security.scram_client import stored
 
 LOGIN = {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
 SALTED, SALT = bytes(32), b"salt of the user"

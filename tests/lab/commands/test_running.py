@@ -7,34 +7,20 @@ from typing import Any
 
 import pytest
 
-from fault_injection.kinds import spec
 from lab.commands import breaking, running
 from lab.errors import LabError
 from lab.findings import Finding, Kind
 from lab.machine.interrupts import Interrupts
-from lab.plan.plan import At, End, Entry, Exit, ForegroundCommand, Plan, Topic, Writers
 from lab.rehearsal.facts import CommandFacts, FaultFacts, Verdict
 from lab.rehearsal.judgement import judge
 from lab.rehearsal.result import to_json
 from lab.rehearsal.run import Done
 from lab.watch.events import Event
+from tests.lab.commands.plans import PLAN
 from tests.lab.rehearsal.runs import CLEAN, facts, fault, ns, steady, writer
 
 CLUSTER: Any = SimpleNamespace(bootstrap="h:1", brokers=[1, 2, 3])
 OPTIONS: Any = SimpleNamespace(fail="broker-1/1", cluster="default")
-PLAN = Plan(
-    name="run",
-    topics=(Topic(name="orders", partitions=2, replicas=1),),
-    load=(
-        Writers(name="producer", topic="orders", rate=10),
-        ForegroundCommand(name=running.APP, command=("x",)),
-    ),
-    end=End(instant=Exit(name=running.APP)),
-    objectives=running.objectives(),
-    timeline=(
-        Entry(name="fault", do="permission", instant=At(seconds=3), spec=spec("permission", {})),
-    ),
-)
 UNTIL_THE_END = fault(1, None, name="fault", kind="permission")
 NOT_STEADY = Finding(kind=Kind.NOT_STEADY, why="20 s: nothing was asked yet")
 

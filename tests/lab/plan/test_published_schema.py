@@ -24,7 +24,7 @@ from lab.plan.vocabulary import (
     OF_WRITERS,
 )
 from scripts import plan_schema
-from tests.lab.plan.test_reader import GOOD, WRONG
+from tests.lab.plan.examples import GOOD, WRONG
 
 PLANS = Path(plans.__file__).parent
 SCHEMA = json.loads(plan_schema.FILE.read_text("utf-8"))

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
 from jbodlab.picture.places import Place
 from jbodlab.vocabulary.ids import TopicPartition
-from lab.rehearsal.facts import Facts, FaultFacts, Outcome, Sent, Transaction, Verdict, WriterFacts
+from lab.plan.reader import read
+from lab.rehearsal.facts import (
+    Facts,
+    FaultFacts,
+    Outcome,
+    Sent,
+    Transaction,
+    Verdict,
+    WriterFacts,
+)
+from lab.rehearsal.judgement import judge
+from lab.rehearsal.result import to_json
 from lab.watch.events import Event
 
 P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
@@ -111,3 +123,37 @@ def facts(
         **more,
     }
     return Facts(**values)
+
+
+PLAN = """\
+rehearsal: 1
+name: a disk dies
+topics: {orders: {partitions: 2, replicas: 3}}
+load: [{name: writers, topic: orders, rate: 10/s}]
+timeline: [{at: 1s, do: permission, where: broker-1/dir-1, as: first, for: 2s}]
+objectives: [OBJECTIVES]
+"""
+TRANSACTIONAL = PLAN.replace("rate: 10/s", "rate: 10/s, transactional: true")
+COUNTING = PLAN.replace("replicas: 3}}", "replicas: 3}, counts: {partitions: 2}}").replace(
+    "rate: 10/s}", "rate: 10/s}, {streams: word-count, from: orders, to: counts}"
+)
+
+
+EVENTS = (
+    event(1.2, "broker", "offline", place=HIT, text="<b>broker</b> says offline"),
+    leader(1.3, 2),
+    isr(1.3, 2),
+    event(3.1, "metric", "online", place=HIT),
+    isr(3.5, 3),
+)
+
+
+def kept(found: Facts, *objectives: str, text: str = PLAN) -> dict[str, Any]:
+    wanted = objectives or ("writers.lost == 0", "first.gap < 2s")
+    plan = read(text.replace("OBJECTIVES", ", ".join(wanted)), "p.yaml")
+    run = to_json(plan, found, judge(plan, found), {"cluster": "jbodlab"})
+    loaded: dict[str, Any] = json.loads(json.dumps(run))
+    return loaded
+
+
+GOOD = facts(steady(0, 10), *EVENTS, faults=[fault()])

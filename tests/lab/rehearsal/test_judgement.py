@@ -12,16 +12,19 @@ from lab.findings import Finding, Kind, Outcome
 from lab.plan.reader import read
 from lab.rehearsal.facts import CommandFacts, Counted, Facts, StreamsFacts, Verdict
 from lab.rehearsal.judgement import Judgement, judge
-from tests.lab.rehearsal.runs import P0, facts, fault, ns, steady, transaction, writer
+from tests.lab.rehearsal.runs import (
+    COUNTING,
+    P0,
+    PLAN,
+    TRANSACTIONAL,
+    facts,
+    fault,
+    ns,
+    steady,
+    transaction,
+    writer,
+)
 
-PLAN = """\
-rehearsal: 1
-name: a disk dies
-topics: {orders: {partitions: 2, replicas: 3}}
-load: [{name: writers, topic: orders, rate: 10/s}]
-timeline: [{at: 1s, do: permission, where: broker-1/dir-1, as: first, for: 2s}]
-objectives: [OBJECTIVES]
-"""
 MESSAGES = steady(0, 10)
 
 
@@ -172,9 +175,6 @@ def test_losses_that_a_plan_expects_do_not_fail() -> None:
     assert judged(lost(15), "writers.lost < 10").outcome is Outcome.FAIL
 
 
-TRANSACTIONAL = PLAN.replace("rate: 10/s", "rate: 10/s, transactional: true")
-
-
 def judged_transactions(*objectives: str, stuck: Any = (), torn: int = 0, **more: Any) -> Judgement:
     mine = writer(MESSAGES, transactions=[transaction(1, 1.1)], torn=torn, due=200)
     found = facts(faults=[fault()], writers={"writers": mine}, stuck=stuck, **more)
@@ -217,11 +217,6 @@ def test_a_fault_of_the_coordinator_proves_by_what_its_producers_send() -> None:
 
     assert judged(found, "writers.lost == 0").outcome is Outcome.PASS
     assert judged(plain, "writers.lost == 0").outcome is Outcome.INCONCLUSIVE
-
-
-COUNTING = PLAN.replace("replicas: 3}}", "replicas: 3}, counts: {partitions: 2}}").replace(
-    "rate: 10/s}", "rate: 10/s}, {streams: word-count, from: orders, to: counts}"
-)
 
 
 def judged_counts(counted: Counted | None, *objectives: str, **more: Any) -> Judgement:

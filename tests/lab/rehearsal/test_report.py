@@ -2,52 +2,31 @@
 
 from __future__ import annotations
 
-import json
 import re
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from html.parser import HTMLParser
-from typing import Any
 
 import pytest
 
-from lab.plan.reader import read
 from lab.rehearsal.facts import Counted, Facts, StreamsFacts, Verdict
-from lab.rehearsal.judgement import judge
-from lab.rehearsal.result import to_json
 from lab.report import junit, page
 from tests.lab.rehearsal.runs import (
+    COUNTING,
+    GOOD,
     HIT,
     P0,
+    TRANSACTIONAL,
     event,
     facts,
     fault,
     isr,
+    kept,
     leader,
     steady,
     transaction,
     writer,
 )
-from tests.lab.rehearsal.test_judgement import COUNTING, PLAN, TRANSACTIONAL
-
-EVENTS = (
-    event(1.2, "broker", "offline", place=HIT, text="<b>broker</b> says offline"),
-    leader(1.3, 2),
-    isr(1.3, 2),
-    event(3.1, "metric", "online", place=HIT),
-    isr(3.5, 3),
-)
-
-
-def kept(found: Facts, *objectives: str, text: str = PLAN) -> dict[str, Any]:
-    wanted = objectives or ("writers.lost == 0", "first.gap < 2s")
-    plan = read(text.replace("OBJECTIVES", ", ".join(wanted)), "p.yaml")
-    run = to_json(plan, found, judge(plan, found), {"cluster": "jbodlab"})
-    loaded: dict[str, Any] = json.loads(json.dumps(run))
-    return loaded
-
-
-GOOD = facts(steady(0, 10), *EVENTS, faults=[fault()])
 
 
 def test_a_result_says_what_was_measured() -> None:

@@ -24,9 +24,7 @@ from lab.machine.kafka_jars import NoKafkaError
 from lab.plan.plan import Attach, ClusterKeys, Plan, cluster_of
 from lab.rehearsal import command, run
 from lab.rehearsal.facts import Verdict
-from tests.lab.rehearsal.runs import facts, fault, sent, steady, writer
-from tests.lab.rehearsal.test_judgement import PLAN
-from tests.lab.rehearsal.test_report import EVENTS, kept
+from tests.lab.rehearsal.runs import EVENTS, PLAN, facts, fault, kept, sent, steady, writer
 
 OLD, NEW = "kafka:3.9.1", "kafka:4.3.1"
 LOST = Verdict(acknowledged=9, read=8, lost=1, duplicated=0, out_of_order=0)

@@ -30,9 +30,20 @@ from lab.rehearsal.result import to_json
 from lab.rehearsal.run import Done
 from lab.report import junit, page
 from lab.screen import Screen
-from tests.lab.commands.test_running import PLAN as RUN
-from tests.lab.rehearsal.runs import CLEAN, P0, facts, fault, ns, steady, transaction, writer
-from tests.lab.rehearsal.test_judgement import COUNTING, PLAN, TRANSACTIONAL
+from tests.lab.commands.plans import PLAN as RUN
+from tests.lab.rehearsal.runs import (
+    CLEAN,
+    COUNTING,
+    P0,
+    PLAN,
+    TRANSACTIONAL,
+    facts,
+    fault,
+    ns,
+    steady,
+    transaction,
+    writer,
+)
 
 MESSAGES = steady(0, 10)
 FAIL, DOUBT, PASS = Outcome.FAIL, Outcome.INCONCLUSIVE, Outcome.PASS

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from fault_injection.journal import Fault
 from jbodlab.picture.cluster_picture import BrokerPicture, LogDirView, PartitionPicture
 from jbodlab.vocabulary.ids import TopicPartition
 from lab.cluster.picture import place_of
 from lab.cluster.questions import Offsets, OpenTransaction
 from lab.ui import model
 from lab.ui.model import Rates, Seen
+from tests.lab.ui.faults import FAULT
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -37,19 +37,6 @@ def partition(leader: int, *isr: int, replicas: tuple[int, ...] = (1, 2)) -> Par
     return PartitionPicture(leader=leader, replicas=replicas, isr=isr, offline=())
 
 
-FAULT = Fault(
-    fault_id=7,
-    kind="eio",
-    mechanism="preload",
-    path=Path("/b1/2"),
-    broker="broker-1",
-    uid=0,
-    gid=0,
-    undo={},
-    state="proved",
-    since="1970-01-01T00:00:10+00:00",
-    length_s=20.0,
-)
 WHOLE = Seen(
     name="c",
     bootstrap="h:1",

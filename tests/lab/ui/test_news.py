@@ -8,7 +8,7 @@ from fault_injection.mechanism import Broken, Clients
 from jbodlab.vocabulary.ids import TopicPartition
 from lab.ui.news import News
 from lab.watch.sightings import leader_event
-from tests.lab.ui.test_model import FAULT
+from tests.lab.ui.faults import FAULT
 
 S = 1_000_000_000
 

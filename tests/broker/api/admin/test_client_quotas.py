@@ -19,9 +19,7 @@ from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.metadata.image.settings_image import Quotas
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import Offset, TopicPartition
-from tests.broker.api.cluster.test_metadata import metadata
-from tests.broker.api.data.test_fetch import fetch
-from tests.broker.api.data.test_produce import produce
+from tests.broker.api.calls import fetch, metadata, produce
 from tests.waiting import called
 
 T0 = TopicPartition("t", 0)

@@ -12,40 +12,11 @@ from broker.bounds.limits import ENCODED_KINDS_MAX
 from broker.metadata.metadata_cache import MetadataCache
 from jbodlab.controller_api import requests
 from jbodlab.vocabulary.error_code import ErrorCode
+from tests.broker.api.calls import metadata
 from tests.waiting import called, turns
 
 METADATA = 3
 CLUSTER_ID = "JGpFIlgLQVmmBZ4FPbLkkg"
-
-
-def metadata(
-    version: int,
-    *topics: str | UUID,
-    all_topics: bool = False,
-    name_beside_id: str | None = None,
-    **values: Any,
-) -> Any:
-    kio = import_module(f"kio.schema.metadata.v{version}.request")
-    if version >= 4:
-        values.setdefault("allow_auto_topic_creation", False)
-    if version >= 8:
-        values.setdefault("include_topic_authorized_operations", False)
-    if 8 <= version <= 10:
-        values.setdefault("include_cluster_authorized_operations", False)
-    wanted = []
-    for topic in topics:
-        named = (
-            {"name": topic}
-            if isinstance(topic, str)
-            else {
-                "name": name_beside_id,
-                "topic_id": topic,
-            }
-        )
-        if version >= 10:
-            named.setdefault("topic_id", None)
-        wanted.append(kio.MetadataRequestTopic(**named))
-    return kio.MetadataRequest(topics=None if all_topics else tuple(wanted), **values)
 
 
 @pytest.mark.parametrize("version", [1, 4, 5, 8, 9, 12, 13])

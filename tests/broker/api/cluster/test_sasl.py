@@ -45,9 +45,9 @@ from jbodlab.server.session import Session
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import AuthenticationError
 from jbodlab.vocabulary.ids import TopicPartition
+from tests.broker.api.calls import batch, produce_to
 from tests.broker.api.conftest import Cluster, client_apis
-from tests.broker.api.test_produce_forwarder import batch, produce
-from tests.jbodlab.security.test_scram import Client as ScramClient
+from tests.jbodlab.security.scram_client import Client as ScramClient
 from tests.waiting import called
 
 DEADLINE_S = 10.0
@@ -476,7 +476,7 @@ async def test_s19_renew_under_load(cluster: Cluster) -> None:
         names = [f"produce {number}" for number in range(8)]
         produced = [
             asyncio.create_task(
-                noted(name, client.call(ApiKey.PRODUCE, 12, produce((partition, batch()))))
+                noted(name, client.call(ApiKey.PRODUCE, 12, produce_to((partition, batch()))))
             )
             for name in names
         ]
@@ -575,7 +575,7 @@ async def test_s21_session_expired(cluster: Cluster, version: int) -> None:
 
 
 def produce_frame() -> bytes:
-    request = produce((TopicPartition("t", 0), batch()))
+    request = produce_to((TopicPartition("t", 0), batch()))
     body = encode(api_table.request_class(ApiKey.PRODUCE, 12), request)
     frame = request_header(ApiKey.PRODUCE, 12, 3, "c") + body
     return struct.pack(">i", len(frame)) + frame

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
 from importlib import import_module
 from typing import Any
 from uuid import UUID
@@ -11,51 +10,12 @@ import pytest
 from broker.fetch.fetch_requests import DivergingEpoch, FetchEntry, FetchParams, FetchResult
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId, TopicId, TopicPartition
+from tests.broker.api.calls import fetch, result
 
 FETCH = 1
 API_VERSIONS = 18
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 UNKNOWN_ID = UUID(int=99)
-
-
-def fetch(version: int, *topics: tuple[Any, list[int]], **values: Any) -> Any:
-    kio = import_module(f"kio.schema.fetch.v{version}.request")
-    named = "topic_id" if version >= 13 else "topic"
-    optional = {"forgotten_topics_data": ()} if version >= 7 else {}
-    if version < 15:
-        optional["replica_id"] = values.pop("replica_id", -1)
-    return kio.FetchRequest(
-        max_wait=datetime.timedelta(milliseconds=250),
-        min_bytes=1,
-        max_bytes=1 << 20,
-        topics=tuple(
-            kio.FetchTopic(
-                **{named: topic},
-                partitions=tuple(
-                    kio.FetchPartition(
-                        partition=index, fetch_offset=10 + index, partition_max_bytes=1000
-                    )
-                    for index in indexes
-                ),
-            )
-            for topic, indexes in topics
-        ),
-        **optional,
-        **values,
-    )
-
-
-def result(partition: TopicPartition, *records: bytes, **values: Any) -> FetchResult:
-    return FetchResult(
-        topic_partition=partition,
-        topic_id=None,
-        high_watermark=20,
-        last_stable_offset=20,
-        log_start_offset=1,
-        records=records,
-        records_size=sum(map(len, records)),
-        **values,
-    )
 
 
 @pytest.mark.parametrize("version", [4, 7, 11, 12, 13, 16, 17, 18])

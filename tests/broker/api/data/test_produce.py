@@ -14,38 +14,15 @@ from broker.replica.waiting.append_entries import (
     LeaderHint,
 )
 from jbodlab.peers.client import KafkaConnection
-from jbodlab.record_batch.record_batch import HEADER_SIZE, TRANSACTIONAL, build_batch
+from jbodlab.record_batch.record_batch import TRANSACTIONAL, build_batch
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import LogDirError
 from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, TopicPartition
+from tests.broker.api.calls import BATCH, produce
 from tests.waiting import called
 
 PRODUCE = 0
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
-BATCH = b"batch 0".ljust(HEADER_SIZE, b"\0")
-
-
-def produce(
-    version: int = 12,
-    acks: int = -1,
-    transactional_id: str | None = None,
-    records: bytes = BATCH,
-) -> Any:
-    kio = import_module(f"kio.schema.produce.v{version}.request")
-    return kio.ProduceRequest(
-        transactional_id=transactional_id,
-        acks=acks,
-        timeout=datetime.timedelta(milliseconds=1500),
-        topic_data=(
-            kio.TopicProduceData(
-                name="t",
-                partition_data=(
-                    kio.PartitionProduceData(index=0, records=records),
-                    kio.PartitionProduceData(index=1, records=None),
-                ),
-            ),
-        ),
-    )
 
 
 def partitions(response: Any) -> Any:

@@ -16,8 +16,8 @@ from jbodlab.kafka_admin.properties import AdminProperties
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import TopicPartition
+from tests.broker.api.calls import fetch
 from tests.broker.api.conftest import LISTENER, US, Cluster, serving
-from tests.broker.api.data.test_fetch import fetch
 
 
 @pytest.mark.parametrize("listener_of_brokers", [LISTENER, "BROKERS"])

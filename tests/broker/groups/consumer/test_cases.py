@@ -5,8 +5,8 @@ from __future__ import annotations
 from broker.groups.consumer.group import MemberState
 from jbodlab.vocabulary.error_code import ErrorCode
 from tests.broker.groups.bench import FakeTopics
+from tests.broker.groups.consumer.commits import commit
 from tests.broker.groups.consumer.rig import REBALANCE_MS, Rig
-from tests.broker.groups.consumer.test_offsets import commit
 
 
 def sizes(rig: Rig) -> list[int]:

@@ -17,8 +17,8 @@ from jbodlab.group_records.consumer_protocol import ConsumerProtocolSubscription
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from tests.broker.groups.bench import FakeTopics, assigned, assignment
+from tests.broker.groups.consumer.clients import Client, check_group, check_replay
 from tests.broker.groups.consumer.rig import GROUP, Rig, classic_join
-from tests.broker.groups.consumer.test_schedules import Client, check_group, check_replay
 
 PARTITIONS = 6
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import struct
-
 import pytest
 
-from jbodlab.record_batch.compression import compress, decompress
-from jbodlab.record_batch.crc32c import crc32c
+from jbodlab.record_batch.compression import decompress
 from jbodlab.record_batch.record_batch import (
     CONTROL,
-    CRC_OFFSET,
     DELETE_HORIZON,
     HEADER_SIZE,
     LOG_APPEND_TIME,
@@ -21,57 +17,15 @@ from jbodlab.record_batch.record_batch import (
     read_header,
 )
 from jbodlab.record_batch.record_slices import slice_records
-from jbodlab.record_batch.varint import varint
 from jbodlab.storage.compaction.cleaned_transactions import CleanedTransactions
 from jbodlab.storage.compaction.compacted_batch import BatchFilter, LastBatch, empty, rewrite
 from jbodlab.storage.compaction.offset_map import OffsetMap
 from jbodlab.storage.log.transactions import AbortedTransaction
 from jbodlab.vocabulary.errors import DecodeError
+from tests.jbodlab.storage.compaction.batches import batch_of, record
 
 NOW = 9_000
 RETENTION = 86_400_000
-
-
-def record(offset_delta: int, timestamp_delta: int, key: bytes, value: bytes | None) -> bytes:
-    body = b"\0" + varint(timestamp_delta) + varint(offset_delta)
-    body += varint(len(key)) + key
-    body += b"\x01" if value is None else varint(len(value)) + value
-    body += b"\0"
-    return varint(len(body)) + body
-
-
-def batch_of(*records: bytes, codec: int = 0, attributes: int = 0, **fields: int) -> bytes:
-    """Return a batch at offset 100 with base timestamp 5000, of producer 42."""
-    known = {
-        "max_timestamp": 5_020,
-        "producer_id": 42,
-        "producer_epoch": 1,
-        "base_sequence": 7,
-        "base_timestamp": 5_000,
-        "last_offset_delta": len(records) - 1,
-    } | fields
-    body = compress(codec, b"".join(records))
-    batch = bytearray(
-        struct.pack(
-            ">qiibIhiqqqhii",
-            100,
-            49 + len(body),
-            3,
-            2,
-            0,
-            attributes | codec,
-            known["last_offset_delta"],
-            known["base_timestamp"],
-            known["max_timestamp"],
-            known["producer_id"],
-            known["producer_epoch"],
-            known["base_sequence"],
-            len(records),
-        )
-        + body
-    )
-    struct.pack_into(">I", batch, CRC_OFFSET, crc32c(batch[21:]))
-    return bytes(batch)
 
 
 RECORDS = (record(0, 0, b"a", None), record(1, 10, b"b", b"1"), record(2, 20, b"c", b"2"))

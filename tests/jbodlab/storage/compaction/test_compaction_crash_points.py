@@ -14,7 +14,7 @@ import pytest
 from jbodlab.storage.compaction.compaction import dirty_range
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from tests.jbodlab.storage.compaction.cleaning import CompactedLog
-from tests.jbodlab.storage.log.test_crash_points import DeadError, DyingFileSystem
+from tests.jbodlab.storage.log.dying import DeadError, DyingFileSystem
 
 STEPS = 90
 STEPS_PER_TEST = 15

@@ -12,10 +12,11 @@ from uuid import UUID
 import pytest
 
 from jbodlab.record_batch.record_batch import build_batch, read_header
-from jbodlab.storage.directory.posix_filesystem import PosixAppendFile, PosixFileSystem
+from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.storage.log.log_config import LogConfig
 from jbodlab.vocabulary.ids import TopicPartition
 from tests.jbodlab.storage.log.direct_log import DirectLog
+from tests.jbodlab.storage.log.dying import DeadError, DyingFileSystem
 
 TOPIC_ID = UUID("00000000-0000-4000-8000-00000000002a")
 CONFIG = LogConfig(segment_bytes=300, index_interval_bytes=100, retention_ms=-1)
@@ -30,53 +31,6 @@ CHANGING = (
     "fsync_dir",
     "rmtree",
 )
-
-
-class DeadError(OSError):
-    """The process is gone."""
-
-
-class DyingFile(PosixAppendFile):
-    def __init__(self, fs, path):
-        super().__init__(path)
-        self._fs = fs
-
-    def writev(self, buffers):
-        if self._fs.dies_now():
-            super().writev([b"".join(buffers)[: sum(map(len, buffers)) // 2]])
-        self._fs.check()
-        return super().writev(buffers)
-
-    def truncate(self, size):
-        self._fs.dies_now()
-        self._fs.check()
-        super().truncate(size)
-
-    def fsync(self):
-        self._fs.dies_now()
-        self._fs.check()
-
-
-class DyingFileSystem(PosixFileSystem):
-    def __init__(self, steps):
-        self.steps_left = steps
-        self.is_dead = False
-
-    def dies_now(self):
-        self.steps_left -= 1
-        if self.steps_left == 0:
-            self.is_dead = True
-            return True
-        return False
-
-    def check(self):
-        if self.is_dead:
-            raise DeadError
-
-    def open_append(self, path):
-        self.dies_now()
-        self.check()
-        return DyingFile(self, path)
 
 
 def _guarded(name):

@@ -8,8 +8,16 @@ import pytest
 
 from jbodlab.storage.directory import names
 from jbodlab.storage.log.producer_state import ProducerState, told_aborted
-from tests.jbodlab.storage.log.test_transactions import ABORTED, STORY, append, check
-from tests.jbodlab.storage.log.transactional import COMMIT, data, marker, plain
+from tests.jbodlab.storage.log.transactional import (
+    ABORTED,
+    COMMIT,
+    STORY,
+    append,
+    check,
+    data,
+    marker,
+    plain,
+)
 
 AGAIN = "of which the indexes were not all there"
 

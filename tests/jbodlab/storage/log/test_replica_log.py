@@ -13,7 +13,7 @@ from jbodlab.storage.log.log_search import newest_record
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import CorruptRecordError, KafkaError
 from jbodlab.vocabulary.ids import TopicPartition
-from tests.jbodlab.storage.compaction.test_compacted_batch import batch_of, record
+from tests.jbodlab.storage.compaction.batches import batch_of, record
 from tests.jbodlab.storage.log.direct_log import DirectLog
 
 UID = "0123456789abcdef0123456789abcdef"
