@@ -20,18 +20,22 @@ from __future__ import annotations
 import contextlib
 import errno
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 from jbodlab.storage.directory.directory_probe import PROBE_FILE
-from jbodlab.storage.directory.filesystem import (
-    AppendFile,
-    Buffer,
-    CopySource,
-    CopyTarget,
-    FileSystem,
-)
+from jbodlab.storage.directory.filesystem import Buffer, FileSystem
 from jbodlab.storage.directory.names import TMP_SUFFIX
+
+LOOKS = frozenset(
+    {
+        *("exists", "identity", "is_dir", "is_usable", "listdir", "disk_usage", "read_bytes"),
+        *("fsync", "fsync_dir", "fsync_file", "write_back", "forget_cached"),
+        *("fileno", "open_source", "pread", "size"),
+    }
+)
+"""Methods of a disk, or of an open file, that change no file; all others may."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -89,76 +93,55 @@ class Fence:
             self.running_call = 0
 
 
-class FencedDisk:
-    """The disk under one life of a log directory; a `FileSystem`.
+def fenced_disk(disk: FileSystem, fence: Fence) -> FileSystem:
+    """Return the disk under one life of a log directory, whose fence is checked at every step."""
+    return cast(FileSystem, _FencedDisk(disk, fence))
 
-    Args:
-        disk: The real disk.
-        fence: Checked at every step.
-    """
 
-    def __init__(self, disk: FileSystem, fence: Fence) -> None:
-        self._disk = disk
+class _Fenced:
+    """A disk or an open file, each of whose methods passes the fence."""
+
+    def __init__(self, inner: Any, fence: Fence) -> None:
+        self._inner = inner
         self._fence = fence
 
-    def open_append(self, path: Path) -> AppendFile:
-        """Open for append and read."""
-        return FencedFile(self._fence.change(self._disk.open_append, path), self._fence)
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        do: Callable[..., Any] = self._fence.look if name in LOOKS else self._fence.change
+        method = partial(do, getattr(self._inner, name))
+        setattr(self, name, method)
+        return method
 
-    def open_source(self, path: Path) -> CopySource:
-        """Open to be copied from."""
-        return FencedSource(self._fence.look(self._disk.open_source, path), self._fence)
 
-    def open_target(self, path: Path) -> CopyTarget:
-        """Open to be copied to; the file is created if it is missing."""
-        return FencedTarget(self._fence.change(self._disk.open_target, path), self._fence)
+class _FencedDisk(_Fenced):
+    """Takes apart what has several steps, and has open files fenced as well."""
 
-    def listdir(self, path: Path) -> list[str]:
-        """Return the names in a directory, sorted."""
-        return self._fence.look(self._disk.listdir, path)
+    def open_append(self, path: Path) -> _FencedFile:
+        return _FencedFile(self._fence.change(self._inner.open_append, path), self._fence)
 
-    def exists(self, path: Path) -> bool:
-        """Return whether there is something at `path`."""
-        return self._fence.look(self._disk.exists, path)
+    def open_source(self, path: Path) -> _FencedFile:
+        return _FencedFile(self._fence.look(self._inner.open_source, path), self._fence)
 
-    def is_dir(self, path: Path) -> bool:
-        """Return whether a directory is at `path`."""
-        return self._fence.look(self._disk.is_dir, path)
-
-    def size(self, path: Path) -> int:
-        """Return the size of a file in bytes."""
-        return self._fence.look(self._disk.size, path)
-
-    def mkdir(self, path: Path, *, parents: bool = False, exist_ok: bool = False) -> None:
-        """Create a directory."""
-        self._fence.change(self._disk.mkdir, path, parents=parents, exist_ok=exist_ok)
+    def open_target(self, path: Path) -> _FencedFile:
+        return _FencedFile(self._fence.change(self._inner.open_target, path), self._fence)
 
     def rename(self, source: Path, target: Path, *, sync: bool = True) -> None:
-        """Rename, replacing a file at `target`."""
-        self._fence.change(self._disk.rename, source, target, sync=False)
+        self._fence.change(self._inner.rename, source, target, sync=False)
         if sync:
             self.fsync_dir(target.parent)
             if source.parent != target.parent:
                 self.fsync_dir(source.parent)
 
     def unlink(self, path: Path, *, missing_ok: bool = False) -> None:
-        """Remove a file."""
         do = self._fence.look if path.name == PROBE_FILE else self._fence.change
-        do(self._disk.unlink, path, missing_ok=missing_ok)
-
-    def read_bytes(self, path: Path) -> bytes:
-        """Return a whole file."""
-        return self._fence.look(self._disk.read_bytes, path)
+        do(self._inner.unlink, path, missing_ok=missing_ok)
 
     def write_bytes(self, path: Path, data: bytes, *, sync: bool) -> None:
-        """Write a whole file in place."""
         do = self._fence.look if path.name == PROBE_FILE else self._fence.change
-        do(self._disk.write_bytes, path, data, sync=False)
+        do(self._inner.write_bytes, path, data, sync=False)
         if sync:
             self.fsync_file(path)
 
     def write_atomically(self, path: Path, data: bytes, *, sync: bool = True) -> None:
-        """Replace a file as a whole, with a look at the fence before each step."""
         tmp = path.with_name(path.name + TMP_SUFFIX)
         self.write_bytes(tmp, data, sync=sync)
         try:
@@ -170,28 +153,7 @@ class FencedDisk:
         if sync:
             self.fsync_dir(path.parent)
 
-    def fsync_file(self, path: Path) -> None:
-        """Return when the content of a file is on the disk."""
-        self._fence.look(self._disk.fsync_file, path)
-
-    def write_back(self, path: Path, position: int, size: int) -> int:
-        """Return when a part of a file was handed to the disk."""
-        return self._fence.look(self._disk.write_back, path, position, size)
-
-    def forget_cached(self, path: Path) -> None:
-        """Have a file read from the disk from now on."""
-        self._fence.look(self._disk.forget_cached, path)
-
-    def fsync_dir(self, path: Path) -> None:
-        """Return when the names in a directory are on the disk."""
-        self._fence.look(self._disk.fsync_dir, path)
-
-    def rmdir(self, path: Path) -> None:
-        """Remove an empty directory."""
-        self._fence.change(self._disk.rmdir, path)
-
     def rmtree(self, path: Path) -> None:
-        """Remove a directory and all below it, one after the other."""
         for name in self.listdir(path):
             try:
                 self.unlink(path / name)
@@ -201,40 +163,11 @@ class FencedDisk:
                 self.rmtree(path / name)
         self.rmdir(path)
 
-    def disk_usage(self, path: Path) -> tuple[int, int]:
-        """Return total and usable bytes of the disk that holds `path`."""
-        return self._fence.look(self._disk.disk_usage, path)
 
-    def identity(self, path: Path) -> tuple[int, int]:
-        """Return device and inode of a directory."""
-        return self._fence.look(self._disk.identity, path)
-
-    def is_usable(self, path: Path) -> bool:
-        """Return whether this process may read, change and search a directory."""
-        return self._fence.look(self._disk.is_usable, path)
-
-    def make_read_only(self, path: Path) -> None:
-        """Keep a file from being changed by mistake."""
-        self._fence.change(self._disk.make_read_only, path)
-
-
-class FencedFile:
-    """An open file of one life of a log directory; an `AppendFile`."""
-
-    __slots__ = ("_fence", "_file", "_pread", "_writev")
-
-    def __init__(self, file: AppendFile, fence: Fence) -> None:
-        self._file = file
-        self._fence = fence
-        self._pread = file.pread
-        self._writev = file.writev
-
-    def write(self, data: Buffer) -> int:
-        """Append all of `data`; returns its size in bytes."""
-        return self._fence.change(self._file.write, data)
+class _FencedFile(_Fenced):
+    """An open file, or one that is being copied."""
 
     def writev(self, buffers: Sequence[Buffer]) -> int:
-        """Append all buffers one behind the other; returns their size in bytes."""
         # As `Fence.change`, without its cost: every record goes through here.
         fence = self._fence
         if fence.is_closed:
@@ -243,71 +176,12 @@ class FencedFile:
         fence.running_call = fence.calls
         fence.is_being_written = True
         try:
-            return self._writev(buffers)
+            size: int = self._inner.writev(buffers)
         finally:
             fence.is_being_written = False
             fence.running_call = 0
-
-    def pread(self, size: int, position: int) -> bytes:
-        """Read up to `size` bytes; fewer only where the file ends."""
-        return self._fence.look(self._pread, size, position)
-
-    def fsync(self) -> None:
-        """Return when everything written so far is on the disk."""
-        self._fence.look(self._file.fsync)
-
-    def truncate(self, size: int) -> None:
-        """Cut the file to `size` bytes; the next append goes there."""
-        self._fence.change(self._file.truncate, size)
-
-    def size(self) -> int:
-        """Return the size of the file in bytes."""
-        return self._fence.look(self._file.size)
+        return size
 
     def close(self) -> None:
         """Give the file back, also behind a closed fence."""
-        self._file.close()
-
-
-class FencedSource:
-    """A file of one life of a log directory that is being copied; a `CopySource`."""
-
-    __slots__ = ("_fence", "_file")
-
-    def __init__(self, file: CopySource, fence: Fence) -> None:
-        self._file = file
-        self._fence = fence
-
-    def fileno(self) -> int:
-        """Return the descriptor."""
-        return self._fence.look(self._file.fileno)
-
-    def pread(self, size: int, position: int) -> bytes:
-        """Read up to `size` bytes; fewer only where the file ends."""
-        return self._fence.look(self._file.pread, size, position)
-
-    def close(self) -> None:
-        """Give the file back, also behind a closed fence."""
-        self._file.close()
-
-
-class FencedTarget:
-    """A file of one life of a log directory that is being made as a copy; a `CopyTarget`."""
-
-    __slots__ = ("_fence", "_file")
-
-    def __init__(self, file: CopyTarget, fence: Fence) -> None:
-        self._file = file
-        self._fence = fence
-
-    def copy_from(self, source: CopySource, position: int, size: int) -> int:
-        """Copy up to `size` bytes from a position; returns how many."""
-        return self._fence.change(self._file.copy_from, source, position, size)
-
-    def fsync(self) -> None:
-        """Return when everything written so far is on the disk."""
-        self._fence.look(self._file.fsync)
-
-    def close(self) -> None:
-        """Give the file back, also behind a closed fence."""
-        self._file.close()
+        self._inner.close()

@@ -39,7 +39,7 @@ from broker.bounds.limits import (
     SETTLED_TIMEOUT_S,
     SILENT_TIMEOUT_S,
 )
-from broker.disk.calls import Fence, FencedDisk, run_aside
+from broker.disk.calls import Fence, fenced_disk, run_aside
 from broker.disk.directory import FoundLog, LogDir, LogDirState
 from broker.disk.life.inspection import Inspected, inspect
 from broker.disk.life.loading import LogConfigOf, ReplicaOf, load_revived
@@ -226,7 +226,7 @@ class LogDirRevival:
         others = [each for each in self._log_dirs.watched if each is not former]
         look = partial(
             inspect,
-            FencedDisk(former.disk, fence),
+            fenced_disk(former.disk, fence),
             former.path,
             node_id=self._opened.node_id,
             cluster_id=self._opened.cluster_id,

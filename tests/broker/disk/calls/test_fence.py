@@ -5,16 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from broker.disk.calls.fence import Fence, FencedDisk
+from broker.disk.calls.fence import LOOKS, Fence, fenced_disk
 from jbodlab.storage.directory.directory_probe import probe
+from jbodlab.storage.directory.filesystem import AppendFile, CopySource, CopyTarget, FileSystem
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.vocabulary.errors import LogDirError
 from tests.broker.disks import DeadDisk, FaultPlan, make_log_dirs
 
 
-def fenced() -> tuple[FencedDisk, Fence]:
+def fenced() -> tuple[FileSystem, Fence]:
     fence = Fence()
-    return FencedDisk(PosixFileSystem(), fence), fence
+    return fenced_disk(PosixFileSystem(), fence), fence
 
 
 def test_open_fence_changes_nothing(tmp_path: Path) -> None:
@@ -108,9 +109,25 @@ def test_probe_counts_as_no_write(tmp_path: Path) -> None:
         seen.append(fence.is_being_written)
 
     watching = FaultPlan(dict.fromkeys(("write_bytes", "fsync_file", "unlink"), watch))
-    disk = FencedDisk(watching, fence)
+    disk = fenced_disk(watching, fence)
     probe(disk, tmp_path, PosixFileSystem().identity(tmp_path))
     disk.write_bytes(tmp_path / "other", b"", sync=False)
 
     assert seen == [False, False, False, True]
     assert not fence.is_being_written
+
+
+def test_every_method_of_a_disk_is_known_to_change_files_or_not_to() -> None:
+    methods = {
+        name
+        for kind in (FileSystem, AppendFile, CopySource, CopyTarget)
+        for name in dir(kind)
+        if not name.startswith("_")
+    }
+
+    assert methods >= LOOKS
+    assert methods - LOOKS == {
+        *("open_append", "open_target", "mkdir", "rename", "unlink", "rmdir", "rmtree"),
+        *("write_bytes", "write_atomically", "make_read_only"),
+        *("write", "writev", "truncate", "copy_from", "close"),
+    }
