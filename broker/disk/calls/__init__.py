@@ -3,7 +3,7 @@
 from broker.disk.calls.executor import DirectoryExecutor, run_aside
 from broker.disk.calls.fence import Fence, fenced_disk
 from broker.disk.calls.no_space import FullError, NoSpaceError, WaitsForRoomError, fsync_or_fail
-from broker.disk.calls.replica_files import ReplicaFiles, ReplicaLostError, missing_folders
+from broker.disk.calls.replica_files import replica_files, ReplicaLostError, missing_folders
 from broker.disk.calls.shortage import ShortageError
 
 __all__ = [
@@ -12,7 +12,7 @@ __all__ = [
     "fenced_disk",
     "FullError",
     "NoSpaceError",
-    "ReplicaFiles",
+    "replica_files",
     "ReplicaLostError",
     "ShortageError",
     "WaitsForRoomError",

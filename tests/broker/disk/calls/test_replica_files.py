@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.disk.calls.replica_files import ReplicaFiles, ReplicaLostError
+from broker.disk.calls.replica_files import UNGUARDED, ReplicaLostError, replica_files
 from broker.disk.upkeep.checkpoints import CheckpointWriter
+from jbodlab.storage.directory.filesystem import FileSystem
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.storage.log.log_config import LogConfig
 from jbodlab.vocabulary.errors import LogDirError
@@ -15,8 +16,8 @@ from tests.broker.logs import TOPIC_ID, Hosted, append, topic_partition
 from tests.jbodlab.storage.log.direct_log import DirectLog
 
 
-def make_files(tmp_path: Path) -> ReplicaFiles:
-    return ReplicaFiles(PosixFileSystem(), tmp_path, PosixFileSystem().identity(tmp_path))
+def make_files(tmp_path: Path) -> FileSystem:
+    return replica_files(PosixFileSystem(), tmp_path, PosixFileSystem().identity(tmp_path))
 
 
 def test_missing_file_of_a_folder_that_is_there_is_a_missing_file(tmp_path: Path) -> None:
@@ -93,3 +94,7 @@ async def test_replica_removed_by_hand_leaves_its_neighbours_and_its_directory(
     shutil.rmtree(first.path)
     with pytest.raises(LogDirError):
         await first.run(lambda: healthy.files.rename_to("orders-9"))
+
+
+def test_methods_without_a_guard_are_methods_of_a_disk() -> None:
+    assert set(dir(FileSystem)) > UNGUARDED
