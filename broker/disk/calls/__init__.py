@@ -3,20 +3,20 @@
 from broker.disk.calls.executor import DirectoryExecutor, run_aside
 from broker.disk.calls.fence import Fence, fenced_disk
 from broker.disk.calls.no_space import FullError, NoSpaceError, WaitsForRoomError, fsync_or_fail
-from broker.disk.calls.replica_files import replica_files, ReplicaLostError, missing_folders
+from broker.disk.calls.replica_files import ReplicaLostError, missing_folders, replica_files
 from broker.disk.calls.shortage import ShortageError
 
 __all__ = [
     "DirectoryExecutor",
     "Fence",
-    "fenced_disk",
     "FullError",
     "NoSpaceError",
-    "replica_files",
     "ReplicaLostError",
     "ShortageError",
     "WaitsForRoomError",
+    "fenced_disk",
     "fsync_or_fail",
     "missing_folders",
+    "replica_files",
     "run_aside",
 ]

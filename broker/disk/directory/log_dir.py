@@ -20,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Self, TypeVar
 
-from broker.disk.calls import DirectoryExecutor, Fence, fenced_disk, FullError, replica_files
+from broker.disk.calls import DirectoryExecutor, Fence, FullError, fenced_disk, replica_files
 from broker.disk.condition import HEALTHY, DirectorySpace, space_text
 from broker.disk.directory.lifecycle import LogDirEvent, LogDirState, next_state
 from broker.disk.slowness import IoSamples

@@ -195,13 +195,14 @@ async def test_work_of_any_length_is_no_failure_as_long_as_no_step_hangs(tmp_pat
 async def test_time_in_which_the_process_stood_still_is_not_held_against_the_disk(
     tmp_path: Path,
 ) -> None:
-    log_dirs = make_log_dirs(tmp_path, 1)
+    disk = FaultPlan()
+    log_dirs = make_log_dirs(tmp_path, 1, fs=disk)
     watcher = LogDirProbe(log_dirs, interval_ms=10_000, deadline_ms=200)
     watcher.start()
     await quiet(log_dirs.all)
     gate = threading.Event()
     fs = log_dirs.all[0].fs
-    fs.disk._disk.is_dir = lambda _path: gate.wait(10)  # type: ignore[attr-defined]
+    disk.plan["is_dir"] = lambda _path: gate.wait(10)
     work = log_dirs.all[0].run(lambda: fs.is_dir(tmp_path))
     await eventually(log_dirs.all[0].running_steps)
     await turns()
