@@ -3,7 +3,7 @@
 from broker.disk.calls.executor import DirectoryExecutor, run_aside
 from broker.disk.calls.fence import Fence, fenced_disk
 from broker.disk.calls.no_space import FullError, NoSpaceError, WaitsForRoomError, fsync_or_fail
-from broker.disk.calls.replica_files import ReplicaLostError, missing_folders, replica_files
+from broker.disk.calls.replica_files import ReplicaLostError, guarded_disk, missing_folders
 from broker.disk.calls.shortage import ShortageError
 
 __all__ = [
@@ -16,7 +16,7 @@ __all__ = [
     "WaitsForRoomError",
     "fenced_disk",
     "fsync_or_fail",
+    "guarded_disk",
     "missing_folders",
-    "replica_files",
     "run_aside",
 ]

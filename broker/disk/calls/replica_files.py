@@ -39,7 +39,7 @@ UNGUARDED = frozenset(
 """Methods of a disk that are as the disk has them; all others have the path in front."""
 
 
-def replica_files(
+def guarded_disk(
     disk: FileSystem,
     log_dir: Path,
     identity: tuple[int, int] | None,

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Self, TypeVar
 
-from broker.disk.calls import DirectoryExecutor, Fence, FullError, fenced_disk, replica_files
+from broker.disk.calls import DirectoryExecutor, Fence, FullError, fenced_disk, guarded_disk
 from broker.disk.condition import HEALTHY, DirectorySpace, space_text
 from broker.disk.directory.lifecycle import LogDirEvent, LogDirState, next_state
 from broker.disk.slowness import IoSamples
@@ -262,7 +262,7 @@ class LogDir:
         identity: tuple[int, int] | None,
         close_idle: Callable[[], bool] = lambda: False,
     ) -> FileSystem:
-        return replica_files(fenced_disk(self.disk, fence), self.path, identity, close_idle)
+        return guarded_disk(fenced_disk(self.disk, fence), self.path, identity, close_idle)
 
     def _queue(self, name: str) -> DirectoryExecutor:
         return DirectoryExecutor(

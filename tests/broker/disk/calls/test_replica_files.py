@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.disk.calls.replica_files import UNGUARDED, ReplicaLostError, replica_files
+from broker.disk.calls.replica_files import UNGUARDED, ReplicaLostError, guarded_disk
 from broker.disk.upkeep.checkpoints import CheckpointWriter
 from jbodlab.storage.directory.filesystem import FileSystem
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
@@ -17,7 +17,7 @@ from tests.jbodlab.storage.log.direct_log import DirectLog
 
 
 def make_files(tmp_path: Path) -> FileSystem:
-    return replica_files(PosixFileSystem(), tmp_path, PosixFileSystem().identity(tmp_path))
+    return guarded_disk(PosixFileSystem(), tmp_path, PosixFileSystem().identity(tmp_path))
 
 
 def test_missing_file_of_a_folder_that_is_there_is_a_missing_file(tmp_path: Path) -> None:
