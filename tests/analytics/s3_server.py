@@ -42,6 +42,19 @@ class S3Server:
     """Of the environment of its clients: where it is, and who asks."""
     files: fs.S3FileSystem
 
+    @property
+    def hadoop_settings(self) -> dict[str, str]:
+        """Settings of a Spark session whose file system for `s3a://` is to find it."""
+        own = {
+            "endpoint": self.variables["AWS_ENDPOINT_URL"],
+            "endpoint.region": self.variables["AWS_REGION"],
+            "access.key": self.variables["AWS_ACCESS_KEY_ID"],
+            "secret.key": self.variables["AWS_SECRET_ACCESS_KEY"],
+            "path.style.access": "true",
+            "connection.ssl.enabled": "false",
+        }
+        return {f"spark.hadoop.fs.s3a.{name}": value for name, value in own.items()}
+
 
 @contextmanager
 def s3_server(folder: Path) -> Iterator[S3Server]:

@@ -42,9 +42,24 @@ class StandaloneSpark:
     workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def submit(
-        self, starter: Path, archive: Path, arguments: Sequence[str], variables: Mapping[str, str]
+        self,
+        starter: Path,
+        archive: Path,
+        arguments: Sequence[str],
+        variables: Mapping[str, str],
+        jars: Sequence[Path],
+        more: Mapping[str, str],
     ) -> subprocess.Popen[str]:
-        """Start `spark-submit` of a packed job; variables are those of driver and executors."""
+        """Start `spark-submit` of a packed job.
+
+        Args:
+            starter: The program.
+            archive: Its modules.
+            arguments: Its own.
+            variables: Of driver and executors.
+            jars: That the session gets besides.
+            more: Further settings.
+        """
         driver = self.folder / "driver"
         driver.mkdir(exist_ok=True)
         settings = {
@@ -54,7 +69,9 @@ class StandaloneSpark:
             "spark.executor.memory": "512m",
             "spark.driver.memory": "1g",
             "spark.executorEnv.PYTHONPATH": str(self.libraries),
+            "spark.jars": ",".join(map(str, jars)),
             **{f"spark.executorEnv.{name}": value for name, value in variables.items()},
+            **more,
         }
         return subprocess.Popen(
             [
@@ -76,9 +93,16 @@ class StandaloneSpark:
             start_new_session=True,
         )
 
-    def kill_worker(self, number: int) -> None:
-        """Kill a worker with its executors, as the loss of a node does."""
-        kill_session(self.workers[number])
+    def start_worker(self) -> None:
+        """Start another worker of one core."""
+        own = self.folder / f"worker-{len(self.workers)}"
+        size = ("--cores", "1", "--memory", "1g", "--work-dir", str(own / "work"))
+        where = ("--host", "127.0.0.1", "--webui-port", "0", *size, self.master)
+        self.workers.append(_start(self, own.name, "deploy.worker.Worker", *where))
+
+    def kill_worker(self) -> None:
+        """Kill the last worker with its executors, as the loss of a node does."""
+        kill_session(self.workers[-1])
 
 
 def kill_session(leader: subprocess.Popen[bytes] | subprocess.Popen[str]) -> None:
@@ -117,21 +141,15 @@ def standalone_spark(folder: Path, workers: int) -> Iterator[StandaloneSpark]:
         master=f"spark://127.0.0.1:{port}",
         variables=variables,
     )
-    started: list[subprocess.Popen[bytes]] = []
+    where = ("--host", "127.0.0.1", "--port", str(port), "--webui-port", str(page))
+    master = _start(cluster, "master", "deploy.master.Master", *where)
     try:
-        host = ("--host", "127.0.0.1")
-        master = ("deploy.master.Master", *host, "--port", str(port), "--webui-port", str(page))
-        started.append(_start(cluster, "master", *master))
-        for number in range(workers):
-            own = folder / f"worker-{number}"
-            size = ("--cores", "1", "--memory", "1g", "--work-dir", str(own / "work"))
-            worker = ("deploy.worker.Worker", *host, "--webui-port", "0", *size, cluster.master)
-            cluster.workers.append(_start(cluster, own.name, *worker))
-            started.append(cluster.workers[-1])
-        _wait(started, page, workers)
+        for _ in range(workers):
+            cluster.start_worker()
+        _wait([master, *cluster.workers], page, workers)
         yield cluster
     finally:
-        for process in reversed(started):
+        for process in (*reversed(cluster.workers), master):
             kill_session(process)
 
 
