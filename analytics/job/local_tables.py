@@ -29,7 +29,7 @@ from analytics.read.log_copies import LogCopy
 from analytics.read.log_facts import log_facts
 from analytics.read.named_logs import Archive, layout_of, unpack_archive
 from analytics.read.split_rows import COLUMNS, PARTITION_TYPES, read_split
-from analytics.store.part_files import PartWriters, WrittenFile
+from analytics.store.part_files import PartWriters
 from analytics.tables import catalog as t
 from analytics.tables.table import CLUSTER, INT, LONG, STRING, TYPES, Table
 
@@ -77,6 +77,7 @@ class LocalTables:
         for names in _together(layouts):
             outputs = {name: output.cluster(name) for name in names}
             write_tables({name: layouts[name] for name in names}, outputs, options)
+        output.fill(clusters)
 
     def close(self) -> None:
         """Hear that no more work comes."""
@@ -99,7 +100,7 @@ def write_tables(
             folder = Path(opened.enter_context(TemporaryDirectory(prefix="jbod-replay-")))
         rows = _LogRows(folder)
         for name, layout in layouts.items():
-            outputs[name].accept(_OF_RECORDS, list(_read(layout, name, outputs[name], rows)))
+            _read(layout, name, outputs[name], rows)
         views = log_views(log_facts(layouts.items()), options.assumed)
         views["log_rows"] = rows.source()
         views["given_broker_log_lines"] = _lines(list(layouts), options.broker_logs)
@@ -144,9 +145,7 @@ class _LogRows:
         return self.files or pa.concat_tables(self.rows)
 
 
-def _read(
-    layout: Layout, name: str, output: ClusterOutput, rows: _LogRows
-) -> Iterator[WrittenFile]:
+def _read(layout: Layout, name: str, output: ClusterOutput, rows: _LogRows) -> None:
     """Read a log: write the tables of its records, and keep what the others are made of."""
     for number, split in enumerate(layout.splits):
         table = t.RECORDS if split.snapshot is None else t.SNAPSHOT_RECORDS
@@ -159,7 +158,6 @@ def _read(
             records.flush()
             if kept:
                 rows.add(pa.Table.from_batches(kept))
-        yield from writers.files
 
 
 def _without_payload(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -233,6 +231,4 @@ def _write(table: Table, rows: pa.Table, outputs: Mapping[str, ClusterOutput]) -
     own = rows.drop_columns([CLUSTER])
     for name, output in outputs.items():
         found = own if len(outputs) == 1 else own.filter(pc.equal(clusters, name))
-        with PartWriters(output.parts(), "00000") as writers:
-            writers.write(table, found)
-        output.accept((table,), writers.files)
+        output.put(table, found)

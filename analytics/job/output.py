@@ -1,8 +1,8 @@
 """Where tables are written: each as a whole, beside what else lies in the output directory.
 
 A run holds the lock of the output (`store.lock`) from its preparation to its end. Everything is
-written into a folder of its own, `.jbod-replay-<uuid>`, first: by tasks (`store.part_files`) or,
-where the driver knows the rows, by the driver. The commit is one manifest, written last: it names
+written into a folder of its own, `.jbod-replay-<uuid>`, first: by the tasks of Spark, or in this
+process (`store.part_files`). The commit is one manifest, written last: it names
 what has to be put in its place. A run that is killed before leaves the old tables; one that is
 killed after it leaves the rest of the work to the next run. So nobody who runs a replay gets a
 mixture of two.
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import PurePosixPath
 
@@ -27,7 +27,7 @@ from analytics.errors import ReplayInputError
 from analytics.job.known_inputs import STATE
 from analytics.page.report_page import FILE_NAME, MARK, MARK_WITHIN_BYTES
 from analytics.store.lock import Lock, LockedError, take_lock
-from analytics.store.part_files import PartFiles, PartWriters, WrittenFile, empty_file, in_order
+from analytics.store.part_files import PartFiles, PartWriters, empty_file, in_order
 from analytics.store.store import Store, is_inside
 from analytics.store.stored_tables import StoredTables
 from analytics.tables.table import CLUSTER, Table
@@ -224,45 +224,21 @@ class ClusterOutput:
     def __init__(self, output: OutputDir, name: str) -> None:
         self.output = output
         self.name = name
-        self.store = output.store
-        self.scratch_store = output.scratch_store
-        self.accepted: dict[str, set[str]] = {}
-        """For each table the names of its files. There may be others: where a worker is lost, tasks
-        are done again, and what they write has other names."""
 
     def parts(self) -> PartFiles:
-        """Return where tasks write files."""
-        store = self.scratch_store
+        """Return where files are written."""
+        store = self.output.scratch_store
         return PartFiles(folder=str(store.local or store.source), cluster=self.name)
 
-    def put(self, table: Table, rows: pa.Table | Sequence[Mapping[str, object]]) -> None:
-        """Write a table of which the driver knows the rows."""
-        found = rows if isinstance(rows, pa.Table) else pa.Table.from_pylist(rows, table.schema)
+    def put(self, table: Table, rows: pa.Table) -> None:
+        """Write all rows of a table, in its order."""
         with PartWriters(self.parts(), "00000") as writers:
-            writers.write(table, in_order(found, table))
-        self.accept((table,), writers.files)
+            writers.write(table, rows)
 
-    def accept(self, tables: Iterable[Table], files: Iterable[WrittenFile]) -> None:
-        """Take the files that tasks have written, and no others.
-
-        Args:
-            tables: The tables that tasks write; each exists afterwards.
-            files: All files of these tables.
-        """
-        wanted: dict[str, set[str]] = {table.name: set() for table in tables}
-        for file in files:
-            wanted[file.table].add(file.name)
-        for table in tables:
-            names = wanted[table.name]
-            self.accepted[table.name] = names or {empty_file(self.scratch_store, table, self.name)}
-
-    def tables(self, more: Iterable[Table] = ()) -> StoredTables:
-        """Return the tables, and more, as far as they are written when they are asked for."""
-        return StoredTables(
-            (*self.output.tables, *more),
-            lambda table: self.scratch_store.uri(table.folder(self.name)),
-            self.accepted,
-        )
+    def tables(self) -> StoredTables:
+        """Return the tables as far as they are written when they are asked for."""
+        store = self.output.scratch_store
+        return StoredTables(self.output.tables, lambda table: store.uri(table.folder(self.name)))
 
 
 def finish_former(store: Store) -> None:
@@ -320,7 +296,8 @@ def write_beside(folder: str, cluster: str, tables: Mapping[Table, pa.Table]) ->
     try:
         own = output.cluster(cluster)
         for table, rows in tables.items():
-            own.put(table, rows)
+            own.put(table, in_order(rows, table))
+        output.fill([cluster])
         output.put_in_place()
     finally:
         output.clean_up()

@@ -1,17 +1,11 @@
-"""Parquet files that tasks write by themselves, into whatever store the output is in.
-
-Spark's writer takes rows one by one; a task that has whole columns writes them many times as fast.
-A task writes into the scratch folder of the run under names that no other attempt has, and tells
-the driver through its rows which ones they are: what a failed or overtaken attempt has left is
-named by nobody and goes with the scratch folder.
-"""
+"""Parquet files that this process writes, into whatever store the output is in."""
 
 from __future__ import annotations
 
 import base64
 import uuid
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import Self
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 import pyarrow.compute as pc  # type: ignore[import-untyped]
@@ -38,14 +32,6 @@ _SKIPPED_BY = frozenset(
     )
 )
 """Columns by whose range of values readers skip parts of a file; no others are worth it."""
-
-
-class WrittenFile(NamedTuple):
-    """A file that was written."""
-
-    table: str
-    name: str
-    """In the folder of the table's files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,11 +77,6 @@ class PartWriters:
             writer = self.writers[table.name] = _writer(self.store, path, table, rows.schema)
         writer.write_table(rows, row_group_size=ROWS_PER_GROUP)
 
-    @property
-    def files(self) -> list[WrittenFile]:
-        """The files that have rows."""
-        return [WrittenFile(table, self.name) for table in self.writers]
-
 
 def in_order(rows: pa.Table, table: Table) -> pa.Table:
     """Return rows in the order of the table."""
@@ -103,12 +84,8 @@ def in_order(rows: pa.Table, table: Table) -> pa.Table:
     return rows.take(pc.sort_indices(rows.select(table.order), sort_keys=keys))
 
 
-def empty_file(store: Store, table: Table, cluster: str) -> str:
-    """Write a file without rows, so that a table that has none has its columns.
-
-    Returns:
-        The name of the file.
-    """
+def empty_file(store: Store, table: Table, cluster: str) -> None:
+    """Write a file without rows, so that a table that has none has its columns."""
     folder = table.folder(cluster)
     store.make_folder(folder)
     rows = table.schema.empty_table()
@@ -116,7 +93,6 @@ def empty_file(store: Store, table: Table, cluster: str) -> str:
     path = store.path(f"{folder}/{name}")
     with _writer(store, path, table, rows.schema) as writer:
         writer.write_table(rows)
-    return name
 
 
 def _writer(store: Store, path: str, table: Table, schema: pa.Schema) -> pq.ParquetWriter:

@@ -1,7 +1,7 @@
 """Hadoop's connector for S3, which a Spark cluster has where its tables lie there.
 
-Of Amazon's SDK it needs a few parts (16 MB); Hadoop's own dependency is all of it (600 MB). Netty and
-the log are Spark's.
+Of Amazon's SDK it needs a few parts (16 MB); Hadoop's own dependency is all of it (600 MB). Netty
+and the log are Spark's.
 """
 
 from __future__ import annotations
