@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import re
 import tomllib
@@ -9,6 +10,12 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from jbodlab.storage.log.disk_progress import DiskProgress
+from jbodlab.storage.log.log_config import LogConfig
+from jbodlab.storage.log.log_state import LogState
+from jbodlab.storage.log.segment_list import SegmentList
+from jbodlab.storage.log.transactions import UndecidedTransactions
 
 ROOT = Path(__file__).resolve().parent.parent
 ROW = re.compile(r"^\| (\d+) \| `(\w+)/` \|", re.MULTILINE)
@@ -24,6 +31,14 @@ SUB_ROOMS = [
 ]
 MODULES = ["broker.disk.slowness", "broker.replica.replica_state"]
 """Rooms of one module, which is the face as well."""
+
+
+INSIDE_A_LOG = ("jbodlab/storage/log/", "broker/replica/log/")
+PARTS_OF_A_LOG = {
+    "segments": {*dir(SegmentList), "active", "closed", "aborted_counts"},
+    "disk": set(DiskProgress.__slots__) | set(dir(DiskProgress)),
+    "undecided": set(dir(UndecidedTransactions)),
+}
 
 
 def contract(name: str) -> dict[str, object]:
@@ -68,3 +83,44 @@ def test_a_room_of_one_module_hands_out_few_names(module: str) -> None:
 def is_defined_in(value: object, module: str) -> bool:
     name = getattr(value, "__name__", "_")
     return getattr(value, "__module__", None) == module and not name.startswith("_")
+
+
+def test_others_use_the_state_of_a_log_by_its_methods_and_views() -> None:
+    state, _ = LogState.empty(LogConfig())
+    assert all(hasattr(state, field) for field in PARTS_OF_A_LOG)
+    found = []
+    for package in ("broker", "controller", "jbodlab", "storage_tool"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            name = path.relative_to(ROOT).as_posix()
+            if not name.startswith(INSIDE_A_LOG):
+                found += [f"{name}:{line}" for line in uses_of_fields(path.read_text("utf-8"))]
+
+    assert not found
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "log.state.disk.cleaned_to = 7",
+        "len(self._state.segments.closed)",
+        "log.state.config = config",
+        "log.segments.base_offsets[0]",
+    ],
+)
+def test_a_planted_use_of_a_field_is_found(planted: str) -> None:
+    assert uses_of_fields(planted) == [1]
+
+
+def uses_of_fields(source: str) -> list[int]:
+    """Return the lines that name a field of a `LogState`, or assign to an attribute of one."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Attribute):
+            continue
+        below = node.value
+        if isinstance(below, ast.Attribute) and (
+            node.attr in PARTS_OF_A_LOG.get(below.attr, ())
+            or (isinstance(node.ctx, ast.Store) and below.attr in ("state", "_state"))
+        ):
+            found.add(node.lineno)
+    return sorted(found)

@@ -36,7 +36,7 @@ class Candidate(msgspec.Struct, frozen=True):
     def room_bytes(self) -> int:
         """The most that a group of its segments needs while both are there."""
         state = self.log.state
-        sizes = [each.size for each in state.segments.closed]
+        sizes = [each.size for each in state.closed]
         return max([min(sum(sizes), state.config.segment_bytes), *sizes])
 
     def is_due(self, now_ms: int, first_timestamps: Sequence[int]) -> bool:
@@ -45,7 +45,7 @@ class Candidate(msgspec.Struct, frozen=True):
 
     def dirty_places(self) -> list[ClosedSegment]:
         """Return the segments that wait."""
-        found = self.log.state.segments.from_offset(self.dirty.first_dirty)
+        found = self.log.state.closed_from(self.dirty.first_dirty)
         return [each for each in found if each.base_offset < self.dirty.first_uncleanable]
 
 
@@ -65,13 +65,13 @@ def damage_is_there(log: OwnedLog, base_offset: int) -> Callable[[], bool]:
     and where the log begins later in the segment. What is copied anew after a cut may have the very
     bounds of before.
     """
-    files, cuts, former = log.files, log.state.disk.cut_count, _closed_at(log, base_offset)
+    files, cuts, former = log.files, log.state.cut_count, _closed_at(log, base_offset)
     start = max(base_offset, log.state.start_offset)
 
     def is_there() -> bool:
         return (
             log.files is files
-            and log.state.disk.cut_count == cuts
+            and log.state.cut_count == cuts
             and log.state.start_offset <= start
             and _closed_at(log, base_offset) == former
         )
@@ -80,7 +80,7 @@ def damage_is_there(log: OwnedLog, base_offset: int) -> Callable[[], bool]:
 
 
 def _closed_at(log: OwnedLog, base_offset: int) -> ClosedSegment | None:
-    closed = log.state.segments.closed
+    closed = log.state.closed
     return next((each for each in closed if each.base_offset == base_offset), None)
 
 

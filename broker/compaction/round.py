@@ -187,16 +187,16 @@ class Round:
     async def _put_in_place(self, group: CleanedGroup) -> bool:
         """Let a cleaned group take its place; returns False if the log is not what it was."""
         log, log_dir = self.log, self._log_dir
-        if log.state.disk.cleaned_to is None:
+        if log.state.cleaned_to is None:
             # Offsets are about to be missing: a start must not take that for damage.
-            log.state.disk.may_have_gaps(self._dirty.first_dirty)
+            log.state.will_lack_offsets(self._dirty.first_dirty)
             await self._write_checkpoint(log_dir)
         self._check()
         if log.is_held or log.is_blocked:
             return False
         log.hold()
         try:
-            if not log.state.segments.has(group.former):
+            if not log.state.has_closed(group.former):
                 return False
             bases = [each.bounds.base_offset for each in group.cleaned]
             folder = self._files.directory
@@ -214,7 +214,7 @@ class Round:
     async def _is_clean(self, mapped: Mapped) -> None:
         """Note up to where the log is clean now."""
         self._check()
-        self.log.state.disk.cleaned_to = mapped.end
+        self.log.state.compacted(mapped.end)
         await self._write_checkpoint(self._log_dir)
 
     async def _called_off(self, reason: str) -> None:

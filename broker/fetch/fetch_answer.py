@@ -199,7 +199,7 @@ class FetchAnswer:
     def _may_have_aborted(item: Readable | FetchResult) -> bool:
         if isinstance(item, FetchResult) or item.log is None:
             return False
-        return item.log.state.segments.has_aborted
+        return item.log.state.has_aborted
 
     async def _look_up_aborted(self) -> None:
         """Find the aborted transactions of what was read; a disk that takes long gives nothing."""

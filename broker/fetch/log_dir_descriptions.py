@@ -82,7 +82,7 @@ def _description(
 def _current(partition: Partition, log: PartitionLog) -> ReplicaDescription:
     return ReplicaDescription(
         topic_partition=partition.topic_partition,
-        size_bytes=log.state.segments.size_bytes,
+        size_bytes=log.state.size_bytes,
         offset_lag=max(partition.high_watermark - log.end_offset, 0),
     )
 

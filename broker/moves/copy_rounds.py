@@ -66,13 +66,11 @@ class CopyRounds:
                 await self._adopt(move, point, number, is_whole=is_whole)
         if move.end != point.end_offset or not move.is_aligned:
             raise ChangedError("the log was truncated")
-        if future.state.segments.base_offsets[0] < first or (
-            future.start_offset < point.start_offset
-        ):
-            before = future.state.segments.size_bytes
+        if future.state.first_base_offset < first or (future.start_offset < point.start_offset):
+            before = future.state.size_bytes
             future.change(future.state.drop_before(first))
             future.advance_start_to(min(point.start_offset, future.end_offset))
-            move.bytes_before -= before - future.state.segments.size_bytes
+            move.bytes_before -= before - future.state.size_bytes
             await self._carried_out(move)
         return copied
 
@@ -92,7 +90,7 @@ class CopyRounds:
         move.is_aligned = False
         first = point.segments[0].base_offset
         end = common_end(future.state, point, move.cut_to)
-        if end < max(first, future.state.segments.base_offsets[0]):
+        if end < max(first, future.state.first_base_offset):
             await future.restart_at(first)
         else:
             await future.truncate(end)
@@ -101,7 +99,7 @@ class CopyRounds:
                 await future.restart_at(first)
             future.advance_start_to(max(future.start_offset, min(point.start_offset, end)))
         await self._carried_out(move)
-        *whole, last = future.state.segments.all
+        whole, last = future.state.closed, future.state.active
         move.base_offset, move.adopted_size = last.base_offset, last.size
         move.position = copy.position = last.size
         move.bytes_before = sum(segment.size for segment in whole)
@@ -186,9 +184,9 @@ class CopyRounds:
                 await asyncio.shield(copying)
             except SegmentGoneError as error:
                 raise ChangedError(str(error)) from error
-        if move.log.state.disk.cut_count != point.cut_count:
+        if move.log.state.cut_count != point.cut_count:
             raise ChangedError("the log was truncated")
         future.change(mirror(future.state, point, number + 1))
         move.adopted_size = segment.size
-        move.bytes_before = future.state.segments.size_bytes - segment.size
+        move.bytes_before = future.state.size_bytes - segment.size
         move.end = segment.next_offset

@@ -208,7 +208,7 @@ class DirectorySwap:
         self._formers.keep(move.topic_partition, former)
         self._on_swapped(source, move.target)
         task = supervised(
-            partial(self._make_durable, move, former, move.log.state.disk.cut_count),
+            partial(self._make_durable, move, former, move.log.state.cut_count),
             name=f"sync {move.topic_partition}",
             on_end=_keep_former,
         )
@@ -228,9 +228,8 @@ class DirectorySwap:
                 target.environment.threads,
             )
             await target.upkeep(partial(target.upkeep_fs.fsync_dir, target.path))
-            disk = log.state.disk
-            if log.files is files and disk.cut_count == cut_count:
-                disk.copy_is_on_disk(move.end, log.end_offset)
+            if log.files is files and log.state.cut_count == cut_count:
+                log.state.copy_is_on_disk(move.end)
         except CopyError as error:
             if not isinstance(error.error, ReplicaLostError):
                 self._on_copy_failed(move, error)

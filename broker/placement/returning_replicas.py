@@ -175,7 +175,7 @@ class ReturningReplicas:
             may_lack: Whether it may lack records that the ISR vouches for, as the copy of a move
                 had them.
         """
-        found.log.state.config = partition.settings.log
+        found.log.state.configure(partition.settings.log)
         self._placement.add_loaded(found.log, found.log_dir, found.high_watermark)
         partition.reopen()
         assigned = partition.registration.directory(self._replicas.broker_id)

@@ -122,7 +122,7 @@ class _Closing(NamedTuple):
             recovery_point_before,
             None if log.files.is_future else checkpointed.start_offset(state),
             high_watermark,
-            state.disk.cleaned_to,
+            state.cleaned_to,
         )
 
 

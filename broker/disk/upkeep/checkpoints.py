@@ -123,7 +123,7 @@ class CheckpointWriter:
         finally:
             # Whoever asks next, such as a stop, must not take them for carried out.
             for log, request in left:
-                log.state.disk.not_synced(request)
+                log.state.not_synced(request)
         await self._write(log_dir, names.RECOVERY_POINT_FILE)
 
     async def lower(self, log_dir: LogDir) -> None:

@@ -89,7 +89,7 @@ class RetentionTask:
             if log.retain(self._wall_ms(), high_watermark):
                 self._in_use.log_start_moved(log)
             start = min(log.state.start_offset, high_watermark)
-            if log.state.segments.count_below(start):
+            if log.state.has_segments_below(start):
                 starts[log] = start
             if number % LOGS_PER_TURN == LOGS_PER_TURN - 1:
                 await asyncio.sleep(0)
@@ -117,7 +117,7 @@ class RetentionTask:
         expired = [
             (log, bases)
             for log, _ in self._in_use.logs_in(log_dir)
-            if (bases := log.state.segments.expired(now_ms))
+            if (bases := log.state.expired(now_ms))
         ]
         if not expired:
             return
@@ -131,8 +131,7 @@ class RetentionTask:
                     await log_dir.upkeep(remove)
                 if log.is_blocked:
                     # Some may not even be renamed: they are looked for again.
-                    for base_offset in bases:
-                        log.state.segments.set_aside(base_offset, now_ms)
+                    log.state.not_removed(bases, now_ms)
 
 
 class DirectoryRemover:

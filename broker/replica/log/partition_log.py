@@ -118,7 +118,7 @@ class PartitionLog:
 
     @config.setter
     def config(self, config: LogConfig) -> None:
-        self.state.config = config
+        self.state.configure(config)
 
     @property
     def is_settled(self) -> bool:

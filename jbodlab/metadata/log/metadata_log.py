@@ -162,7 +162,7 @@ class MetadataLog:
     @property
     def size_bytes(self) -> int:
         """Bytes of all batches."""
-        return self._state.segments.size_bytes
+        return self._state.size_bytes
 
     def begin_epoch(self, epoch: int) -> None:
         """Begin a leader epoch at the log's end, so that each earlier epoch has an end.
@@ -224,7 +224,7 @@ class MetadataLog:
                 f"offset {from_offset} is not in the metadata log, which has "
                 f"{self.start_offset} to {self.end_offset}",
             )
-        ranges = self._state.segments.ranges(from_offset)
+        ranges = self._state.ranges(from_offset)
         return self._files.read(ranges, from_offset, max_bytes)
 
     def truncate_to(self, end_offset: int) -> None:
@@ -299,9 +299,7 @@ class MetadataLog:
             How many bytes of batches were removed.
         """
         before = self.size_bytes
-        first = max(
-            (base for base in self._state.segments.base_offsets if base <= offset), default=0
-        )
+        first = max((base for base in self._state.base_offsets if base <= offset), default=0)
         self._carry_out(self._state.drop_before(first))
         self._remove_set_aside()
         return before - self.size_bytes
@@ -387,7 +385,7 @@ class MetadataLog:
         self._remove_set_aside()
 
     def _remove_set_aside(self) -> None:
-        self._files.remove_set_aside(self.fs, self._state.segments.expired(0))
+        self._files.remove_set_aside(self.fs, self._state.expired(0))
 
     def _write_indexes(self) -> None:
         """Write the index files of the last segment, of which they show that it has records."""

@@ -53,18 +53,18 @@ def dirty_range(log: LogState, last_stable_offset: int, now_ms: int) -> DirtyRan
         last_stable_offset: All records below it are replicated, and their transactions decided.
         now_ms: Milliseconds since 1970.
     """
-    cleaned_to = log.disk.cleaned_to
+    cleaned_to = log.cleaned_to
     first_dirty = log.start_offset
     if cleaned_to is not None and first_dirty <= cleaned_to <= log.end_offset:
         first_dirty = cleaned_to
     end = min(last_stable_offset, log.active.base_offset)
     youngest = now_ms - log.config.min_compaction_lag_ms
-    dirty = log.segments.from_offset(first_dirty)
+    dirty = log.closed_from(first_dirty)
     if log.config.min_compaction_lag_ms > 0:
         end = min([end, *(each.base_offset for each in dirty if each.max_timestamp > youngest)])
     end = max(end, first_dirty)
     cleanable = sum(each.size for each in dirty if each.base_offset < end)
-    clean = sum(each.size for each in log.segments.closed) - sum(each.size for each in dirty)
+    clean = sum(each.size for each in log.closed) - sum(each.size for each in dirty)
     return DirtyRange(first_dirty, end, clean, cleanable)
 
 

@@ -88,12 +88,12 @@ class RoundPlan(msgspec.Struct, frozen=True, kw_only=True):
         config = log.config
         return cls(
             folder=folder,
-            closed=tuple(log.segments.closed),
+            closed=tuple(log.closed),
             active_base=log.active.base_offset,
             start_offset=log.start_offset,
             first_dirty=dirty.first_dirty,
             first_uncleanable=dirty.first_uncleanable,
-            aborted_counts=tuple(log.segments.aborted_counts.items()),
+            aborted_counts=tuple(log.aborted_counts.items()),
             aborted=tuple(log.active.aborted),
             producers=last_batches(log.producers),
             now_ms=now_ms,

@@ -58,7 +58,11 @@ NO_MARKERS: Mapping[int, Marker] = {}
 
 
 class LogState:
-    """See the module's text. The parts that a loader found are handed in."""
+    """See the module's text. The parts that a loader found are handed in.
+
+    The fields `segments`, `disk` and `undecided` are for `storage/log` and for a replica's log; all
+    other code reads properties and changes the state by methods.
+    """
 
     def __init__(
         self,
@@ -119,6 +123,62 @@ class LogState:
     def recovery_point(self) -> int:
         """All records below this offset are known to be on the disk."""
         return self.disk.recovery_point
+
+    @property
+    def base_offsets(self) -> tuple[int, ...]:
+        """Base offsets of all segments."""
+        return self.segments.base_offsets
+
+    @property
+    def first_base_offset(self) -> int:
+        """Base offset of the first segment."""
+        return self.segments.first_base_offset
+
+    @property
+    def closed(self) -> Sequence[ClosedSegment]:
+        """All segments but the active one."""
+        return self.segments.closed
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of all segments."""
+        return self.segments.size_bytes
+
+    @property
+    def has_aborted(self) -> bool:
+        """Whether a segment has an index of aborted transactions."""
+        return self.segments.has_aborted
+
+    @property
+    def aborted_counts(self) -> Mapping[int, int]:
+        """Number of aborted transactions in the index of each closed segment that has one."""
+        return self.segments.aborted_counts
+
+    @property
+    def cut_count(self) -> int:
+        """How often a truncation or a compaction has changed the bytes at a known position."""
+        return self.disk.cut_count
+
+    @property
+    def cleaned_to(self) -> int | None:
+        """Offset below which the log was compacted; None if no offsets are missing in it."""
+        return self.disk.cleaned_to
+
+    def ranges(self, offset: int) -> tuple[SegmentRange, ...]:
+        """Return where to look in each segment for the batch of an offset, and behind it."""
+        return self.segments.ranges(offset)
+
+    def closed_from(self, offset: int) -> list[ClosedSegment]:
+        """Return the closed segments with records at or behind an offset."""
+        return self.segments.from_offset(offset)
+
+    def has_closed(self, segments: Sequence[ClosedSegment]) -> bool:
+        """Return whether closed segments are still in the log, unchanged and side by side."""
+        return self.segments.has(segments)
+
+    def has_segments_below(self, offset: int) -> bool:
+        """Return whether `drop_below` would drop a segment."""
+        return self.segments.count_below(offset) > 0
 
     def last_stable_offset(self, high_watermark: int) -> int:
         """Return below which offset every transaction is decided, and known to be replicated.
@@ -327,6 +387,27 @@ class LogState:
         counts = tuple((following[bounds.base_offset], count) for bounds, count in cleaned)
         return (ReplaceSegments(bases, new, counts), *self.disk.remove_snapshots(gone))
 
+    def expired(self, now_ms: int) -> list[int]:
+        """Return, and forget, base offsets of dropped segments whose files may be removed."""
+        return self.segments.expired(now_ms)
+
+    def not_removed(self, base_offsets: Sequence[int], now_ms: int) -> None:
+        """Record that files of dropped segments may still be there; see `expired`."""
+        for base_offset in base_offsets:
+            self.segments.set_aside(base_offset, now_ms)
+
+    def will_lack_offsets(self, start_offset: int) -> None:
+        """Record, before it is so, that compaction takes offsets away from this one on."""
+        self.disk.may_have_gaps(start_offset)
+
+    def compacted(self, end_offset: int) -> None:
+        """Record that all below an offset is compacted."""
+        self.disk.cleaned_to = end_offset
+
+    def configure(self, config: LogConfig) -> None:
+        """Use other settings from now on."""
+        self.config = config
+
     # Durability
 
     @property
@@ -348,6 +429,14 @@ class LogState:
     def synced(self, request: SyncRequest) -> None:
         """Record that a sync request was carried out."""
         self.disk.synced(request, self.end_offset)
+
+    def not_synced(self, request: SyncRequest) -> None:
+        """Record that a sync request was cancelled; the next one has its files again."""
+        self.disk.not_synced(request)
+
+    def copy_is_on_disk(self, copied_to: int) -> None:
+        """Record that all copied records below an offset are on the disk, with their names."""
+        self.disk.copy_is_on_disk(copied_to, self.end_offset)
 
     # Copies
 
