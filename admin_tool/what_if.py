@@ -18,14 +18,14 @@ import posixpath
 from argparse import Namespace
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from admin_tool.connecting import connected
 from jbodlab.cli.output import Output, counted
 from jbodlab.kafka_admin.configs import broker_settings, topic_settings
-from jbodlab.kafka_admin.dir_details import DirDetail, dir_details
+from jbodlab.kafka_admin.dir_details import with_details
 from jbodlab.kafka_admin.errors import AdminError, NoAnswerError, RequestError, name_of
 from jbodlab.kafka_admin.features import Features, describe_features
 from jbodlab.kafka_admin.log_dirs import LogDir, describe_log_dirs
@@ -39,7 +39,6 @@ from jbodlab.metadata.records.features import ELR_VERSION
 from jbodlab.picture.cluster_picture import (
     SERVING,
     BrokerPicture,
-    LogDirView,
     PartitionPicture,
 )
 from jbodlab.runtime import event_loop
@@ -80,14 +79,12 @@ class BrokerSeen:
     Attributes:
         silence: Why it did not answer; empty where it did.
         metadata_dir: The directory with the metadata log; empty where it is not known.
-        details: Of its directories by path; only our brokers tell them.
     """
 
     broker: Broker
     log_dirs: Sequence[LogDir] = ()
     silence: str = ""
     metadata_dir: str = ""
-    details: Mapping[str, DirDetail] = field(default_factory=dict)
 
 
 class _ChangedError(AdminError):
@@ -170,12 +167,9 @@ async def _seen(client: AdminClient, broker: Broker) -> BrokerSeen:
     with needing("DESCRIBE_CONFIGS on the cluster"):
         keys = (METADATA_DIR, LOG_DIRS, LOG_DIR, OURS)
         settings = await broker_settings(client, broker.id, keys)
-    return BrokerSeen(
-        broker=broker,
-        log_dirs=log_dirs,
-        metadata_dir=metadata_dir(settings),
-        details=await dir_details(client, broker) if OURS in settings else {},
-    )
+    if OURS in settings:
+        log_dirs = await with_details(client, broker, log_dirs)
+    return BrokerSeen(broker=broker, log_dirs=log_dirs, metadata_dir=metadata_dir(settings))
 
 
 @contextmanager
@@ -279,19 +273,8 @@ def _broker(seen: BrokerSeen) -> BrokerPicture:
     )
 
 
-def _log_dir(seen: BrokerSeen, one: LogDir) -> LogDirView:
-    detail = seen.details.get(one.path, DirDetail(directory_id=""))
-    return LogDirView(
-        path=one.path,
-        error=name_of(one.error_code) if one.error_code else "",
-        sizes={name: held.size_bytes for name, held in one.current.items()},
-        futures={name: held.size_bytes for name, held in one.future.items()},
-        usable_bytes=one.usable_bytes,
-        conditions=detail.conditions,
-        directory_id=detail.directory_id,
-        is_cordoned=one.is_cordoned,
-        has_metadata_log=posixpath.normpath(one.path) == seen.metadata_dir,
-    )
+def _log_dir(seen: BrokerSeen, one: LogDir) -> LogDir:
+    return replace(one, has_metadata_log=posixpath.normpath(one.path) == seen.metadata_dir)
 
 
 def _partition(one: PartitionDescription) -> PartitionPicture:

@@ -14,6 +14,7 @@ from fault_injection.journal import Fault, read_faults
 from jbodlab.cli import lab_state
 from jbodlab.cli.lab_state import ClusterState, NodeState
 from jbodlab.cli.output import counted
+from jbodlab.kafka_admin.log_dirs import LogDir
 from jbodlab.picture.cluster_picture import (
     OFFLINE,
     ONLINE,
@@ -21,7 +22,6 @@ from jbodlab.picture.cluster_picture import (
     BrokerPicture,
     ClusterPicture,
     DirectoryPicture,
-    LogDirView,
 )
 from jbodlab.record_batch.record_batch import iterate_headers
 from jbodlab.vocabulary.addresses import address_text
@@ -182,7 +182,7 @@ def _noticed(node: NodeState, one: BrokerPicture) -> Mapping[str, Failure]:
     return {path: failures[path] for path in offline & failures.keys()}
 
 
-def _told(one: BrokerPicture | None) -> Sequence[LogDirView]:
+def _told(one: BrokerPicture | None) -> Sequence[LogDir]:
     return () if one is None else one.log_dirs or ()
 
 

@@ -59,7 +59,7 @@ def check_source(one: BrokerDirs, log_dir: LogDir) -> None:
         AdminError: it cannot, or the broker moves none.
     """
     if log_dir.error_code:
-        state = state_of(log_dir, one.details.get(log_dir.path))
+        state = state_of(log_dir)
         raise AdminError(f"cannot read {log_dir.path} of broker {one.broker}: it is {state}")
     reason = why_blocked(one)
     if reason is not None:

@@ -26,7 +26,7 @@ from admin_tool.reassignment.moves import (
 from admin_tool.waiting import pause
 from jbodlab.cli.output import PROGRESS_AFTER_S, Output, counted, table
 from jbodlab.cli.parser import Parser, UsageError
-from jbodlab.kafka_admin.dir_details import dir_details
+from jbodlab.kafka_admin.dir_details import with_details
 from jbodlab.kafka_admin.errors import AdminError
 from jbodlab.kafka_admin.log_dirs import (
     LogDir,
@@ -92,9 +92,7 @@ async def broker_dirs(client: AdminClient, *brokers: int) -> list[BrokerDirs]:
 async def dirs_of(client: AdminClient, broker: Broker) -> BrokerDirs:
     """Ask a live broker for its directories."""
     log_dirs = await describe_log_dirs(client, broker.id)
-    return BrokerDirs(
-        broker=broker.id, log_dirs=log_dirs, details=await dir_details(client, broker)
-    )
+    return BrokerDirs(broker=broker.id, log_dirs=await with_details(client, broker, log_dirs))
 
 
 def dir_states(one: BrokerDirs) -> list[DirState]:
@@ -142,11 +140,9 @@ def immovable(one: BrokerDirs, path: str) -> dict[Replica, str]:
     }
 
 
-def takes_replicas(one: BrokerDirs, log_dir: LogDir) -> bool:
+def takes_replicas(log_dir: LogDir) -> bool:
     """Return whether an online directory takes replicas that are not in it, as far as told."""
-    detail = one.details.get(log_dir.path)
-    conditions = detail.conditions if detail is not None else ()
-    return not log_dir.is_cordoned and all(each == HARMLESS for each in conditions)
+    return not log_dir.is_cordoned and all(each == HARMLESS for each in log_dir.troubles)
 
 
 def _dir_state(
@@ -157,7 +153,7 @@ def _dir_state(
 ) -> DirState:
     coming = {name: held.size_bytes for name, held in log_dir.future.items()}
     whole = {name: max(current.get(name, 0), copied) for name, copied in coming.items()}
-    takes = takes_replicas(one, log_dir)
+    takes = takes_replicas(log_dir)
     missing_bytes = sum(whole.values()) - sum(coming.values())
     staying = {replica.topic_partition for replica in immovable(one, log_dir.path)}
     return DirState(
@@ -221,7 +217,7 @@ def shown_effect(before: BrokerDirs, now: BrokerDirs) -> str:
 def _effect(
     one: BrokerDirs, dirs: Sequence[DirState], after: Mapping[str, int]
 ) -> list[dict[str, Any]]:
-    states = {each.path: state_of(each, one.details.get(each.path)) for each in one.log_dirs}
+    states = {each.path: state_of(each) for each in one.log_dirs}
     return [
         {
             "path": each.path,

@@ -176,12 +176,11 @@ def log_dir_of(dirs: BrokerDirs, meta: MetaProperties, path: Path) -> LogDir | N
 
     By its id, where the broker tells ids; a broker in a container has it at another path.
     """
-    if dirs.details and meta.directory_id is not None:
+    tells_ids = any(each.directory_id for each in dirs.log_dirs)
+    if tells_ids and meta.directory_id is not None:
         wanted = kafka_uuid.to_text(meta.directory_id)
-        paths = {each for each, detail in dirs.details.items() if detail.directory_id == wanted}
-    else:
-        paths = {str(path.absolute())}
-    return next((each for each in dirs.log_dirs if each.path in paths), None)
+        return next((each for each in dirs.log_dirs if each.directory_id == wanted), None)
+    return next((each for each in dirs.log_dirs if each.path == str(path.absolute())), None)
 
 
 def online_repair_refusal(facts: Facts) -> str | None:
@@ -204,7 +203,7 @@ def _placement_refusal(facts: Facts) -> str | None:
     log_dir, tp = facts.log_dir, facts.topic_partition
     if log_dir is None or tp not in log_dir.current:
         return f"broker {facts.broker} of the cluster does not have {tp} in this directory"
-    if not takes_replicas(facts.dirs, log_dir):
+    if not takes_replicas(log_dir):
         return (
             f"{log_dir.path} takes no replicas, so that it would not come back into it: uncordon "
             "it, or make room"

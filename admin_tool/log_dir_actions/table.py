@@ -7,12 +7,10 @@ future replicas are the copies that moves build.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from jbodlab.cli.output import table
-from jbodlab.kafka_admin.dir_details import DirDetail
-from jbodlab.kafka_admin.errors import name_of
 from jbodlab.kafka_admin.log_dirs import LogDir
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.sizes import size_text
@@ -23,15 +21,10 @@ _SIZES = ("used_bytes", "free_bytes", "total_bytes", "data_bytes")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerDirs:
-    """The directories of one broker.
-
-    Attributes:
-        details: By path; empty for Apache Kafka's brokers, which do not tell them.
-    """
+    """The directories of one broker."""
 
     broker: int
     log_dirs: tuple[LogDir, ...] = ()
-    details: Mapping[str, DirDetail] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,20 +177,17 @@ def progress(move: Move, rate: float | None = None) -> str:
     return text
 
 
-def state_of(log_dir: LogDir, detail: DirDetail | None) -> str:
+def state_of(log_dir: LogDir) -> str:
     """Return the state of a directory: ONLINE, OFFLINE, or what is wrong with an online one."""
     if log_dir.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
         return "OFFLINE"
     if log_dir.error_code:
-        return f"ERROR {name_of(log_dir.error_code)}"
-    words = [*(detail.conditions if detail is not None else ())]
-    if log_dir.is_cordoned:
-        words.append("CORDONED")
+        return f"ERROR {log_dir.error}"
+    words = [*log_dir.troubles, *(["CORDONED"] if log_dir.is_cordoned else [])]
     return "+".join(words) or "ONLINE"
 
 
 def _dir_value(one: BrokerDirs, number: int, log_dir: LogDir) -> dict[str, Any]:
-    detail = one.details.get(log_dir.path)
     future = sum(replica.is_future for replica in log_dir.replicas)
     is_online = not log_dir.error_code
     knows_space = min(log_dir.total_bytes, log_dir.usable_bytes) >= 0
@@ -205,9 +195,9 @@ def _dir_value(one: BrokerDirs, number: int, log_dir: LogDir) -> dict[str, Any]:
         "broker": one.broker,
         "number": number,
         "path": log_dir.path,
-        "id": (detail.directory_id if detail is not None else "") or None,
-        "state": state_of(log_dir, detail),
-        "cause": (detail.cause if detail is not None else "") or None,
+        "id": log_dir.directory_id or None,
+        "state": state_of(log_dir),
+        "cause": log_dir.cause or None,
         "used_bytes": log_dir.total_bytes - log_dir.usable_bytes if knows_space else None,
         "free_bytes": log_dir.usable_bytes if knows_space else None,
         "total_bytes": log_dir.total_bytes if knows_space else None,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from jbodlab.kafka_admin.errors import check
+from jbodlab.kafka_admin.errors import check, name_of
 from jbodlab.kafka_wire.api_key import ApiKey
+from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.ids import TopicPartition
 
 if TYPE_CHECKING:
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from jbodlab.kafka_wire.revive_log_dir import ReviveLogDirResponse
 
 T = TypeVar("T")
+NOT_TOLD = -1
+"""A size that nobody says."""
+_SERVING = ("", "ONLINE", "OFFLINE")
+"""States that DescribeLogDirs shows too."""
 
 
 class Replica(NamedTuple):
@@ -54,14 +59,31 @@ class HeldReplica:
 
 @dataclass(frozen=True, kw_only=True)
 class LogDir:
-    """One log directory of a broker; sizes are -1 where the broker does not say them."""
+    """One log directory of a broker; sizes are NOT_TOLD where nobody says them.
+
+    Attributes:
+        total_bytes: Size of its file system.
+        usable_bytes: What of it may still be written.
+        is_cordoned: Whether no new replica may come into it.
+        state: `ONLINE`, `OFFLINE`, `INITIAL` or `RECOVERING`; empty, as the next three, for Apache
+            Kafka's brokers, which do not tell them.
+        conditions: Such as `FULL` or `SLOW`.
+        cause: Why it is offline.
+        directory_id: Text of its id.
+        has_metadata_log: Whether its broker stops without it.
+    """
 
     path: str
-    error_code: int
-    replicas: tuple[HeldReplica, ...]
-    total_bytes: int = -1
-    usable_bytes: int = -1
+    error_code: int = 0
+    replicas: tuple[HeldReplica, ...] = ()
+    total_bytes: int = NOT_TOLD
+    usable_bytes: int = NOT_TOLD
     is_cordoned: bool = False
+    state: str = ""
+    conditions: tuple[str, ...] = ()
+    cause: str = ""
+    directory_id: str = ""
+    has_metadata_log: bool = False
 
     @cached_property
     def current(self) -> dict[TopicPartition, HeldReplica]:
@@ -72,6 +94,37 @@ class LogDir:
     def future(self) -> dict[TopicPartition, HeldReplica]:
         """The copies that moves build in it."""
         return {TopicPartition(r.topic, r.partition): r for r in self.replicas if r.is_future}
+
+    @cached_property
+    def sizes(self) -> dict[TopicPartition, int]:
+        """Bytes of each replica that lies in it."""
+        return {name: held.size_bytes for name, held in self.current.items()}
+
+    @cached_property
+    def futures(self) -> dict[TopicPartition, int]:
+        """Bytes of each replica that is on its way into it."""
+        return {name: held.size_bytes for name, held in self.future.items()}
+
+    @property
+    def error(self) -> str:
+        """Name of the error for an offline one, else empty."""
+        return name_of(self.error_code) if self.error_code else ""
+
+    @property
+    def word(self) -> str:
+        """Its state in the words of our brokers; Kafka's tell an error, or none."""
+        return self.state or ("OFFLINE" if self.error_code else "ONLINE")
+
+    @property
+    def reason(self) -> str:
+        """Why it is offline, as far as its broker tells; else empty."""
+        of_kafka = f"{self.error} (DescribeLogDirs)" if self.error_code and not self.state else ""
+        return self.cause or of_kafka
+
+    @property
+    def troubles(self) -> tuple[str, ...]:
+        """Its conditions, or that its logs are being loaded; none where it serves and is well."""
+        return self.conditions if self.state in _SERVING else (self.state,)
 
 
 class ReplicaDirs(NamedTuple):
@@ -119,8 +172,8 @@ async def describe_log_dirs(
                 for topic in result.topics
                 for one in topic.partitions
             ),
-            total_bytes=getattr(result, "total_bytes", -1),
-            usable_bytes=getattr(result, "usable_bytes", -1),
+            total_bytes=getattr(result, "total_bytes", NOT_TOLD),
+            usable_bytes=getattr(result, "usable_bytes", NOT_TOLD),
             is_cordoned=getattr(result, "is_cordoned", False),
         )
         for result in response.results
@@ -180,6 +233,25 @@ async def describe_log_dir_states(
     check(answer)
     found: Sequence[LogDirStateEntry] = answer.log_dirs
     return found
+
+
+def with_states(
+    log_dirs: Iterable[LogDir], states: Iterable[LogDirStateEntry]
+) -> tuple[LogDir, ...]:
+    """Return directories with what our brokers alone tell of them; pure."""
+    by_path = {one.path: one for one in states}
+    return tuple(
+        replace(
+            log_dir,
+            state=one.state,
+            conditions=one.conditions,
+            cause=one.cause or "",
+            directory_id="" if one.directory_id is None else kafka_uuid.to_text(one.directory_id),
+        )
+        if (one := by_path.get(log_dir.path))
+        else log_dir
+        for log_dir in log_dirs
+    )
 
 
 async def revive_log_dir(

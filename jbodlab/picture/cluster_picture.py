@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
+from jbodlab.kafka_admin.log_dirs import LogDir
 from jbodlab.picture.places import Place
 from jbodlab.vocabulary.ids import TopicPartition
 
@@ -21,8 +22,6 @@ ONLINE, OFFLINE, UNKNOWN = "online", "OFFLINE", "unknown"
 SERVES, FENCED, SILENT = "serves", "FENCED", "SILENT"
 SERVING = "unfenced"
 """The registration of a broker that takes part."""
-NOT_TOLD = -1
-"""A size that the source does not tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,49 +49,6 @@ class PartitionPicture:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogDirView:
-    """What a source tells of one log directory of a broker.
-
-    Attributes:
-        error: Name of the error for an offline directory, else empty.
-        sizes: Bytes of each replica that lies in it, or NOT_TOLD.
-        futures: Bytes of each replica that is on its way into it.
-        total_bytes: Size of its file system, or NOT_TOLD.
-        usable_bytes: What of it may still be written, or NOT_TOLD.
-        state: `ONLINE`, `OFFLINE`, `INITIAL` or `RECOVERING`; only our brokers tell.
-        conditions: `FULL`, `SLOW`; only our brokers tell.
-        cause: Why it is offline; only our brokers tell.
-        directory_id: Text of its id; empty where the source does not tell it.
-        is_cordoned: Whether no new replica may come into it.
-        has_metadata_log: Whether its broker stops without it.
-    """
-
-    path: str
-    error: str
-    sizes: Mapping[TopicPartition, int]
-    futures: Mapping[TopicPartition, int] = field(default_factory=dict)
-    total_bytes: int = NOT_TOLD
-    usable_bytes: int = NOT_TOLD
-    state: str = ""
-    conditions: tuple[str, ...] = ()
-    cause: str = ""
-    directory_id: str = ""
-    is_cordoned: bool = False
-    has_metadata_log: bool = False
-
-    @property
-    def word(self) -> str:
-        """Its state in the words of our brokers; Kafka's tell an error, or none."""
-        return self.state or ("OFFLINE" if self.error else "ONLINE")
-
-    @property
-    def reason(self) -> str:
-        """Why it is offline, as far as its broker tells; else empty."""
-        of_kafka = f"{self.error} (DescribeLogDirs)" if self.error and not self.state else ""
-        return self.cause or of_kafka
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DirectoryPicture:
     """One log directory.
 
@@ -105,7 +61,7 @@ class DirectoryPicture:
     number: int
     path: str
     state: str
-    told: LogDirView
+    told: LogDir
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,9 +81,9 @@ class BrokerPicture:
     address: str = ""
     folder: Path = Path()
     paths: Mapping[str, int] = field(default_factory=dict)
-    log_dirs: Sequence[LogDirView] | None = None
+    log_dirs: Sequence[LogDir] | None = None
     serves: bool = False
-    before: Sequence[LogDirView] | None = None
+    before: Sequence[LogDir] | None = None
     rack: str | None = None
     registration: str = SERVING
 
@@ -141,18 +97,18 @@ class BrokerPicture:
         """The same, by its last answer where it owes one now."""
         return self._as_told(self.before if self.log_dirs is None else self.log_dirs)
 
-    def _as_told(self, log_dirs: Sequence[LogDirView] | None) -> list[DirectoryPicture]:
+    def _as_told(self, log_dirs: Sequence[LogDir] | None) -> list[DirectoryPicture]:
         told = {view.path: view for view in log_dirs or ()}
         found = []
         for path, number in sorted(self.paths.items(), key=lambda item: item[1]):
             view = told.get(path)
-            state = OFFLINE if view is None or view.error else ONLINE
+            state = OFFLINE if view is None or view.error_code else ONLINE
             found.append(
                 DirectoryPicture(
                     number=number,
                     path=path,
                     state=UNKNOWN if log_dirs is None else state,
-                    told=view or LogDirView(path=path, error="", sizes={}),
+                    told=view or LogDir(path=path),
                 )
             )
         return found

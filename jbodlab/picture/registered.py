@@ -7,23 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from jbodlab.kafka_admin.log_dirs import NOT_TOLD, HeldReplica, LogDir
 from jbodlab.metadata.image.broker_registration import BrokerRegistration
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.picture.cluster_picture import (
-    NOT_TOLD,
-    OFFLINE,
     SERVING,
     BrokerPicture,
     ClusterPicture,
-    LogDirView,
     PartitionPicture,
 )
 from jbodlab.vocabulary import directory_id as directory_ids
 from jbodlab.vocabulary import kafka_uuid
+from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId, DirectoryId, TopicPartition
 
-Held = dict[tuple[int, DirectoryId], dict[TopicPartition, int]]
+Held = dict[tuple[int, DirectoryId], list[TopicPartition]]
 
 
 def of_image(image: MetadataImage) -> ClusterPicture:
@@ -58,7 +57,7 @@ def of_registrations(
     held: Held = {}
     for name, state in partitions.items():
         for broker, directory in _placed(state):
-            held.setdefault((broker, directory), {})[name] = NOT_TOLD
+            held.setdefault((broker, directory), []).append(name)
     return ClusterPicture(
         brokers=[
             _broker(one, (former or {}).get(one.broker_id, ()), held, paths or {})
@@ -104,10 +103,10 @@ def _broker(
             continue
         text = kafka_uuid.to_text(directory)
         log_dirs.append(
-            LogDirView(
+            LogDir(
                 path=paths.get(text, text),
-                error="" if directory in one.directories else OFFLINE,
-                sizes=held.get((one.broker_id, directory), {}),
+                error_code=0 if directory in one.directories else ErrorCode.KAFKA_STORAGE_ERROR,
+                replicas=tuple(map(_held, held.get((one.broker_id, directory), ()))),
                 directory_id=text,
                 is_cordoned=directory in (one.cordoned_directories or ()),
             )
@@ -118,6 +117,16 @@ def _broker(
         log_dirs=log_dirs,
         rack=one.rack,
         registration=state_text(one),
+    )
+
+
+def _held(name: TopicPartition) -> HeldReplica:
+    return HeldReplica(
+        topic=name.topic,
+        partition=name.partition,
+        size_bytes=NOT_TOLD,
+        offset_lag=0,
+        is_future=False,
     )
 
 

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 from jbodlab.cli.lab_state import NodeState
 from jbodlab.kafka_admin.errors import text_of
-from jbodlab.kafka_admin.log_dirs import revive_log_dir
+from jbodlab.kafka_admin.log_dirs import LogDir, revive_log_dir
 from jbodlab.kafka_wire.revive_log_dir import ReviveLogDirResponse
-from jbodlab.picture.cluster_picture import LogDirView
 from lab.cluster.node import Broker
 from lab.cluster.questions import NO_ANSWER, ask_log_dirs, connect
 
@@ -17,12 +16,12 @@ TIMEOUT_S = 3.0
 REVIVAL_TIMEOUT_S = 60.0
 
 
-def states(broker: Broker, *, are_ours: bool = True) -> Sequence[LogDirView] | None:
+def states(broker: Broker, *, are_ours: bool = True) -> Sequence[LogDir] | None:
     """Return what a broker says of its directories; None if it does not answer."""
     return asyncio.run(ask_log_dirs(broker.state, TIMEOUT_S, are_ours=are_ours))
 
 
-def offline(broker: Broker, *, are_ours: bool = True) -> list[LogDirView]:
+def offline(broker: Broker, *, are_ours: bool = True) -> list[LogDir]:
     """Return the directories of a broker that are not online."""
     return [view for view in states(broker, are_ours=are_ours) or () if view.word != "ONLINE"]
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from fault_injection.closed_cluster import SECURITY
 from jbodlab.cli.lab_state import ClusterState, NodeState
-from jbodlab.picture.cluster_picture import BrokerPicture, ClusterPicture, LogDirView
+from jbodlab.kafka_admin.log_dirs import LogDir
+from jbodlab.picture.cluster_picture import BrokerPicture, ClusterPicture
 from jbodlab.vocabulary.addresses import address_text
 from lab.cluster import questions
 from lab.cluster.spec import spec_of
@@ -49,11 +50,11 @@ async def read(state: ClusterState, timeout_s: float) -> ClusterPicture:
 
 def of_node(
     node: NodeState,
-    log_dirs: Sequence[LogDirView] | None,
+    log_dirs: Sequence[LogDir] | None,
     paths: Mapping[str, int] | None = None,
     *,
     serves: bool = False,
-    before: Sequence[LogDirView] | None = None,
+    before: Sequence[LogDir] | None = None,
 ) -> BrokerPicture:
     """Return a broker by what it said last; `paths` where its file does not tell them."""
     named = {path: number for number, path in enumerate(node.log_dirs, start=1)}

@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 from jbodlab.cli.lab_state import NodeState
 from jbodlab.kafka_admin import client
 from jbodlab.kafka_admin.client import AdminClient
-from jbodlab.kafka_admin.errors import AdminError, check, name_of
-from jbodlab.kafka_admin.log_dirs import describe_log_dir_states, describe_log_dirs
+from jbodlab.kafka_admin.errors import AdminError, check
+from jbodlab.kafka_admin.log_dirs import (
+    LogDir,
+    describe_log_dir_states,
+    describe_log_dirs,
+    with_states,
+)
 from jbodlab.kafka_admin.offsets import (
     LATEST,
     READ_COMMITTED,
@@ -25,7 +30,7 @@ from jbodlab.kafka_wire.api_key import ApiKey
 from jbodlab.kafka_wire.describe_log_dir_states import LogDirStateEntry
 from jbodlab.peers.client_security import ClientSecurity
 from jbodlab.peers.peer_pool import Address
-from jbodlab.picture.cluster_picture import LogDirView, PartitionPicture
+from jbodlab.picture.cluster_picture import PartitionPicture
 from jbodlab.vocabulary.ids import TRANSACTION_STATE_TOPIC, TopicPartition
 from lab.cluster import security
 
@@ -133,9 +138,7 @@ async def cluster_view(asked: AdminClient, timeout_s: float) -> ClusterView:
     )
 
 
-async def log_dirs(
-    asked: AdminClient, timeout_s: float, *, are_ours: bool = False
-) -> list[LogDirView]:
+async def log_dirs(asked: AdminClient, timeout_s: float, *, are_ours: bool = False) -> list[LogDir]:
     """Ask a broker for its directories and all that lies in them.
 
     Args:
@@ -149,24 +152,7 @@ async def log_dirs(
     """
     found = await describe_log_dirs(asked, None, timeout_s)
     states = await describe_log_dir_states(asked, None, timeout_s) if are_ours else ()
-    by_path = {one.path: one for one in states}
-    views = [
-        LogDirView(
-            path=one.path,
-            error=name_of(one.error_code) if one.error_code else "",
-            sizes={name: held.size_bytes for name, held in one.current.items()},
-            futures={name: held.size_bytes for name, held in one.future.items()},
-            total_bytes=one.total_bytes,
-            usable_bytes=one.usable_bytes,
-        )
-        for one in found
-    ]
-    return [
-        replace(view, state=one.state, conditions=one.conditions, cause=one.cause or "")
-        if (one := by_path.get(view.path))
-        else view
-        for view in views
-    ]
+    return list(with_states(found, states))
 
 
 async def open_transactions(
@@ -254,7 +240,7 @@ def views(nodes: Sequence[NodeState], timeout_s: float) -> list[ClusterView | No
 
 async def ask_log_dirs(
     node: NodeState, timeout_s: float, *, are_ours: bool = False
-) -> list[LogDirView] | None:
+) -> list[LogDir] | None:
     """Ask one broker, as `log_dirs`, over a connection of its own; None if it does not answer."""
     with contextlib.suppress(*NO_ANSWER):
         asked = await connect(node, timeout_s)

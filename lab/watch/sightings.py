@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
+from jbodlab.kafka_admin.log_dirs import LogDir
 from jbodlab.metadata.log.batches import MetadataBatch
 from jbodlab.metadata.records.cluster_records import (
     BrokerRegistrationChangeRecord,
@@ -22,7 +23,7 @@ from jbodlab.metadata.records.topic_records import (
     PartitionRecord,
     TopicRecord,
 )
-from jbodlab.picture.cluster_picture import LogDirView, PartitionPicture
+from jbodlab.picture.cluster_picture import PartitionPicture
 from jbodlab.picture.places import Place
 from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.ids import BrokerId, DirectoryId, TopicId, TopicPartition
@@ -204,7 +205,7 @@ class PolledNews:
         self,
         broker: int,
         paths: Mapping[str, int],
-        found: list[LogDirView] | None,
+        found: list[LogDir] | None,
         t_ns: int,
         err_ns: int,
         *,
@@ -236,7 +237,7 @@ class PolledNews:
         named = {paths[view.path]: view for view in found if view.path in paths}
         for number in paths.values():
             place, view = Place(broker, number), named.get(number)
-            is_offline = view is None or bool(view.error)
+            is_offline = view is None or bool(view.error_code)
             if is_offline != (place in self.offline):
                 kind = "offline" if is_offline else "online"
                 yield Event(

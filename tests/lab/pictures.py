@@ -3,15 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Any
 
+from jbodlab.kafka_admin.log_dirs import HeldReplica, LogDir
 from jbodlab.picture.cluster_picture import (
     BrokerPicture,
     ClusterPicture,
-    LogDirView,
     PartitionPicture,
 )
 from jbodlab.picture.places import Place
+from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import TopicPartition
+
+
+def log_dir_told(
+    path: str,
+    sizes: Mapping[TopicPartition, int] | None = None,
+    error: str = "",
+    futures: Mapping[TopicPartition, int] | None = None,
+    **more: Any,
+) -> LogDir:
+    """What a broker tells of a directory."""
+    held = [(sizes or {}, False), (futures or {}, True)]
+    return LogDir(
+        path=path,
+        error_code=ErrorCode[error] if error else 0,
+        replicas=tuple(
+            HeldReplica(
+                topic=name.topic,
+                partition=name.partition,
+                size_bytes=size,
+                offset_lag=0,
+                is_future=is_future,
+            )
+            for some, is_future in held
+            for name, size in some.items()
+        ),
+        **more,
+    )
 
 
 def pictured(
@@ -29,7 +58,7 @@ def pictured(
                 broker_id=broker,
                 paths={str(place): place.directory for place in contents if place.broker == broker},
                 log_dirs=[
-                    LogDirView(path=str(place), error="", sizes=sizes)
+                    log_dir_told(str(place), sizes)
                     for place, sizes in contents.items()
                     if place.broker == broker
                 ],

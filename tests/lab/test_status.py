@@ -8,12 +8,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from jbodlab.picture.cluster_picture import LogDirView, PartitionPicture
+from jbodlab.kafka_admin.log_dirs import LogDir
+from jbodlab.picture.cluster_picture import PartitionPicture
 from jbodlab.vocabulary.ids import TopicPartition
 from lab.cluster import ClusterSpec, layout, picture
 from lab.machine.processes import own_user
 from lab.status import Status
 from lab.watch.server_log import Failure
+from tests.lab.pictures import log_dir_told
 
 
 @pytest.fixture
@@ -25,8 +27,7 @@ def status(tmp_path: Path) -> Status:
         state=state,
         alive=frozenset(node.node_id for node in state.nodes),
         brokers=[
-            picture.of_node(node, [LogDirView(path=node.log_dirs[0], error="", sizes={})])
-            for node in state.brokers
+            picture.of_node(node, [log_dir_told(path=node.log_dirs[0])]) for node in state.brokers
         ],
         listed=frozenset({1, 2}),
         partitions={TopicPartition("t", 0): partition},
@@ -36,7 +37,7 @@ def status(tmp_path: Path) -> Status:
     )
 
 
-def with_dirs(status: Status, told: list[LogDirView] | None) -> Status:
+def with_dirs(status: Status, told: list[LogDir] | None) -> Status:
     """The first broker tells something else of its directories."""
     first, second = status.brokers
     return replace(status, brokers=[replace(first, log_dirs=told), second])
@@ -49,7 +50,7 @@ def test_a_whole_cluster_is_healthy(status: Status) -> None:
 
 def test_one_with_an_offline_directory_is_not(status: Status) -> None:
     path = status.state.brokers[0].log_dirs[0]
-    dead = [LogDirView(path=path, error="KAFKA_STORAGE_ERROR", sizes={})]
+    dead = [log_dir_told(path=path, error="KAFKA_STORAGE_ERROR", sizes={})]
 
     assert not with_dirs(status, dead).is_healthy
 
@@ -80,7 +81,7 @@ def test_what_is_offline_tells_when_its_broker_noticed_and_which_source_says_so(
     status: Status,
 ) -> None:
     path = status.state.brokers[0].log_dirs[0]
-    dead = [LogDirView(path=path, error="KAFKA_STORAGE_ERROR", sizes={})]
+    dead = [log_dir_told(path=path, error="KAFKA_STORAGE_ERROR", sizes={})]
     failure = Failure(path=path, cause="Error while writing", wall_ms=1)
     theirs = replace(
         with_dirs(status, dead),
@@ -103,7 +104,7 @@ def test_what_our_brokers_say_of_a_directory_is_told_to_people_and_programs(
     status: Status,
 ) -> None:
     path = status.state.brokers[0].log_dirs[0]
-    told = LogDirView(
+    told = log_dir_told(
         path=path, error="KAFKA_STORAGE_ERROR", sizes={}, state="RECOVERING", cause="I/O error"
     )
     found = with_dirs(status, [told])

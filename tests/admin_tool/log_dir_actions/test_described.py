@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from admin_tool.log_dir_actions import render_replicas
@@ -12,7 +14,6 @@ from admin_tool.log_dir_actions.table import (
     render,
     state_of,
 )
-from jbodlab.kafka_admin.dir_details import DirDetail
 from jbodlab.kafka_admin.log_dirs import HeldReplica, LogDir
 from jbodlab.vocabulary.sizes import size_text
 
@@ -97,14 +98,15 @@ def test_errors_are_shown_as_java_classes(code: int, name: str | None) -> None:
     assert exception_name(code) == expected
 
 
-DETAILS = {
-    "/mnt/d1": DirDetail(directory_id="b4d9ExdORgaQq38CyHwWTA"),
-    "/mnt/d2": DirDetail(directory_id="", cause="[Errno 5] Input/output error"),
-}
+DETAILED = (
+    replace(ONE, directory_id="b4d9ExdORgaQq38CyHwWTA"),
+    replace(TWO, cause="[Errno 5] Input/output error"),
+    TARGET,
+)
 
 
 def test_the_table_shows_state_space_id_and_moves() -> None:
-    broker = BrokerDirs(broker=1, log_dirs=(ONE, TWO, TARGET), details=DETAILS)
+    broker = BrokerDirs(broker=1, log_dirs=DETAILED)
     assert render([broker], rates={(1, "foo-0", "/mnt/d3"): 100.0}, compacted=["foo"]) == (
         """\
 DIR         PATH     STATE    USED     FREE     TOTAL     DATA    REPLICAS  FUTURE  ID
@@ -120,7 +122,7 @@ foo-0  broker 1  /mnt/d1  /mnt/d3  [#####---------------]  25%  100 B of 400 B, 
 
 
 def test_the_json_of_the_table_has_none_for_what_is_unknown() -> None:
-    value = as_value([BrokerDirs(broker=1, log_dirs=(ONE, TWO, TARGET), details=DETAILS)])
+    value = as_value([BrokerDirs(broker=1, log_dirs=DETAILED)])
     assert value["directories"][1] == {
         "broker": 1,
         "number": 2,
@@ -184,8 +186,8 @@ def test_a_move_that_is_still_listed_is_not_complete() -> None:
 def test_the_state_says_what_is_wrong(
     error_code: int, conditions: tuple[str, ...], cordoned: bool, state: str
 ) -> None:
-    log_dir = LogDir(path="/a", error_code=error_code, replicas=(), is_cordoned=cordoned)
-    assert state_of(log_dir, DirDetail(directory_id="x", conditions=conditions)) == state
+    log_dir = LogDir(path="/a", error_code=error_code, is_cordoned=cordoned, conditions=conditions)
+    assert state_of(log_dir) == state
 
 
 @pytest.mark.parametrize(

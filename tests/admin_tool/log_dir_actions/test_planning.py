@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from argparse import Namespace
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -26,7 +27,6 @@ from admin_tool.log_dir_actions.table import BrokerDirs
 from admin_tool.reassignment import moves as reassignment_moves
 from admin_tool.reassignment.moves import why_refused
 from jbodlab.cli.output import Output
-from jbodlab.kafka_admin.dir_details import DirDetail
 from jbodlab.kafka_admin.errors import AdminError
 from jbodlab.kafka_admin.log_dirs import HeldReplica, LogDir, Replica, ReplicaDirs
 from jbodlab.runtime import event_loop
@@ -60,11 +60,7 @@ def broker(*dirs: LogDir, **conditions: tuple[str, ...]) -> BrokerDirs:
     """A broker of jbodlab, with conditions by the last part of the path."""
     return BrokerDirs(
         broker=1,
-        log_dirs=dirs,
-        details={
-            one.path: DirDetail(directory_id="", conditions=conditions.get(one.path[1:], ()))
-            for one in dirs
-        },
+        log_dirs=tuple(replace(one, conditions=conditions.get(one.path[1:], ())) for one in dirs),
     )
 
 
@@ -142,7 +138,7 @@ def test_brokers_that_move_are_balanced_without_those_that_do_not(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     broken = broker(log_dir("/a"), log_dir("/b", error_code=56, usable=-1))
-    whole = BrokerDirs(broker=2, log_dirs=(log_dir("/a"),), details={})
+    whole = BrokerDirs(broker=2, log_dirs=(log_dir("/a"),))
     assert movable([broken, whole], Output()) == [whole]
     assert capsys.readouterr().err == (
         "skipped: broker 1 moves nothing while a log directory is offline: /b\n"

@@ -19,7 +19,6 @@ from admin_tool.log_dir_actions.repair_online import (
     recreate,
 )
 from admin_tool.log_dir_actions.table import BrokerDirs
-from jbodlab.kafka_admin.dir_details import DirDetail
 from jbodlab.kafka_admin.errors import AdminError
 from jbodlab.kafka_admin.log_dirs import HeldReplica, LogDir, Replica, ReplicaDirs
 from jbodlab.kafka_admin.topics import PartitionDescription, TopicDescription
@@ -102,11 +101,11 @@ def test_a_directory_is_known_by_its_id_and_by_its_path_where_ids_are_not_told()
     ours = DirectoryId(UUID(int=9))
     elsewhere = replace(LOG_DIR, path="/in/the/container")
     meta = MetaProperties(cluster_id="c", node_id=2, directory_id=ours)
-    detail = DirDetail(directory_id=kafka_uuid.to_text(ours))
-    told = BrokerDirs(broker=2, log_dirs=(LOG_DIR, elsewhere), details={elsewhere.path: detail})
+    named = replace(elsewhere, directory_id=kafka_uuid.to_text(ours))
+    told = BrokerDirs(broker=2, log_dirs=(LOG_DIR, named))
     untold = BrokerDirs(broker=2, log_dirs=(LOG_DIR, elsewhere))
 
-    assert log_dir_of(told, meta, Path("/d1")) == elsewhere
+    assert log_dir_of(told, meta, Path("/d1")) == named
     assert log_dir_of(untold, meta, Path("/d1")) == LOG_DIR
     assert log_dir_of(untold, meta, Path("/d7")) is None
 

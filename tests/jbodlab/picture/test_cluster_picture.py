@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from jbodlab.picture.cluster_picture import OFFLINE, ONLINE, UNKNOWN, LogDirView
+from jbodlab.picture.cluster_picture import OFFLINE, ONLINE, UNKNOWN
 from jbodlab.picture.places import Place
 from jbodlab.vocabulary.ids import TopicPartition
-from tests.lab.pictures import pictured
+from tests.lab.pictures import log_dir_told, pictured
 
 P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 FIRST, SECOND = Place(1, 1), Place(2, 1)
@@ -34,7 +34,7 @@ def test_a_directory_that_was_never_told_of_is_neither_online_nor_offline() -> N
 
 def test_a_directory_with_an_error_or_without_a_name_is_offline() -> None:
     first, second = PICTURE.brokers
-    failed = LogDirView(path=str(FIRST), error="KAFKA_STORAGE_ERROR", sizes={})
+    failed = log_dir_told(path=str(FIRST), error="KAFKA_STORAGE_ERROR", sizes={})
     seen = replace(
         PICTURE, brokers=[replace(first, log_dirs=[failed]), replace(second, log_dirs=[])]
     )

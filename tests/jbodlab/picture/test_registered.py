@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from jbodlab.kafka_admin.log_dirs import NOT_TOLD
 from jbodlab.metadata.image.broker_registration import BrokerRegistration
 from jbodlab.metadata.image.cluster_image import ClusterImage
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.metadata.image.topics_image import TopicImage, TopicsImage
-from jbodlab.picture.cluster_picture import NOT_TOLD, OFFLINE, ONLINE, SERVING
+from jbodlab.picture.cluster_picture import OFFLINE, ONLINE, SERVING
 from jbodlab.picture.places import Place
 from jbodlab.picture.registered import of_image, of_registrations
 from jbodlab.vocabulary import directory_id as directory_ids

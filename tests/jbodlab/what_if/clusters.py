@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from jbodlab.picture.cluster_picture import BrokerPicture, LogDirView, PartitionPicture
+from jbodlab.kafka_admin.log_dirs import LogDir
+from jbodlab.picture.cluster_picture import BrokerPicture, PartitionPicture
 from jbodlab.vocabulary.ids import TopicPartition
 from jbodlab.what_if.cluster import Cluster, Directory, Partition, TopicRules
+from tests.lab.pictures import log_dir_told
 
 
 def a(broker: int) -> int:
@@ -45,9 +47,9 @@ def pictured(
         for at, number in enumerate(one.directories):
             name = TopicPartition(one.topic, one.index)
             held.setdefault(number, {})[name] = one.sizes[at] if one.sizes else 0
-    found: dict[int, list[LogDirView]] = {}
+    found: dict[int, list[LogDir]] = {}
     for number, each in enumerate(directories):
-        view = LogDirView(
+        view = log_dir_told(
             path=each.path,
             error="" if each.is_online else "KAFKA_STORAGE_ERROR",
             sizes=held.get(number, {}),

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from jbodlab.picture.cluster_picture import LogDirView
+from jbodlab.kafka_admin.log_dirs import LogDir
 from lab.cluster import log_dir_states
 from lab.cluster.engine import OWN, Engine
 from lab.commands import breaking
+from tests.lab.pictures import log_dir_told
 
 pytestmark = pytest.mark.unit
 
@@ -43,11 +44,11 @@ class Broker:
         self.done.append("start")
         self._offline = set(self.broken)
 
-    def states(self) -> list[LogDirView]:
+    def states(self) -> list[LogDir]:
         return [
-            LogDirView(path=str(path), error="", sizes={}, state="OFFLINE", cause="broken")
+            log_dir_told(path=str(path), error="", sizes={}, state="OFFLINE", cause="broken")
             if str(path) in self._offline
-            else LogDirView(path=str(path), error="", sizes={})
+            else log_dir_told(path=str(path), error="", sizes={})
             for path in self.paths
         ]
 

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from jbodlab.picture.cluster_picture import LogDirView
+from jbodlab.kafka_admin.log_dirs import LogDir
 from jbodlab.picture.places import Place
 from lab.cluster import questions, revival
 from lab.rehearsal.target_cluster import TargetCluster
+from tests.lab.pictures import log_dir_told
 
 pytestmark = pytest.mark.unit
 
@@ -36,9 +37,9 @@ class Broker:
 def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
     made = Broker()
 
-    async def ask(_state: object, _timeout_s: float) -> list[LogDirView]:
+    async def ask(_state: object, _timeout_s: float) -> list[LogDir]:
         return [
-            LogDirView(
+            log_dir_told(
                 path=path, error="KAFKA_STORAGE_ERROR" if path in made.offline else "", sizes={}
             )
             for path in ("/d1", "/d2")

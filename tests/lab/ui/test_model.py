@@ -8,22 +8,24 @@ from typing import Any
 
 import pytest
 
-from jbodlab.picture.cluster_picture import BrokerPicture, LogDirView, PartitionPicture
+from jbodlab.kafka_admin.log_dirs import LogDir
+from jbodlab.picture.cluster_picture import BrokerPicture, PartitionPicture
 from jbodlab.vocabulary.ids import TopicPartition
 from lab.cluster.picture import place_of
 from lab.cluster.questions import Offsets, OpenTransaction
 from lab.ui import model
 from lab.ui.model import Rates, Seen
+from tests.lab.pictures import log_dir_told
 from tests.lab.ui.faults import FAULT
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-def dir_view(path: str, sizes: dict[TopicPartition, int], **more: Any) -> LogDirView:
-    return LogDirView(path=path, error="", sizes=sizes, **more)
+def dir_view(path: str, sizes: dict[TopicPartition, int], **more: Any) -> LogDir:
+    return log_dir_told(path=path, error="", sizes=sizes, **more)
 
 
-def broker(number: int, *views: LogDirView) -> BrokerPicture:
+def broker(number: int, *views: LogDir) -> BrokerPicture:
     return BrokerPicture(
         broker_id=number,
         address=f"h:{number}",
@@ -97,7 +99,7 @@ def test_faults_of_users_are_told_only_of_a_closed_cluster() -> None:
 
 
 def test_a_directory_is_offline_by_its_error_or_when_its_broker_does_not_name_it() -> None:
-    dead = LogDirView(path="/b1/1", error="KAFKA_STORAGE_ERROR", sizes={}, cause="I/O error")
+    dead = log_dir_told(path="/b1/1", error="KAFKA_STORAGE_ERROR", sizes={}, cause="I/O error")
 
     assert wrong(replace(WHOLE, brokers=(broker(1, dead),)))[:2] == [
         "bad: broker-1/1 is offline: I/O error",

@@ -14,7 +14,6 @@ from fault_injection import kinds
 from jbodlab.picture.cluster_picture import (
     BrokerPicture,
     ClusterPicture,
-    LogDirView,
     PartitionPicture,
 )
 from jbodlab.picture.places import Place
@@ -28,6 +27,7 @@ from lab.state_files import StateFiles
 from lab.watch import detecting
 from lab.watch.detecting import Detecting
 from lab.watch.events import Event
+from tests.lab.pictures import log_dir_told
 
 DEADLINE_S = 20.0
 
@@ -42,7 +42,7 @@ class Watching:
         self.answers(conditions=("SLOW",))
 
     def answers(self, error: str = "", conditions: tuple[str, ...] = (), cause: str = "") -> None:
-        view = LogDirView(
+        view = log_dir_told(
             path=str(self._path), error=error, sizes={}, conditions=conditions, cause=cause
         )
         self._log_dirs = [view]

@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 
+from jbodlab.kafka_admin.log_dirs import LogDir
 from jbodlab.metadata.log.batches import MetadataBatch
 from jbodlab.metadata.records.cluster_records import (
     BrokerRegistrationChangeRecord,
@@ -18,7 +19,7 @@ from jbodlab.metadata.records.topic_records import (
     PartitionRecord,
     TopicRecord,
 )
-from jbodlab.picture.cluster_picture import LogDirView, PartitionPicture
+from jbodlab.picture.cluster_picture import PartitionPicture
 from jbodlab.picture.places import Place
 from jbodlab.vocabulary.ids import (
     BrokerId,
@@ -30,6 +31,7 @@ from jbodlab.vocabulary.ids import (
 )
 from lab.cluster.questions import Offsets, OpenTransaction
 from lab.watch.sightings import MetadataNews, PolledNews, TransactionNews
+from tests.lab.pictures import log_dir_told
 
 D1, D2 = (DirectoryId(UUID(int=1000 + number)) for number in range(2))
 TOPIC = TopicId(UUID(int=77))
@@ -148,15 +150,15 @@ def test_polled_answers_are_news_only_where_they_differ() -> None:
     assert kinds == ["leader", "isr"]
 
 
-def log_dir(path: str, error: str = "") -> LogDirView:
-    return LogDirView(path=path, error=error, sizes={ORDERS: 10})
+def log_dir(path: str, error: str = "") -> LogDir:
+    return log_dir_told(path=path, error=error, sizes={ORDERS: 10})
 
 
 @pytest.mark.parametrize(
     "second", [[log_dir("/d/1"), log_dir("/d/2", "KAFKA_STORAGE_ERROR")], [log_dir("/d/1")]]
 )
 def test_a_directory_with_an_error_or_not_named_at_all_is_offline(
-    second: list[LogDirView],
+    second: list[LogDir],
 ) -> None:
     news, paths = PolledNews(), {"/d/1": 1, "/d/2": 2}
     both = [log_dir("/d/1"), log_dir("/d/2")]
