@@ -27,8 +27,6 @@ from lab.rehearsal.target_cluster import TargetCluster
 from lab.rehearsal.telling import Tell
 
 TICK_S = 0.05
-BROUGHT_BACK_S = (0.0, 1.0, 2.0)
-"""Pauses before which directories are brought back at an early end."""
 
 
 class Rehearsal:
@@ -86,16 +84,12 @@ class Rehearsal:
             busy=busy,
             done_ns=dict(self._done_ns),
             offline=picture.offline,
-            is_away=self._is_away,
+            is_away=self._target_cluster.is_away,
             reviving=reviving,
             tried_ns=dict(self._injector.tried_ns),
             partitions=picture.partitions,
             seen_ns=observer.samples[-1].t_ns if observer.samples else 0,
         )
-
-    def _is_away(self, broker: int) -> bool:
-        target = self._target_cluster
-        return target.may_start and not target.cluster.broker(broker).is_running
 
     def _carry_out(self, instruction: Instruction) -> None:
         match instruction:
@@ -131,18 +125,17 @@ class Rehearsal:
         """Begin with the entries of one instant."""
         found = [Active(entry, FaultFacts(name=entry.name, kind=entry.do)) for entry in entries]
         self._active.update({active.entry.name: active for active in found})
+        faults = [active for active in found if active.entry.is_fault]
+        made = self._faults_thread.submit(self._injector.inject, faults)
         for active in found:
-            if not active.entry.is_fault:
-                active.work.append(self._actions_thread.submit(self._act, active.entry))
-        if faults := [active for active in found if active.entry.is_fault]:
-            made = self._faults_thread.submit(self._injector.inject, faults)
-            for active in faults:
-                active.work.append(made)
+            acting = self._actions_thread.submit
+            is_fault = active.entry.is_fault
+            active.work.append(made if is_fault else acting(self._act, active.entry))
 
     def _act(self, entry: Entry) -> None:
+        observer, chance = self._seen.observer, self._chance
         try:
-            observer = self._seen.observer
-            text = actions.carry_out(entry, self._target_cluster, observer, self._chance)
+            text = actions.carry_out(entry, self._target_cluster, observer, chance)
             self._seen.say("action", entry.do, text, ref=entry.name)
         except (JbodlabError, NotInTimeError, ValueError) as error:
             why = str(error).splitlines()[0]
@@ -152,25 +145,15 @@ class Rehearsal:
     def _close(self) -> None:
         # First whatever is being made comes to its end, so that nothing is made behind our back.
         self._faults_thread.shutdown(cancel_futures=True)
+        hit = {place for active in self._active.values() for place in active.facts.places}
         with contextlib.ExitStack() as ends:
             # One that fails keeps none of the others from being done.
             ends.callback(self._seen.tell_all)
-            ends.callback(self._bring_back)
+            if self._target_cluster.outlives_us and not self._schedule.is_over:
+                ends.callback(self._injector.bring_back, hit)
             ends.callback(self._actions_thread.shutdown, cancel_futures=True)
             ends.callback(self._seen.observer.stop)
             ends.callback(self._seen.load.kill)
             for active in self._active.values():
                 for handle in active.handles:
                     ends.callback(handle.heal)
-
-    def _bring_back(self) -> None:
-        """Leave no directory offline that was broken here, where there was no time for it before.
-
-        A broker may notice what broke a moment after that was reverted.
-        """
-        if self._schedule.is_over or not self._target_cluster.outlives_us:
-            return
-        hit = {place for active in self._active.values() for place in active.facts.places}
-        for pause_s in BROUGHT_BACK_S if hit else ():
-            time.sleep(pause_s)
-            self._injector.revive(sorted(place for place in hit if place.directory))

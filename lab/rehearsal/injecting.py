@@ -24,6 +24,8 @@ from lab.rehearsal.facts import FaultFacts
 from lab.rehearsal.target_cluster import TargetCluster
 from lab.watch.observer import Observer
 
+BROUGHT_BACK_S = (0.0, 1.0, 2.0)
+"""Pauses before which directories are brought back at an early end."""
 MARGIN_S = 5.0
 """What ends by itself does so this much later than it is reverted here."""
 
@@ -298,6 +300,16 @@ class Injector:
                 self._say("action", "revive", text, place=place)
             # What was brought back is seen a moment later.
             self.tried_ns[place] = time.monotonic_ns()
+
+    def bring_back(self, hit: Iterable[Place]) -> None:
+        """Leave no directory offline that was broken, where there was no time for it before.
+
+        A broker may notice what broke a moment after that was reverted.
+        """
+        places = sorted(place for place in hit if place.directory)
+        for pause_s in BROUGHT_BACK_S if places else ():
+            time.sleep(pause_s)
+            self.revive(places)
 
 
 def _first_line(error: BaseException) -> str:

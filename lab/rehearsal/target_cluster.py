@@ -71,6 +71,10 @@ class TargetCluster:
         """
         return self.revives or not all(node.log_file for node in self.cluster.state.brokers)
 
+    def is_away(self, broker: int) -> bool:
+        """Return whether a broker has ended that may be started here."""
+        return self.may_start and not self.cluster.broker(broker).is_running
+
     def path(self, place: Place) -> Path:
         """Return where a directory lies."""
         return self.cluster.broker(place.broker).log_dir(place.directory).path
