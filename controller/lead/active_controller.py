@@ -103,6 +103,7 @@ class _Round:
     def __init__(self, next_offset: Offset) -> None:
         self.batches: list[tuple[Offset, list[bytes]]] = []
         self.next_offset = next_offset
+        self.size_bytes = 0
         self._room_bytes = 0
 
     def add(self, values: list[bytes], *, atomic: bool) -> None:
@@ -110,10 +111,12 @@ class _Round:
         if atomic and values and not self._fits(len(values), _size(values)):
             self._begin()
         for value in values:
-            if not self._fits(1, _size([value])):
+            size = len(value) + RECORD_OVERHEAD_BYTES
+            if not self._fits(1, size):
                 self._begin()
             self.batches[-1][1].append(value)
-            self._room_bytes -= _size([value])
+            self._room_bytes -= size
+            self.size_bytes += size
             self.next_offset = Offset(self.next_offset + 1)
 
     def _fits(self, count: int, size: int) -> bool:
@@ -255,10 +258,10 @@ class ActiveController:
     def _may_run(self) -> bool:
         """Return whether there is an operation to run, and room for its round."""
         rounds = self._rounds
-        return (
-            bool(self._urgent or self._queue)
-            and self._failure is None
-            and len(rounds) < ROUNDS_IN_FLIGHT_MAX
+        if self._failure is not None or not (self._urgent or self._queue):
+            return False
+        return not rounds or (
+            len(rounds) < ROUNDS_IN_FLIGHT_MAX
             and sum(len(each.outcomes) for each in rounds) < OPERATIONS_IN_FLIGHT_MAX
             and sum(each.size_bytes for each in rounds) < BYTES_IN_FLIGHT_MAX
         )
@@ -391,8 +394,7 @@ class ActiveController:
         ]
         appended = self._log.append(self.epoch, batches)
         self.committed.expect(image)
-        size_bytes = sum(_size(values) for _, values in new.batches)
-        self._rounds.append(_Appended(outcomes, size_bytes))
+        self._rounds.append(_Appended(outcomes, new.size_bytes))
         appended.add_done_callback(self._appended)
 
     def _appended(self, appended: asyncio.Future[Committed]) -> None:
