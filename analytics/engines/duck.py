@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
+from functools import cache
+from itertools import chain
 from typing import Any
 
 import duckdb
@@ -17,7 +19,7 @@ from analytics.engines.functions import FUNCTIONS
 from analytics.engines.sql import in_duckdb
 from analytics.store.questions import connection
 from analytics.tables.sql_files import SqlFile, needed, sql_files
-from analytics.tables.table import CLUSTER, STRING, Table
+from analytics.tables.table import CLUSTER, STRING
 
 _FUNCTIONS = """
     CREATE MACRO timestamp_micros(us) AS make_timestamptz(us);
@@ -30,6 +32,12 @@ _FUNCTIONS = """
 _NUMBERED = (CLUSTER, "topic_id")
 """Columns that rows are joined, grouped and put in order by. Each text is a number for DuckDB, an
 ENUM in the order of texts: windows and joins then take a fifth less."""
+
+
+@cache
+def _read_by_others() -> frozenset[str]:
+    """Return the tables and steps that others read."""
+    return frozenset(chain.from_iterable(file.reads for file in sql_files().values()))
 
 
 _ROWS_OF_PART = 122_880
@@ -51,7 +59,7 @@ class DuckEngine(ExitStack):
         given = {name: self._given(name, source) for name, source in views.items()}
         for column in _NUMBERED:
             texts = [
-                f"SELECT {column} FROM {rows.alias}"
+                f"SELECT DISTINCT {column} FROM {rows.alias}"
                 for rows in given.values()
                 if column in rows.columns
             ]
@@ -102,11 +110,18 @@ class DuckEngine(ExitStack):
 
     def rows(self, name: str) -> pa.Table:
         """Return the rows of a table in its order, `cluster` first."""
-        table = sql_files()[name].table
+        file = sql_files()[name]
+        table = file.table
         assert table is not None
-        self.make(name)
+        if name in _read_by_others():
+            self.make(name)
+        else:
+            self.make(*file.needs)
+            self._register_reads(file)
+        asked = name if name in self._known else f"({in_duckdb(file.sql)})"
+        keys = ", ".join(f'"{key}"' for key in (CLUSTER, *table.order))
+        found: pa.Table = self._connection.sql(f"FROM {asked} ORDER BY {keys}").to_arrow_table()
         schema = pa.schema([pa.field(CLUSTER, STRING), *table.schema])
-        found: pa.Table = self._connection.sql(_ordered(name, table)).to_arrow_table()
         return found.select(schema.names).cast(schema)
 
     def ask(self, sql: str) -> duckdb.DuckDBPyRelation:
@@ -116,12 +131,15 @@ class DuckEngine(ExitStack):
     def make(self, *names: str) -> None:
         """Make tables or steps and all that they read."""
         for file in needed(names):
-            if file.name in self._known:
-                continue
-            for each in FUNCTIONS.keys() & set(file.reads) - self._known:
-                self._call(each)
-            self._keep(file)
-            self._known.add(file.name)
+            if file.name not in self._known:
+                self._register_reads(file)
+                self._keep(file)
+                self._known.add(file.name)
+
+    def _register_reads(self, file: SqlFile) -> None:
+        """Register what functions make of the steps that they read, for a file that reads it."""
+        for each in FUNCTIONS.keys() & set(file.reads) - self._known:
+            self._call(each)
 
     def _keep(self, file: SqlFile) -> None:
         kind = "TABLE" if file.is_kept or file.table is not None else "VIEW"
@@ -148,8 +166,3 @@ def _texts(rows: pa.Table) -> pa.Table:
         for field in rows.schema
     )
     return rows.cast(pa.schema(fields))
-
-
-def _ordered(name: str, table: Table) -> str:
-    keys = ", ".join(f'"{key}"' for key in (CLUSTER, *table.order))
-    return f"FROM {name} ORDER BY {keys}"

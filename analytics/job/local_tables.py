@@ -8,8 +8,11 @@ together, as many as are not large: one plan answers for all of them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -24,7 +27,7 @@ from analytics.engines.duck import DuckEngine
 from analytics.engines.log_views import log_views
 from analytics.job.engine import RunOptions
 from analytics.job.output import ClusterOutput, OutputDir
-from analytics.read.layout import Layout
+from analytics.read.layout import Layout, Split
 from analytics.read.log_copies import LogCopy
 from analytics.read.log_facts import log_facts
 from analytics.read.named_logs import Archive, layout_of, unpack_archive
@@ -37,6 +40,9 @@ IN_MEMORY_BYTES = 64 << 20
 """Of the logs that are taken together; one that is larger goes through files."""
 UNPACKED = "inputs"
 """Folder of the scratch folder that archives are unpacked to."""
+
+READERS = 2
+"""Splits that are read side by side: NumPy and Arrow mostly work beside Python's lock."""
 
 _HELD_BYTES = 64 << 20
 """Rows of records that are held back to be put in order."""
@@ -105,9 +111,16 @@ def write_tables(
         views["log_rows"] = rows.source()
         views["given_broker_log_lines"] = _lines(list(layouts), options.broker_logs)
         engine = opened.enter_context(DuckEngine(views))
+        writer = opened.enter_context(ThreadPoolExecutor(1, thread_name_prefix="writer"))
+        written: Future[None] | None = None
         for table in t.TABLES:
             if table not in _OF_RECORDS:
-                _write(table, engine.rows(table.name), outputs)
+                found = engine.rows(table.name)
+                if written is not None:
+                    written.result()
+                written = writer.submit(_write, table, found, outputs)
+        if written is not None:
+            written.result()
 
 
 def _together(layouts: Mapping[str, Layout]) -> Iterator[list[str]]:
@@ -147,17 +160,23 @@ class _LogRows:
 
 def _read(layout: Layout, name: str, output: ClusterOutput, rows: _LogRows) -> None:
     """Read a log: write the tables of its records, and keep what the others are made of."""
-    for number, split in enumerate(layout.splits):
-        table = t.RECORDS if split.snapshot is None else t.SNAPSHOT_RECORDS
-        with PartWriters(output.parts(), f"{number:05d}") as writers:
-            records = _Records(table, writers)
-            kept = []
-            for batch in read_split(replace(split, cluster=name), COLUMNS):
-                records.add(batch)
-                kept.append(_without_payload(batch))
-            records.flush()
-            if kept:
-                rows.add(pa.Table.from_batches(kept))
+    splits = [replace(split, cluster=name) for split in layout.splits]
+    with ThreadPoolExecutor(READERS, thread_name_prefix="reader") as readers:
+        for kept in readers.map(partial(_read_split, output), count(), splits):
+            rows.add(kept)
+
+
+def _read_split(output: ClusterOutput, number: int, split: Split) -> pa.Table:
+    """Write the records of a split; returns what the other tables are made of."""
+    table = t.RECORDS if split.snapshot is None else t.SNAPSHOT_RECORDS
+    with PartWriters(output.parts(), f"{number:05d}") as writers:
+        records = _Records(table, writers)
+        kept = []
+        for batch in read_split(split, COLUMNS):
+            records.add(batch)
+            kept.append(_without_payload(batch))
+        records.flush()
+    return pa.Table.from_batches(kept, COLUMNS)
 
 
 def _without_payload(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -1,35 +1,32 @@
 -- Step (kept): what took replicas away in a step of a partition: its former leader, members of its
 -- ISR, or those that an outage is counted by; of several replicas the worst. The registration at the
 -- end of the batch decides; where it says nothing yet, what it says within 30 s.
-WITH steps AS (
-  SELECT cluster, topic_id, partition, life, seq, batch_last_offset, valid_from_time, is_first, leader,
-    former_leader, is_isr_changed, isr, former_isr, replicas, former_replicas, directories, former_directories
-  FROM partition_states
-), gone AS (
-  SELECT *, 'leader' AS of, former_leader AS lost
-  FROM steps WHERE former_leader <> leader AND former_leader <> -1
+WITH gone AS (
+  SELECT cluster, topic_id, partition, life, seq, batch_last_offset, valid_from_time, 'leader' AS of,
+    former_leader AS lost, former_replicas AS replicas, former_directories AS directories
+  FROM partition_states WHERE former_leader <> leader AND former_leader <> -1
   UNION ALL
-  SELECT *, 'isr', explode(filter(former_isr, each -> NOT array_contains(isr, each)))
-  FROM steps WHERE is_isr_changed
+  SELECT cluster, topic_id, partition, life, seq, batch_last_offset, valid_from_time, 'isr',
+    explode(filter(former_isr, each -> NOT array_contains(isr, each))), former_replicas,
+    former_directories
+  FROM partition_states WHERE is_isr_changed
   UNION ALL
   -- Of a state without a predecessor every replica that is not in sync counts, and each that is if
   -- there is no leader: a partition without one keeps the last member of its ISR there. An outage
   -- begins with fewer in sync, or without a leader.
-  SELECT *, 'outage', explode(filter(
+  SELECT s.cluster, s.topic_id, s.partition, s.life, s.seq, s.batch_last_offset, s.valid_from_time,
+    'outage', explode(filter(
     CASE WHEN is_first THEN replicas WHEN leader = -1 AND former_leader <> -1
         AND NOT array_contains(former_isr, former_leader) THEN concat(former_isr, array(former_leader))
       ELSE former_isr END,
     each -> NOT array_contains(isr, each) AND array_contains(replicas, each)
-      OR leader = -1 AND (is_first OR former_leader <> -1 AND each = former_leader)))
-  FROM steps s LEFT SEMI JOIN shortages o ON s.cluster = o.cluster AND s.topic_id = o.topic_id
-    AND s.partition = o.partition AND s.life = o.life AND s.seq = o.seq
+      OR leader = -1 AND (is_first OR former_leader <> -1 AND each = former_leader))), replicas, directories
+  FROM partition_states s LEFT SEMI JOIN shortages o ON s.cluster = o.cluster
+    AND s.topic_id = o.topic_id AND s.partition = o.partition AND s.life = o.life AND s.seq = o.seq
 ), placed AS (
   SELECT cluster, topic_id, partition, life, seq, of, lost, batch_last_offset, valid_from_time,
-    CASE WHEN of = 'outage' THEN CASE WHEN array_contains(replicas, lost)
-        THEN element_at(directories, CAST(array_position(replicas, lost) AS INT)) END
-      WHEN array_contains(former_replicas, lost)
-        THEN element_at(former_directories, CAST(array_position(former_replicas, lost) AS INT))
-    END AS directory
+    CASE WHEN array_contains(replicas, lost)
+      THEN element_at(directories, CAST(array_position(replicas, lost) AS INT)) END AS directory
   FROM gone
 ), judged AS (
   SELECT p.cluster, p.topic_id, p.partition, p.life, p.seq, p.of, p.lost, p.directory,

@@ -49,7 +49,7 @@ WITH placed AS (
       AND lag(adding_replicas) OVER in_order = adding_replicas
       AND lag(removing_replicas) OVER in_order = removing_replicas AS is_same,
     coalesce(lead(valid_from_offset) OVER in_order = valid_to_offset, false) AS is_replaced
-  FROM partition_history WHERE size(adding_replicas) > 0 OR size(removing_replicas) > 0
+  FROM partition_states WHERE size(adding_replicas) > 0 OR size(removing_replicas) > 0
   WINDOW in_order AS (PARTITION BY cluster, topic_id, partition ORDER BY valid_from_offset)
 ), numbered AS (
   SELECT *, sum(CASE WHEN is_same THEN 0 ELSE 1 END) OVER (PARTITION BY cluster, topic_id, partition
