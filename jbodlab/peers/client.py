@@ -117,12 +117,12 @@ class KafkaConnection:
         timeout_s: float = PEER_TIMEOUT_S,
         client_id: str | None = None,
     ) -> Any:
-        """Send a request and return the kio entity of its response; see `call_raw`."""
+        """Send a request and return the kio entity of its response; see `exchange`."""
         if self._session is not None:
             await self._session.renew(self)
         sent: list[bytes] = []
         request_encoder(api_key, version)(entity, sent.append)
-        body = await self._exchange(api_key, version, sent, timeout_s, client_id)
+        body = await self.exchange(api_key, version, sent, timeout_s, client_id)
         return self._decoded(api_key, version, body)
 
     def _decoded(self, api_key: int, version: int, body: memoryview) -> Any:
@@ -138,7 +138,7 @@ class KafkaConnection:
 
         Raises:
             AuthenticationError: the broker refuses the login.
-            TimeoutError, ConnectionError, DecodeError: as `call_raw`.
+            TimeoutError, ConnectionError, DecodeError: as `exchange`.
         """
         try:
             lifetime_s = await self._log_in(login, random_bytes)
@@ -180,10 +180,10 @@ class KafkaConnection:
     async def _ask(self, api_key: int, version: int, entity: Any) -> Any:
         body: list[bytes] = []
         request_encoder(api_key, version)(entity, body.append)
-        frame = await self._exchange(api_key, version, body, PEER_TIMEOUT_S)
+        frame = await self.exchange(api_key, version, body)
         return self._decoded(api_key, version, frame)
 
-    async def call_raw(
+    async def exchange(
         self,
         api_key: int,
         version: int,
@@ -206,18 +206,6 @@ class KafkaConnection:
             ConnectionError: the connection is closed, or was while waiting.
             DecodeError: the response is too large, or belongs to no request.
         """
-        if self._session is not None:
-            await self._session.renew(self)
-        return await self._exchange(api_key, version, body, timeout_s, client_id)
-
-    async def _exchange(
-        self,
-        api_key: int,
-        version: int,
-        body: Sequence[bytes],
-        timeout_s: float,
-        client_id: str | None = None,
-    ) -> memoryview:
         self._correlation_id = self._correlation_id % LAST_CORRELATION_ID + 1
         sent = self._correlation_id
         head = request_header(

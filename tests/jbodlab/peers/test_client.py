@@ -54,7 +54,7 @@ async def call_until_refused(connection: KafkaConnection) -> None:
     """Call again and again: what makes no sense may come right behind an answer that does."""
     async with asyncio.timeout(DEADLINE_S):
         while True:
-            await connection.call_raw(METADATA, 8, [])
+            await connection.exchange(METADATA, 8, [])
 
 
 def framed(payload: bytes) -> bytes:
@@ -74,10 +74,10 @@ async def test_request_bytes_and_response_body() -> None:
     seen.clear()
     async with broker(answer) as port:
         connection = await connect(port)
-        body = await connection.call_raw(METADATA, 12, [b"re", b"quest"])
+        body = await connection.exchange(METADATA, 12, [b"re", b"quest"])
         assert bytes(body) == b"body" * 50_000
         assert body.readonly
-        await connection.call_raw(METADATA, 8, [])
+        await connection.exchange(METADATA, 8, [])
         connection.close()
     assert seen == [
         bytes.fromhex("0003 000c 00000001 000a") + b"follower-2" + b"\0" + b"request",
@@ -117,7 +117,7 @@ async def test_response_that_makes_no_sense_ends_the_connection(sent: bytes) -> 
             await call_until_refused(connection)
         assert not connection.is_open
         with pytest.raises((DecodeError, ConnectionError)):
-            await connection.call_raw(METADATA, 8, [])
+            await connection.exchange(METADATA, 8, [])
 
 
 async def test_response_that_cannot_be_decoded_ends_the_connection() -> None:
@@ -144,10 +144,10 @@ async def test_silent_broker_is_a_timeout_and_its_late_answer_is_never_taken_for
     async with broker(answer) as port:
         connection = await connect(port)
         with pytest.raises(TimeoutError):
-            await connection.call_raw(METADATA, 8, [], timeout_s=0.05)
+            await connection.exchange(METADATA, 8, [], timeout_s=0.05)
         wait.set()
         with pytest.raises(ConnectionError):
-            await connection.call_raw(METADATA, 8, [])
+            await connection.exchange(METADATA, 8, [])
 
 
 async def test_broker_that_closes_is_a_connection_error() -> None:
@@ -157,7 +157,7 @@ async def test_broker_that_closes_is_a_connection_error() -> None:
     async with broker(answer) as port:
         connection = await connect(port)
         with pytest.raises(ConnectionError):
-            await connection.call_raw(METADATA, 8, [])
+            await connection.exchange(METADATA, 8, [])
         assert not connection.is_open
 
 
@@ -170,7 +170,7 @@ async def test_closing_ends_a_call_that_waits() -> None:
 
     async with broker(answer) as port:
         connection = await connect(port)
-        call = asyncio.ensure_future(connection.call_raw(METADATA, 8, []))
+        call = asyncio.ensure_future(connection.exchange(METADATA, 8, []))
         await asked.wait()
         connection.close()
         with pytest.raises(ConnectionError):
@@ -199,7 +199,7 @@ async def test_calls_that_overlap_get_their_own_answers() -> None:
     async with broker(answer) as port:
         connection = await connect(port)
         bodies = await asyncio.gather(
-            *(connection.call_raw(METADATA, 8, [bytes([number])]) for number in range(3))
+            *(connection.exchange(METADATA, 8, [bytes([number])]) for number in range(3))
         )
         assert [bytes(body) for body in bodies] == [b"\x00", b"\x01", b"\x02"]
         assert len(set(seen)) == 3
