@@ -12,11 +12,13 @@ import copy
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from jbodlab.group_records.partitions import coordinator_partition
 from jbodlab.metadata.image.broker_registration import BrokerRegistration
 from jbodlab.metadata.image.metadata_image import EMPTY, MetadataImage
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.metadata.records.cluster_records import BrokerEndpoint
 from jbodlab.vocabulary.ids import (
+    NO_LEADER,
     BrokerId,
     DirectoryId,
     TopicId,
@@ -78,6 +80,19 @@ class MetadataCache:
         """Return the state of a partition."""
         topic = self.image.topics.by_name.get(topic_partition.topic)
         return None if topic is None else topic.partitions.get(topic_partition.partition)
+
+    def coordinator(self, topic: str, key: str) -> tuple[TopicPartition, BrokerId] | None:
+        """Return the partition of a coordinators' topic that a key belongs to, and its leader.
+
+        None where there is no such topic.
+        """
+        found = self.image.topics.by_name.get(topic)
+        if found is None:
+            return None
+        index = coordinator_partition(key, len(found.partitions))
+        registration = found.partitions.get(index)
+        leader = NO_LEADER if registration is None else registration.leader
+        return TopicPartition(topic, index), leader
 
     def live_brokers(self, listener_name: str) -> Sequence[BrokerNode]:
         """Return the brokers that are registered, not fenced and have a listener, by id."""

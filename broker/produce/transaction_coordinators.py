@@ -20,7 +20,6 @@ import msgspec
 from broker.bounds.limits import LEADER_CONNECT_TIMEOUT_S, TRANSACTION_ASK_MAX_S
 from broker.metadata.metadata_cache import BrokerNode, MetadataCache
 from broker.produce.transaction_admission import Part
-from jbodlab.group_records.partitions import coordinator_partition
 from jbodlab.kafka_wire.api_table import ApiKey, item_class, request_class
 from jbodlab.metadata.image.metadata_delta import MetadataDelta
 from jbodlab.metadata.image.metadata_image import MetadataImage
@@ -107,12 +106,9 @@ class CoordinatorsOfTransactions:
         self._peers.close()
 
     def _leader(self, part: Part) -> BrokerId:
-        topic = self._cache.image.topics.by_name.get(TRANSACTION_STATE_TOPIC)
-        if topic is None:
-            return NO_LEADER
-        index = coordinator_partition(part.transaction.transactional_id, len(topic.partitions))
-        found = topic.partitions.get(index)
-        return NO_LEADER if found is None else found.leader
+        name = part.transaction.transactional_id
+        found = self._cache.coordinator(TRANSACTION_STATE_TOPIC, name)
+        return NO_LEADER if found is None else found[1]
 
     def _send(self) -> None:
         questions, self._unsent = self._unsent, []
@@ -157,16 +153,13 @@ class CoordinatorsOfTransactions:
 
     async def _ask_other(self, node: BrokerNode, questions: Sequence[_Question]) -> None:
         try:
-            async with (
-                asyncio.timeout(TRANSACTION_ASK_MAX_S),
-                self._peers.borrowed((node.host, node.port)) as connection,
-            ):
-                response = await connection.call(
-                    ApiKey.ADD_PARTITIONS_TO_TXN,
-                    VERSION,
-                    _request(questions),
-                    TRANSACTION_ASK_MAX_S,
-                )
+            response = await self._peers.call(
+                (node.host, node.port),
+                ApiKey.ADD_PARTITIONS_TO_TXN,
+                VERSION,
+                _request(questions),
+                TRANSACTION_ASK_MAX_S,
+            )
         except (OSError, DecodeError) as error:
             logger.info("cannot ask the coordinator on broker %d: %s", node.id, error)
             _settle_all(questions, ErrorCode.NETWORK_EXCEPTION)

@@ -321,10 +321,13 @@ class MarkerSender:
         node = self._cache.peer(broker_id)
         if node is None:
             raise ConnectionError(f"broker {broker_id} is not available")
-        async with self._peers.borrowed((node.host, node.port)) as connection:
-            response = await connection.call(
-                ApiKey.WRITE_TXN_MARKERS, VERSION, _request(sent), ANSWER_TIMEOUT_S
-            )
+        response = await self._peers.call(
+            (node.host, node.port),
+            ApiKey.WRITE_TXN_MARKERS,
+            VERSION,
+            _request(sent),
+            ANSWER_TIMEOUT_S,
+        )
         return {
             (marker.producer_id, TopicPartition(topic.name, each.partition_index)): ErrorCode(
                 int(each.error_code)

@@ -131,6 +131,23 @@ class PeerPool:
         timer = asyncio.get_running_loop().call_later(PEER_IDLE_S, partial(self._drop, connection))
         self._idle[connection] = address, timer
 
+    async def call(
+        self,
+        address: Address,
+        api_key: int,
+        version: int,
+        request: Any,
+        timeout_s: float,
+        client_id: str | None = None,
+    ) -> Any:
+        """Send a request to a node, and return its response; the time is for both.
+
+        Raises:
+            OSError, TimeoutError, DecodeError: as `KafkaConnection.call`, and as `open`.
+        """
+        async with asyncio.timeout(timeout_s), self.borrowed(address) as connection:
+            return await connection.call(api_key, version, request, timeout_s, client_id)
+
     def close(self) -> None:
         """Close what is idle; what is borrowed ends with its calls."""
         for connection in [*self._idle]:

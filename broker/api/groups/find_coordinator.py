@@ -23,7 +23,6 @@ from broker.api.services.coordinators import (
 )
 from broker.api.services.topic_creator import TopicCreator
 from broker.metadata.metadata_cache import MetadataCache
-from jbodlab.group_records.partitions import coordinator_partition
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation, ResourceType
 from jbodlab.server.answer import RequestContext
@@ -96,11 +95,10 @@ class FindCoordinatorApi:
         return _coordinators(_failed(key, error) for key in _keys(request, context.version))
 
     def _of(self, key: str, name: str, own: CoordinatorsOf[Any], listener_name: str) -> Any:
-        topic = self._cache.image.topics.by_name.get(name)
-        if topic is None:
+        found = self._cache.coordinator(name, key)
+        if found is None:
             return _failed(key, self._created(name))
-        index = coordinator_partition(key, len(topic.partitions))
-        leader = topic.partitions[index].leader
+        (_, index), leader = found
         broker = next((b for b in self._cache.live_brokers(listener_name) if b.id == leader), None)
         if broker is None or (leader == self._broker_id and own.is_offline(index)):
             text = f"{name}-{index} has no available leader"

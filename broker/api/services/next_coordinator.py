@@ -22,8 +22,6 @@ from broker.bounds.limits import (
     NEXT_COORDINATOR_PAUSE_S,
 )
 from broker.metadata.metadata_cache import BrokerNode, MetadataCache
-from jbodlab.group_records.partitions import coordinator_partition
-from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.peers.client_security import ClientSecurity
 from jbodlab.peers.peer_pool import PeerPool
 from jbodlab.server.answer import RequestContext
@@ -83,10 +81,11 @@ class NextCoordinator:
             raise error
         loop = asyncio.get_running_loop()
         end_s = loop.time() + NEXT_COORDINATOR_MAX_S
-        while self._may_come(transactional_id) and loop.time() < end_s:
-            node = self._cache.peer(self._leader(transactional_id))
+        while (leader := self._next(transactional_id)) is not None and loop.time() < end_s:
+            node = self._cache.peer(leader)
             if node is not None and node.id != self._broker_id:
-                response = await self._response(node, request, context, end_s)
+                left_s = end_s - loop.time()
+                response = await self._response(node, request, context, left_s)
                 if response is not None:
                     return response
             await asyncio.sleep(NEXT_COORDINATOR_PAUSE_S)
@@ -102,40 +101,30 @@ class NextCoordinator:
             context.listener_name
         )
 
-    def _partition(self, transactional_id: str) -> int:
-        topic = self._cache.image.topics.by_name[TRANSACTION_STATE_TOPIC]
-        return coordinator_partition(transactional_id, len(topic.partitions))
-
-    def _leader(self, transactional_id: str) -> BrokerId:
-        topic = self._cache.image.topics.by_name[TRANSACTION_STATE_TOPIC]
-        return topic.partitions[self._partition(transactional_id)].leader
-
-    def _may_come(self, transactional_id: str) -> bool:
-        """Return whether another broker leads, or is about to, as the own replica is offline."""
-        if TRANSACTION_STATE_TOPIC not in self._cache.image.topics.by_name:
-            return False
-        leader = self._leader(transactional_id)
+    def _next(self, transactional_id: str) -> BrokerId | None:
+        """Return who leads, this broker where another is about to; None if nobody will."""
+        found = self._cache.coordinator(TRANSACTION_STATE_TOPIC, transactional_id)
+        if found is None:
+            return None
+        (_, index), leader = found
         if leader == self._broker_id:
-            return self._own.is_offline(self._partition(transactional_id))
-        return self._cache.peer(leader) is not None
+            return leader if self._own.is_offline(index) else None
+        return leader if self._cache.peer(leader) is not None else None
 
     async def _response(
-        self, node: BrokerNode, request: Any, context: RequestContext, end_s: float
+        self, node: BrokerNode, request: Any, context: RequestContext, timeout_s: float
     ) -> Any:
         """Return the response of a broker; None if it does not coordinate, or is not reached."""
         header = context.header
         try:
-            async with (
-                asyncio.timeout_at(end_s),
-                self._peers.borrowed((node.host, node.port)) as connection,
-            ):
-                response = await connection.call(
-                    ApiKey(header.api_key),
-                    header.api_version,
-                    request,
-                    NEXT_COORDINATOR_MAX_S,
-                    client_id_for(client_of(context.session)),
-                )
+            response = await self._peers.call(
+                (node.host, node.port),
+                header.api_key,
+                header.api_version,
+                request,
+                timeout_s,
+                client_id_for(client_of(context.session)),
+            )
         except (OSError, DecodeError) as error:
             logger.info("cannot forward to the coordinator on broker %d: %s", node.id, error)
             return None

@@ -18,7 +18,6 @@ from broker.api.services.transactions import (
 from broker.metadata.metadata_cache import MetadataCache
 from broker.transactions.requests import AddPartitions, EndTransaction
 from broker.transactions.transaction import EPOCH_BUMP_FROM
-from jbodlab.group_records.partitions import coordinator_partition
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation, ResourceType
 from jbodlab.server.answer import Later, RequestContext, in_background
@@ -29,7 +28,7 @@ from jbodlab.server.response import Response
 from jbodlab.server.response_structs import ResponseStructs
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
-from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC, TopicPartition
+from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC
 from jbodlab.vocabulary.producer import Producer
 
 if TYPE_CHECKING:
@@ -69,17 +68,14 @@ class AddOffsetsToTxnApi(ProducerFailures):
 
     def answer(self, request: AddOffsetsToTxnRequest, context: RequestContext) -> Later:
         """Add the partition in which the group has its offsets."""
-        topic = self._cache.image.topics.by_name.get(GROUP_METADATA_TOPIC)
-        if topic is None:
+        found = self._cache.coordinator(GROUP_METADATA_TOPIC, request.group_id)
+        if found is None:
             self._creator.create(GROUP_METADATA_TOPIC)
             raise KafkaError(
                 ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{GROUP_METADATA_TOPIC} is being created"
             )
-        index = coordinator_partition(request.group_id, len(topic.partitions))
-        partitions = (TopicPartition(GROUP_METADATA_TOPIC, index),)
-        asked = value_of(
-            AddPartitions, request, {"partitions": partitions, "transaction_version": 0}
-        )
+        given = {"partitions": found[:1], "transaction_version": 0}
+        asked = value_of(AddPartitions, request, given)
         return in_background(self._added(asked, request, context))
 
     async def _added(
