@@ -127,15 +127,6 @@ class LeaderState(msgspec.Struct, kw_only=True):
             current, leader_end=leader_end, followers=self.followers, waits_for=waits_for
         )
 
-    def waits_at(self, offset: int) -> bool:
-        """Return whether somebody in the ISR has nothing behind an offset: nothing is committed."""
-        followers = self.followers
-        for broker in self.isr:
-            known = followers.get(broker)
-            if known is not None and known.end_offset <= offset:
-                return True
-        return False
-
     def shrunk_isr(
         self, *, leader_end: int, now_ms: int, lag_time_max_ms: int
     ) -> tuple[BrokerId, ...] | None:

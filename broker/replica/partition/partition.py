@@ -340,8 +340,6 @@ class Partition:
         # There is nothing above the end: thousands of quiet partitions are passed over quickly.
         if not isinstance(state, Leading) or self.high_watermark >= state.log.written_end:
             return
-        if state.leader.waits_at(self.high_watermark):
-            return
         reached = self._reached(state.leader, state.log.written_end)
         if reached > self.high_watermark:
             self._committed(reached)
@@ -451,13 +449,8 @@ class Partition:
     def _written(self) -> None:
         state = self.state
         if isinstance(state, Leading):
-            end_offset = state.log.written_end
-            self.waiters.written(end_offset)
-            if state.leader.followers:
-                self.advance_high_watermark()
-            elif end_offset > self.high_watermark:
-                # All replicas have what this one has.
-                self._committed(end_offset)
+            self.waiters.written(state.log.written_end)
+            self.advance_high_watermark()
         elif isinstance(state, Following):
             # What was appended while it led.
             self.waiters.written_appends.reached(state.log.written_end)
