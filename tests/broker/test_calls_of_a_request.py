@@ -47,9 +47,9 @@ CLONE = Path(__file__).parents[2]
 PRODUCT = (str(CLONE / "broker"), str(CLONE / "jbodlab"))
 ROUNDS = 20
 
-PRODUCE_CALLS_MAX = 100
+PRODUCE_CALLS_MAX = 102
 FETCH_CALLS_MAX = 117
-ROUND_CALLS_MAX = 450
+ROUND_CALLS_MAX = 460
 """A produce request with acks=all, and what leader and follower do for its replication."""
 
 
