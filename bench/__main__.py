@@ -17,6 +17,7 @@ from statistics import mean
 from typing import Any
 
 from bench import measure
+from bench.alone import alone
 from bench.attacks import attacks
 from bench.batch_checks import measure_batch_checks
 from bench.cleaner import cleaning
@@ -58,11 +59,14 @@ SYNC_MS = 5.0
 SYNC_DELAYS_MS = (10.0, 40.0)
 SLOW_PARTITIONS = 300
 PARTS = (
-    *("start", "failover", "throughput", "requests", "slow disks", "partitions", "cleaner", "tls"),
-    *("clients", "groups", "transactions", "transaction gaps", "moves", "decode"),
+    *("start", "failover", "throughput", "requests", "alone", "slow disks", "partitions"),
+    *("cleaner", "tls", "clients", "groups", "transactions", "transaction gaps", "moves", "decode"),
     *("replay sizes", "checks", "attacks"),
 )
 REQUESTS, REQUEST_RUNS = 80_000, 3
+ALONE = ((1, 1), (3, -1))
+"""Replication factor and acks of one client that waits for each answer."""
+ALONE_PAUSES_MS = (0.0, 3.0)
 CLEANED_VALUE_BYTES = (100, 1_000)
 ATTACK_UNITS = "others wait (loop busy) at most, ms; memory before / most / after, MB"
 
@@ -170,6 +174,8 @@ def measure_all(
         found["throughput"] = measure_throughput(name, make, arguments.megabytes, rows)
     if has_kcat and arguments.only in (None, "requests"):
         found["requests"] = measure_requests(name, make, rows)
+    if arguments.only in (None, "alone"):
+        found["alone"] = measure_alone(name, make, rows)
     if has_kcat and arguments.only in (None, "tls"):
         found["tls"] = measure_tls(name, make, arguments.megabytes, rows)
     if arguments.only in (None, "slow disks"):
@@ -478,6 +484,18 @@ def measure_requests(name: str, make: MAKE, rows: list[Row]) -> list[dict[str, A
         rows.append((label, f"{rate}  ({cpu})"))
         found += [asdict(one) for one in runs]
     return found
+
+
+def measure_alone(name: str, make: MAKE, rows: list[Row]) -> list[dict[str, Any]]:
+    """Produce one message a request, with one client that waits for each answer."""
+    found = [one for kind in ALONE for one in alone(make, *kind, ALONE_PAUSES_MS)]
+    for one in found:
+        label = (
+            f"{name}: one client, RF {one.factor} acks={one.acks}, {one.pause_ms:.0f} ms between"
+        )
+        text = f"p50 {one.p50_ms:.2f}  p99 {one.p99_ms:.2f}  ({one.cpu_us:.0f})"
+        rows.append((f"{label}, ms (server CPU us each)", text))
+    return [asdict(one) for one in found]
 
 
 def span(values: list[float], digits: int) -> str:

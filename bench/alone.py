@@ -72,9 +72,7 @@ def _frame(acks: int) -> bytes:
         transactional_id=None,
         acks=acks,
         timeout=datetime.timedelta(seconds=30),
-        topic_data=(
-            topic(name="alone", partition_data=(partition(index=0, records=records),)),
-        ),
+        topic_data=(topic(name="alone", partition_data=(partition(index=0, records=records),)),),
     )
     pieces: list[bytes] = [request_header(ApiKey.PRODUCE, VERSION, 1, "alone")]
     request_encoder(ApiKey.PRODUCE, VERSION)(entity, pieces.append)
