@@ -13,7 +13,6 @@ never completes a reassignment.
 
 from __future__ import annotations
 
-import gc
 import posixpath
 from argparse import Namespace
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -106,27 +105,16 @@ async def _read(options: Namespace, output: Output) -> model.Cluster:
     Raises:
         AdminError: no broker answers, or one refuses to.
     """
-    with _without_collections():
-        async with connected(options) as client:
-            for _ in range(ATTEMPTS - 1):
-                try:
-                    return await _read_once(client, options.bootstrap_server, output)
-                except _ChangedError:
-                    continue
-                except RequestError as error:
-                    if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                        raise
-            return await _read_once(client, options.bootstrap_server, output)
-
-
-@contextmanager
-def _without_collections() -> Iterator[None]:
-    """Look for no garbage meanwhile: what is read stays, and to look through it takes longer."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
+    async with connected(options) as client:
+        for _ in range(ATTEMPTS - 1):
+            try:
+                return await _read_once(client, options.bootstrap_server, output)
+            except _ChangedError:
+                continue
+            except RequestError as error:
+                if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    raise
+        return await _read_once(client, options.bootstrap_server, output)
 
 
 async def _read_once(client: AdminClient, bootstrap: str, output: Output) -> model.Cluster:
@@ -217,7 +205,7 @@ def as_model(
     named = {broker for one in partitions.values() for broker in one.replicas}
     gone = sorted(named - {seen.broker.id for seen in brokers})
     elects_unclean = features.supported.get(METADATA_VERSION, 0) >= UNCLEAN_ELECTION_LEVEL
-    found = model.Cluster(
+    return model.Cluster(
         moment=moment,
         moment_value=moment_value or {},
         brokers=[
@@ -233,19 +221,8 @@ def as_model(
             for topic, found in settings.items()
         },
         has_elr=features.finalized.get(ELR_VERSION, 0) > 0,
+        notes=[*_of_silent(brokers), *_of_gone(gone)],
     )
-    unknown = sum(one.undescribed for one in found.directories)
-    notes = [*_of_undescribed(unknown), *_of_silent(brokers), *_of_gone(gone)]
-    return replace(found, notes=notes)
-
-
-def _of_undescribed(count: int) -> list[str]:
-    if not count:
-        return []
-    return [
-        f"{counted(count, 'replica')} of topics that are not described to this user, or "
-        "that are being deleted: what happens to them is not known"
-    ]
 
 
 def _of_silent(brokers: Sequence[BrokerSeen]) -> list[str]:

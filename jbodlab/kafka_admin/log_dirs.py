@@ -98,12 +98,19 @@ class LogDir:
     @cached_property
     def sizes(self) -> dict[TopicPartition, int]:
         """Bytes of each replica that lies in it."""
-        return {name: held.size_bytes for name, held in self.current.items()}
+        return self._sizes(is_future=False)
 
     @cached_property
     def futures(self) -> dict[TopicPartition, int]:
         """Bytes of each replica that is on its way into it."""
-        return {name: held.size_bytes for name, held in self.future.items()}
+        return self._sizes(is_future=True)
+
+    def _sizes(self, *, is_future: bool) -> dict[TopicPartition, int]:
+        return {
+            TopicPartition(held.topic, held.partition): held.size_bytes
+            for held in self.replicas
+            if held.is_future is is_future
+        }
 
     @property
     def error(self) -> str:

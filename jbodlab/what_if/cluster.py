@@ -151,13 +151,13 @@ class Cluster(ClusterPicture):
         """All partitions, with the numbers of the directories of their replicas."""
         if self.moved is not None:
             return self.moved
-        held: dict[int, dict[TopicPartition, tuple[int, int]]] = {
+        numbers: dict[int, dict[TopicPartition, int]] = {
             one.broker_id: {} for one in self.brokers if one.log_dirs is not None
         }
         for number, (one, each) in enumerate(self._told):
-            sizes = each.told.sizes.items()
-            held[one.broker_id].update({name: (number, size) for name, size in sizes})
-        return [_placed(name, one, held, self) for name, one in self.partitions.items()]
+            numbers[one.broker_id].update(dict.fromkeys(each.told.sizes, number))
+        sizes = [each.told.sizes for _, each in self._told] if self.tells_sizes else ()
+        return [_placed(name, one, numbers, sizes) for name, one in self.partitions.items()]
 
     def min_isr(self, partition: Partition) -> int:
         """Return the effective `min.insync.replicas` of a partition."""
@@ -297,26 +297,28 @@ def _directory(
         is_degraded=any(one in DEGRADED for one in told.troubles),
         usable_bytes=None if told.usable_bytes < 0 else told.usable_bytes,
         stops_broker=told.has_metadata_log,
-        undescribed=sum(name not in described for name in (*told.sizes, *told.futures)),
+        undescribed=sum(
+            name not in described for some in (told.sizes, told.futures) for name in some
+        ),
     )
 
 
 def _placed(
     name: TopicPartition,
     one: PartitionPicture,
-    held: Mapping[int, Mapping[TopicPartition, tuple[int, int]]],
-    cluster: Cluster,
+    numbers: Mapping[int, Mapping[TopicPartition, int]],
+    sizes: Sequence[Mapping[TopicPartition, int]],
 ) -> Partition:
-    found = [held.get(broker, {}).get(name, (ANYWHERE, 0)) for broker in one.replicas]
+    found = [numbers.get(broker, {}).get(name, ANYWHERE) for broker in one.replicas]
     return Partition(
         topic=name.topic,
         index=name.partition,
         replicas=one.replicas,
         leader=one.leader,
         isr=one.isr,
-        directories=tuple(number for number, _ in found),
-        alive=tuple(broker in held and broker not in one.offline for broker in one.replicas),
-        sizes=tuple(size for _, size in found) if cluster.tells_sizes else (),
+        directories=tuple(found),
+        alive=tuple(broker in numbers and broker not in one.offline for broker in one.replicas),
+        sizes=tuple(0 if at == ANYWHERE else sizes[at][name] for at in found) if sizes else (),
         elr=one.elr,
         last_known_elr=one.last_known_elr,
         adding=one.adding,

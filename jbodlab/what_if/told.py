@@ -34,7 +34,17 @@ def rate_text(bytes_per_s: float) -> str:
 
 def remarks(cluster: Cluster) -> list[str]:
     """Return what answers assume, and what they leave out."""
-    return [*([f"assumed: {cluster.assumed}"] if cluster.assumed else []), *cluster.notes]
+    assumed = [f"assumed: {cluster.assumed}"] if cluster.assumed else []
+    return [*assumed, *_left_out(cluster)]
+
+
+def _left_out(cluster: Cluster) -> list[str]:
+    count = sum(one.undescribed for one in cluster.directories)
+    of_undescribed = (
+        f"{counted(count, 'replica')} of topics that are not described to this user, or "
+        "that are being deleted: what happens to them is not known"
+    )
+    return [*([of_undescribed] if count else []), *cluster.notes]
 
 
 def losses_value(cluster: Cluster, found: Losses, bytes_per_s: float) -> dict[str, Any]:
@@ -216,7 +226,7 @@ def failure_text(
         lines.append(f"  of unknown topics       {counted(loss.undescribed, 'replica')}")
     if cluster.assumed:
         lines.append(f"  assumed                 {cluster.assumed}")
-    lines += cluster.notes
+    lines += _left_out(cluster)
     return "\n".join(lines)
 
 
