@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lab.machine.folders import make_folder, remove_folder
-from tests.cluster.secured import USERS, Secured
+from tests.cluster.secured import USERS, Secured, set_credentials
 
 GOOD, BAD = "127.0.0.2", "127.0.0.1"
 """Addresses from which good clients and attackers connect."""
@@ -267,7 +267,7 @@ def main() -> int:
     secured = Secured(root / "cluster")
     try:
         secured.cluster.start()
-        secured.set_credentials()
+        set_credentials(secured.cluster)
         for name, attack in ATTACKS.items():
             if options.only in name:
                 _attacked(secured, name, attack, options.seconds)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from confluent_kafka.admin import (
     AdminClient,
@@ -18,6 +19,7 @@ from confluent_kafka.admin import (
 
 from jbodlab.security.jaas import PLAIN_MODULE, SCRAM_MODULE
 from jbodlab.vocabulary.properties import render
+from lab.machine.folders import make_folder, remove_folder
 from tests.certificates import Authority, Issued
 from tests.cluster.harness import Cluster, made
 from tests.cluster.lab_cluster import set_property
@@ -193,13 +195,55 @@ class Secured:
         """Return where clients begin that are let in that way."""
         return self.addresses({"ssl": "TLS", "mtls": "MTLS"}.get(way, "CLIENT"))
 
-    def set_credentials(self) -> None:
-        """Make the users of SCRAM."""
-        admin = AdminClient({"bootstrap.servers": self.cluster.bootstrap})
-        for mechanism, (user, password) in USERS.items():
-            if mechanism != "PLAIN":
-                kind = getattr(ScramMechanism, mechanism.replace("-", "_"))
-                info = ScramCredentialInfo(kind, 4096)
-                upsertion = UserScramCredentialUpsertion(user, info, password.encode())
-                for result in admin.alter_user_scram_credentials([upsertion]).values():
-                    result.result(DEADLINE_S)
+
+def listens_for_logins(cluster: Cluster, **settings: str) -> list[str]:
+    """Give each broker a listener in plain text on which clients log in; returns where they are."""
+    addresses = [f"127.0.0.1:{port}" for port in cluster.more_ports(len(cluster.brokers))]
+    for broker, address in zip(cluster.brokers, addresses, strict=True):
+        both = f"PLAINTEXT://{broker.address},CLIENT://{address}"
+        for key, value in {
+            "listeners": both,
+            "advertised.listeners": both,
+            "inter.broker.listener.name": "PLAINTEXT",
+            "listener.security.protocol.map": (
+                "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,CLIENT:SASL_PLAINTEXT"
+            ),
+            **settings,
+        }.items():
+            set_property(broker, key, value)
+    return addresses
+
+
+def set_credentials(cluster: Cluster) -> None:
+    """Make the users of SCRAM."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    for mechanism, (user, password) in USERS.items():
+        if mechanism != "PLAIN":
+            info = ScramCredentialInfo(getattr(ScramMechanism, mechanism.replace("-", "_")), 4096)
+            upsertion = UserScramCredentialUpsertion(user, info, password.encode())
+            for result in admin.alter_user_scram_credentials([upsertion]).values():
+                result.result(DEADLINE_S)
+
+
+class HasCluster(Protocol):
+    """What a fixture makes."""
+
+    cluster: Cluster
+
+
+H = TypeVar("H", bound=HasCluster)
+
+
+@contextmanager
+def served(make: Callable[[Path], H], *, users: bool = False) -> Iterator[H]:
+    """Start a cluster in a folder of its own, with the users of SCRAM if asked to."""
+    root = make_folder()
+    made_cluster = make(root / "cluster")
+    try:
+        made_cluster.cluster.start()
+        if users:
+            set_credentials(made_cluster.cluster)
+        yield made_cluster
+    finally:
+        made_cluster.cluster.close()
+        remove_folder(root)

@@ -23,9 +23,9 @@ from confluent_kafka.admin import (
 )
 
 from lab.cluster import wait_for
-from lab.machine.folders import make_folder, remove_folder
 from tests.cluster.harness import made
 from tests.cluster.lab_cluster import set_property
+from tests.cluster.secured import listens_for_logins, served
 from tests.command_lines import CommandLines
 from tests.kafka.tools import KafkaTools
 
@@ -43,26 +43,17 @@ class Closed:
 
     def __init__(self, root: Path) -> None:
         self.cluster = made(root, brokers=2, dirs=2, settings={"default.replication.factor": "2"})
-        ports = self.cluster.more_ports(2)
-        self.addresses = [f"127.0.0.1:{port}" for port in ports]
         users = " ".join(f'user_{user}="{user}-secret"' for user in USERS)
         for node in self.cluster.nodes.values():
             set_property(node, "authorizer.class.name", AUTHORIZER)
             set_property(node, "super.users", "User:ANONYMOUS;User:root")
-        for broker, address in zip(self.cluster.brokers, self.addresses, strict=True):
-            both = f"PLAINTEXT://{broker.address},CLIENT://{address}"
-            for key, value in (
-                ("listeners", both),
-                ("advertised.listeners", both),
-                ("inter.broker.listener.name", "PLAINTEXT"),
-                (
-                    "listener.security.protocol.map",
-                    "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,CLIENT:SASL_PLAINTEXT",
-                ),
-                ("sasl.enabled.mechanisms", "PLAIN"),
-                ("listener.name.client.plain.sasl.jaas.config", f"{JAAS} {users};"),
-            ):
-                set_property(broker, key, value)
+        self.addresses = listens_for_logins(
+            self.cluster,
+            **{
+                "sasl.enabled.mechanisms": "PLAIN",
+                "listener.name.client.plain.sasl.jaas.config": f"{JAAS} {users};",
+            },
+        )
 
     def client(self, user: str, **more: Any) -> dict[str, Any]:
         """Settings of librdkafka."""
@@ -100,14 +91,8 @@ class Closed:
 
 @pytest.fixture(scope="module")
 def closed() -> Iterator[Closed]:
-    root = make_folder()
-    made_cluster = Closed(root / "cluster")
-    try:
-        made_cluster.cluster.start()
-        yield made_cluster
-    finally:
-        made_cluster.cluster.close()
-        remove_folder(root)
+    with served(Closed) as closed:
+        yield closed
 
 
 def binding(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
@@ -20,7 +20,6 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
-from kafka import KafkaConsumer, KafkaProducer
 
 from admin_tool import client
 from jbodlab.kafka_admin import client as own_client
@@ -31,6 +30,7 @@ from lab.machine.folders import make_folder, remove_folder
 from lab.testing.clusters import Cluster
 from tests.clients.programs import NoKafkaError, go
 from tests.cluster.live_page import served
+from tests.cluster.round_trips import all_read, by_kafka_python
 from tests.cluster.staying import Staying
 from tests.command_lines import run
 from tests.jbodlab.cli.addresses import AT_ANY_ADDRESS
@@ -78,30 +78,13 @@ def test_librdkafka_goes_on_while_a_disk_dies(closed: Cluster) -> None:
             producer.poll(0.003)
         assert producer.flush(DEADLINE_S) == 0
     assert results == [None] * 300
-    consumer = Consumer({**config, "group.id": topic, "auto.offset.reset": "earliest"})
-    consumer.subscribe([topic])
-    found: list[bytes] = []
-
-    def all_read() -> bool:
-        found.extend(each.value() for each in consumer.consume(300, 0.5) if not each.error())
-        return len(found) >= 300
-
-    wait_for("all records to be read", all_read, DEADLINE_S)
-    consumer.close()
-    assert found == [b"%d" % number for number in range(300)]
+    all_read(config, topic, [b"%d" % number for number in range(300)])
 
 
 def test_kafka_python_reaches_it_by_its_file(closed: Cluster) -> None:
     config = closed.client_config("kafka_python")
     topic = closed.new_topic(partitions=1, replicas=3)
-    producer = KafkaProducer(**config)
-    producer.send(topic, b"value").get(DEADLINE_S)
-    producer.close()
-    consumer = KafkaConsumer(
-        topic, auto_offset_reset="earliest", consumer_timeout_ms=10_000, **config
-    )
-    assert next(consumer).value == b"value"
-    consumer.close()
+    by_kafka_python(config, topic)
 
 
 def test_franz_go_reaches_it_by_its_file(closed: Cluster) -> None:

@@ -9,35 +9,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import (
     AdminClient,
     ConfigResource,
-    ScramCredentialInfo,
     ScramMechanism,
     UserScramCredentialDeletion,
-    UserScramCredentialUpsertion,
 )
 from joserfc import jwt
 from joserfc.jwk import RSAKey
-from kafka import KafkaConsumer, KafkaProducer
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from lab.cluster import wait_for
-from lab.machine.folders import make_folder, remove_folder
 from tests.cluster.harness import made
-from tests.cluster.lab_cluster import Cluster, set_property
+from tests.cluster.round_trips import by_kafka_python, fails, sent_and_received
+from tests.cluster.secured import JAAS, USERS, listens_for_logins, served, set_credentials
 from tests.secrets import AT_DEBUG_LEVEL, secret
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("sasl-clients")]
 
 DEADLINE_S = 20.0
-USERS = {
-    "PLAIN": ("bob", secret("bob-secret")),
-    "SCRAM-SHA-256": ("alice", secret("alice-secret")),
-    "SCRAM-SHA-512": ("carol", secret("carol-secret")),
-}
-JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_bob="bob-secret";'
 WRONG = secret("wrong-secret")
 OAUTHBEARER = "OAUTHBEARER"
 KEY = RSAKey.generate_key(2048, {"kid": "key"})
@@ -56,25 +47,16 @@ class Secured:
         )
         keys = root / "keys.json"
         keys.write_text(json.dumps({"keys": [KEY.as_dict(private=False)]}))
-        ports = self.cluster.more_ports(3)
-        self.addresses = [f"127.0.0.1:{port}" for port in ports]
-        for broker, address in zip(self.cluster.brokers, self.addresses, strict=True):
-            both = f"PLAINTEXT://{broker.address},CLIENT://{address}"
-            for key, value in (
-                ("listeners", both),
-                ("advertised.listeners", both),
-                ("inter.broker.listener.name", "PLAINTEXT"),
-                (
-                    "listener.security.protocol.map",
-                    "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,CLIENT:SASL_PLAINTEXT",
-                ),
-                ("sasl.enabled.mechanisms", ",".join((*USERS, OAUTHBEARER))),
-                ("sasl.oauthbearer.jwks.endpoint.url", keys.as_uri()),
-                ("sasl.oauthbearer.expected.issuer", "issuer"),
-                ("sasl.oauthbearer.expected.audience", "kafka"),
-                ("listener.name.client.plain.sasl.jaas.config", JAAS),
-            ):
-                set_property(broker, key, value)
+        self.addresses = listens_for_logins(
+            self.cluster,
+            **{
+                "sasl.enabled.mechanisms": ",".join((*USERS, OAUTHBEARER)),
+                "sasl.oauthbearer.jwks.endpoint.url": keys.as_uri(),
+                "sasl.oauthbearer.expected.issuer": "issuer",
+                "sasl.oauthbearer.expected.audience": "kafka",
+                "listener.name.client.plain.sasl.jaas.config": JAAS,
+            },
+        )
 
     def client(self, mechanism: str, password: str | None = None) -> dict[str, Any]:
         """Settings of librdkafka."""
@@ -90,51 +72,13 @@ class Secured:
 
 @pytest.fixture(scope="module")
 def secured() -> Iterator[Secured]:
-    root = make_folder()
-    made_cluster = Secured(root / "cluster")
-    try:
-        made_cluster.cluster.start()
-        set_credentials(made_cluster.cluster)
-        yield made_cluster
-    finally:
-        made_cluster.cluster.close()
-        remove_folder(root)
-
-
-def set_credentials(cluster: Cluster) -> None:
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    for mechanism, (user, password) in USERS.items():
-        if mechanism != "PLAIN":
-            info = ScramCredentialInfo(getattr(ScramMechanism, mechanism.replace("-", "_")), 4096)
-            upsertion = UserScramCredentialUpsertion(user, info, password.encode())
-            for result in admin.alter_user_scram_credentials([upsertion]).values():
-                result.result(DEADLINE_S)
-
-
-def sent_and_received(config: dict[str, Any], topic: str) -> list[bytes]:
-    producer = Producer(config)
-    values = [b"%d" % index for index in range(100)]
-    for value in values:
-        producer.produce(topic, value, partition=0)
-    assert producer.flush(DEADLINE_S) == 0
-    consumer = Consumer({**config, "group.id": topic, "auto.offset.reset": "earliest"})
-    consumer.subscribe([topic])
-    found: list[bytes] = []
-
-    def all_read() -> bool:
-        messages = consumer.consume(100, 0.5)
-        found.extend(message.value() for message in messages if not message.error())
-        return len(found) >= len(values)
-
-    wait_for("all records to be read", all_read, DEADLINE_S)
-    consumer.close()
-    assert found == values
-    return found
+    with served(Secured, users=True) as secured:
+        yield secured
 
 
 @pytest.mark.parametrize("mechanism", USERS)
 def test_librdkafka_logs_in_by_each_mechanism(secured: Secured, mechanism: str) -> None:
-    assert sent_and_received(secured.client(mechanism), f"rd-{mechanism}")
+    sent_and_received(secured.client(mechanism), f"rd-{mechanism}")
 
 
 @pytest.mark.parametrize("mechanism", USERS)
@@ -147,15 +91,7 @@ def test_kafka_python_logs_in_by_each_mechanism(secured: Secured, mechanism: str
         "sasl_plain_username": user,
         "sasl_plain_password": password,
     }
-    topic = f"py-{mechanism}"
-    producer = KafkaProducer(**config)
-    producer.send(topic, b"value").get(DEADLINE_S)
-    producer.close()
-    consumer = KafkaConsumer(
-        topic, auto_offset_reset="earliest", consumer_timeout_ms=10_000, **config
-    )
-    assert next(consumer).value == b"value"
-    consumer.close()
+    by_kafka_python(config, f"py-{mechanism}")
 
 
 def token(lifetime_s: int = 3600) -> tuple[str, float]:
@@ -204,28 +140,18 @@ def test_kafka_python_logs_in_by_a_token(secured: Secured) -> None:
         def token(self) -> str:
             return token()[0]
 
-    producer = KafkaProducer(
-        bootstrap_servers=secured.addresses,
-        security_protocol="SASL_PLAINTEXT",
-        sasl_mechanism=OAUTHBEARER,
-        sasl_oauth_token_provider=Tokens(),
-    )
-    producer.send("py-token", b"value").get(DEADLINE_S)
-    producer.close()
+    config = {
+        "bootstrap_servers": secured.addresses,
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": OAUTHBEARER,
+        "sasl_oauth_token_provider": Tokens(),
+    }
+    by_kafka_python(config, "py-token")
 
 
 @pytest.mark.parametrize("mechanism", USERS)
 def test_a_wrong_password_is_named_by_the_client(secured: Secured, mechanism: str) -> None:
-    errors: list[KafkaError] = []
-    client = Producer({**secured.client(mechanism, WRONG), "error_cb": errors.append})
-    wait_for(
-        "the login to fail",
-        lambda: (
-            client.poll(0.1) is not None
-            and any(each.code() == KafkaError._AUTHENTICATION for each in errors)
-        ),
-        DEADLINE_S,
-    )
+    fails(secured.client(mechanism, WRONG), "_AUTHENTICATION")
     for node in secured.cluster.nodes.values():
         assert WRONG not in node.output()
 

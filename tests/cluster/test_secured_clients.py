@@ -7,15 +7,15 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC
 from lab.cluster import wait_for
-from lab.machine.folders import make_folder, remove_folder
 from tests.clients.members import MemberProcess, ProgramProcess
 from tests.clients.programs import BY_DEFAULT, NoKafkaError
-from tests.cluster.secured import WAYS, Secured
+from tests.cluster.secured import WAYS, Secured, served
 
 pytestmark = [
     pytest.mark.cluster,
@@ -32,15 +32,11 @@ PLAIN_TEXT = "plain text"
 
 @pytest.fixture(scope="module")
 def secured() -> Iterator[Secured]:
-    root = make_folder()
-    made = Secured(root / "cluster", **{"group.initial.rebalance.delay.ms": "0"})
-    try:
-        made.cluster.start()
-        made.set_credentials()
-        yield made
-    finally:
-        made.cluster.close()
-        remove_folder(root)
+    def make(root: Path) -> Secured:
+        return Secured(root, **{"group.initial.rebalance.delay.ms": "0"})
+
+    with served(make, users=True) as secured:
+        yield secured
 
 
 def _parameter(library: str, way: str, *marks: pytest.MarkDecorator) -> object:

@@ -13,9 +13,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
-from kafka import KafkaConsumer, KafkaProducer
 
 from jbodlab.config.tls_keys import client_tls
 from jbodlab.kafka_wire.api_table import ApiKey
@@ -24,12 +23,12 @@ from jbodlab.peers.client_security import ClientSecurity
 from jbodlab.security import tls_files
 from jbodlab.vocabulary.properties import render
 from lab.cluster import wait_for
-from lab.machine.folders import make_folder, remove_folder
 from tests import secrets
 from tests.broker.api.calls import fetch
 from tests.certificates import DAY, Authority, now
 from tests.cluster.lab_cluster import run_to_end
-from tests.cluster.secured import DEADLINE_S, USERS, Secured
+from tests.cluster.round_trips import all_read, by_kafka_python, fails, sent_and_received
+from tests.cluster.secured import DEADLINE_S, USERS, Secured, served
 from tests.command_lines import run
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("tls-clients")]
@@ -37,35 +36,8 @@ pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("tls-clients")]
 
 @pytest.fixture(scope="module")
 def secured() -> Iterator[Secured]:
-    root = make_folder()
-    made_cluster = Secured(root / "cluster")
-    try:
-        made_cluster.cluster.start()
-        made_cluster.set_credentials()
-        yield made_cluster
-    finally:
-        made_cluster.cluster.close()
-        remove_folder(root)
-
-
-def sent_and_received(config: dict[str, Any], topic: str) -> None:
-    producer = Producer(config)
-    values = [b"%d" % index * 1000 for index in range(100)]
-    for value in values:
-        producer.produce(topic, value, partition=0)
-    assert producer.flush(DEADLINE_S) == 0
-    consumer = Consumer({**config, "group.id": topic, "auto.offset.reset": "earliest"})
-    consumer.subscribe([topic])
-    found: list[bytes] = []
-
-    def all_read() -> bool:
-        messages = consumer.consume(100, 0.5)
-        found.extend(message.value() for message in messages if not message.error())
-        return len(found) >= len(values)
-
-    wait_for("all records to be read", all_read, DEADLINE_S)
-    consumer.close()
-    assert found == values
+    with served(Secured, users=True) as secured:
+        yield secured
 
 
 @pytest.mark.parametrize("mechanism", USERS)
@@ -121,15 +93,7 @@ def test_kafka_python_speaks_tls_with_a_login_or_a_certificate(
             "ssl_certfile": found["ssl.certificate.location"],
             "ssl_keyfile": found["ssl.key.location"],
         }
-    topic = f"py-{mechanism}"
-    producer = KafkaProducer(**config)
-    producer.send(topic, b"value").get(DEADLINE_S)
-    producer.close()
-    consumer = KafkaConsumer(
-        topic, auto_offset_reset="earliest", consumer_timeout_ms=10_000, **config
-    )
-    assert next(consumer).value == b"value"
-    consumer.close()
+    by_kafka_python(config, f"py-{mechanism}")
 
 
 def openssl(secured: Secured, *options: str, listener: str = "CLIENT") -> str:
@@ -190,21 +154,7 @@ def test_t18_keys_may_be_updated_and_nothing_is_negotiated_again(
 
 def test_a_client_that_does_not_know_the_authority_names_the_reason(secured: Secured) -> None:
     other = Authority("another CA").write(secured.folder / "other.pem")
-    errors: list[KafkaError] = []
-    client = Producer(
-        {
-            **secured.logged_in("PLAIN"),
-            "ssl.ca.location": str(other),
-            "error_cb": errors.append,
-        }
-    )
-    wait_for(
-        "the handshake to fail",
-        lambda: (
-            client.poll(0.1) is not None and any("certificate" in each.str() for each in errors)
-        ),
-        DEADLINE_S,
-    )
+    fails({**secured.logged_in("PLAIN"), "ssl.ca.location": str(other)}, "certificate")
 
 
 def test_no_acknowledged_record_is_lost_over_tls_when_a_disk_dies(secured: Secured) -> None:
@@ -238,19 +188,8 @@ def test_no_acknowledged_record_is_lost_over_tls_when_a_disk_dies(secured: Secur
     assert not errors
     assert sorted(acknowledged) == list(range(2000))
 
-    consumer = Consumer(
-        {**secured.with_certificate(), "group.id": "dying", "auto.offset.reset": "earliest"}
-    )
-    consumer.subscribe([topic])
-    found: list[bytes] = []
-
-    def all_read() -> bool:
-        found.extend(each.value() for each in consumer.consume(500, 0.5) if not each.error())
-        return len(found) >= 2001
-
-    wait_for("all records to be read", all_read, DEADLINE_S)
-    consumer.close()
-    assert found == [b"first", *(b"%d" % number for number in range(2000))]
+    values = [b"first", *(b"%d" % number for number in range(2000))]
+    all_read(secured.with_certificate(), topic, values)
 
 
 WRONG = "wrong-secret"
