@@ -1,7 +1,7 @@
 """Brokers that are cut off: who is refused and dropped, and who is not.
 
 The nodes are small processes that connect to each other when told to. What a cut makes of a real
-broker is shown in `tests/cluster/test_cut_off_brokers.py`.
+broker is shown in `tests/cluster/metadata/test_cut_off_brokers.py`.
 """
 
 from __future__ import annotations

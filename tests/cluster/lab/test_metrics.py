@@ -13,7 +13,7 @@ from tests.cluster.scraper import Scraper
 
 pytestmark = pytest.mark.cluster
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "metrics.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "metrics.md"
 
 
 def test_every_metric_is_documented(scene: Scene) -> None:

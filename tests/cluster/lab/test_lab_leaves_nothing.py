@@ -24,7 +24,7 @@ from tests.cluster.scenes import some
 
 pytestmark = pytest.mark.cluster
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 PLAN = """\
 rehearsal: 1
 name: interrupted

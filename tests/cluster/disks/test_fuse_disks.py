@@ -140,7 +140,7 @@ def test_a_cluster_whose_disk_hangs_is_closed_and_nothing_is_left(root: Path) ->
 def test_a_killed_lab_leaves_no_mount(root: Path) -> None:
     script = (
         "import sys, time; from pathlib import Path\n"
-        "from tests.cluster.test_fuse_disks import started\n"
+        "from tests.cluster.disks.test_fuse_disks import started\n"
         "cluster = started(Path(sys.argv[1])); print('ready', flush=True); time.sleep(600)"
     )
     command = [sys.executable, "-c", script, str(root / "cluster")]

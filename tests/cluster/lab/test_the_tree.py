@@ -15,7 +15,7 @@ from tests.cluster.harness import TREE
 
 pytestmark = pytest.mark.cluster
 
-TESTED = "tests/cluster/test_clients.py::test_kcat"
+TESTED = "tests/cluster/clients/test_clients.py::test_kcat"
 NOT_NEEDED = shutil.ignore_patterns("__pycache__", "fixtures", "golden")
 
 

@@ -211,7 +211,7 @@ TOOL_NAMES = {
 STORIES = dict(
     text.strip().split("\n", 1)
     for text in re.split(
-        r"^# ", Path(__file__).with_name("kafka_tools.txt").read_text(), flags=re.M
+        r"^# ", (Path(__file__).parents[1] / "kafka_tools.txt").read_text(), flags=re.M
     )
     if text
 )

@@ -30,7 +30,7 @@ from tests.cluster.eligible_replicas import NOTHING, Step, Story, read_stories, 
 from tests.cluster.metadata_changes import MetadataChanges
 from tests.metadata_batches import data_batch
 
-DIFFERENCES = Path(__file__).parents[2] / "docs" / "differences-from-kafka.md"
+DIFFERENCES = Path(__file__).parents[3] / "docs" / "differences-from-kafka.md"
 STORIES = read_stories()
 LEVEL = 30
 FOO = TopicId(named_uuid("foo"))

@@ -18,7 +18,7 @@ from lab.machine.folders import make_folder, remove_folder
 
 pytestmark = pytest.mark.cluster
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 INSTALL_S, RUN_S = 300, 150
 FOREIGN_TEST = """
 import pytest

@@ -18,7 +18,7 @@ from lab.machine.folders import make_folder, remove_folder
 
 pytestmark = pytest.mark.cluster
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 EXAMPLE = ROOT / "examples" / "orders"
 PYTEST = (sys.executable, "-m", "pytest", "-p", "jbodlab.testing.plugin", "-q")
 SHARED = """
