@@ -217,7 +217,7 @@ def test_a09_acl_deleted(closed: Closed) -> None:
         producer.flush(DEADLINE_S)
         return codes[-1]
 
-    assert send() == 0
+    wait_for("the right to have come", lambda: send() == 0, DEADLINE_S)
     for result in closed.admin.delete_acls([every("ending")]).values():
         assert len(result.result(DEADLINE_S)) == 1
     answered_s = time.monotonic()
