@@ -524,6 +524,8 @@ class _Appends:
         before(leader_appends, "check_append", self._appends)
         after(leader_appends, "check_append", self._accepted)
         around(Partition, "advance_high_watermark", self._advance)
+        # The only replica commits what it has written.
+        around(Partition, "_written", self._advance)
         before(Partition, "_begin_to_lead", self._begins)
         after(Partition, "_begin_to_lead", self._leads)
 
