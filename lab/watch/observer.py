@@ -166,10 +166,11 @@ class Observer(threading.Thread):
     @property
     def picture(self) -> ClusterPicture:
         """The cluster as it was told last; of partitions those that are watched."""
-        eligible = self._metadata.eligible
-        partitions = {
-            key: replace(found, **eligible[key]._asdict()) if key in eligible else found
-            for key, found in sorted(self._polled.partitions.items())
+        partitions = self._polled.partitions
+        eligible = {
+            key: replace(partitions[key], **found._asdict())
+            for key, found in list(self._metadata.eligible.items())
+            if key in partitions
         }
         return ClusterPicture(
             brokers=[
@@ -183,7 +184,7 @@ class Observer(threading.Thread):
                 for node in self._brokers
             ],
             listed=self._view.broker_ids if self._view else None,
-            partitions=partitions,
+            partitions={**partitions, **eligible} if eligible else partitions,
             coordinators=dict(self._coordinators),
         )
 

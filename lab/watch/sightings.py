@@ -183,6 +183,7 @@ class PolledNews:
 
     def __init__(self) -> None:
         self.partitions: dict[TopicPartition, PartitionPicture] = {}
+        """By name, as pictures are asked for far more often than brokers are."""
         self.online: set[Place] = set()
         self.offline: set[Place] = set()
         self._answers: dict[int, str] = {}
@@ -199,7 +200,7 @@ class PolledNews:
             if before is None or len(before.isr) != len(now.isr):
                 event = isr_event("metric", partition, len(now.isr), len(now.replicas))
                 yield _at(event, t_ns, err_ns)
-        self.partitions = dict(found)
+        self.partitions = dict(sorted(found.items()))
 
     def log_dirs_are(
         self,
