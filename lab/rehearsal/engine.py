@@ -21,7 +21,7 @@ from lab.plan.plan import Entry, Plan
 from lab.rehearsal import actions, schedule
 from lab.rehearsal.facts import Facts, FaultFacts
 from lab.rehearsal.injecting import Active, Injector, is_open
-from lab.rehearsal.observation import Observation
+from lab.rehearsal.observation import Moment, Observation
 from lab.rehearsal.schedule import Instruction, Known, Schedule
 from lab.rehearsal.target_cluster import TargetCluster
 from lab.rehearsal.telling import Tell
@@ -76,7 +76,7 @@ class Rehearsal:
         picture = observer.picture
         reviving = {broker for broker, future in self._reviving.items() if is_open(future)}
         return Known(
-            values=seen,
+            values=Moment(seen),
             missing="" if self._schedule.begin_ns else seen.missing(),
             ended=seen.load.check(),
             faults={name: one.facts for name, one in self._active.items() if one.entry.is_fault},

@@ -113,16 +113,8 @@ class Observation:
         since_ns = time.monotonic_ns() - int(self._plan.steady.hold_s * 1e9)
         return steady.missing(self._plan, self.facts(since_ns), self.load.check())
 
-    def __call__(self, metric: Metric) -> float | None:
-        """Return the value of a metric now; only what is new since the last time is looked at."""
-        return self.measure()(metric)
-
-    def shown(self, metric: Metric, unit: Unit) -> str:
-        """Return it as a person reads it."""
-        return self.measure().shown(metric, unit)
-
     def measure(self) -> Measured:
-        """Measure what is known now."""
+        """Measure what is known now; only what is new since the last time is looked at."""
         self._measured.look_at(self.facts())
         return self._measured
 
@@ -199,3 +191,22 @@ class Observation:
                     self._acked_again.add((name, partition))
                     text = f"first acknowledged message afterwards: {partition}"
                     self.say("client", "first-ack", text, ref=name, at_ns=at_ns)
+
+
+class Moment:
+    """What metrics are in a moment: measured once, when the first one is asked for."""
+
+    def __init__(self, observation: Observation) -> None:
+        self._observation = observation
+
+    @cached_property
+    def _measured(self) -> Measured:
+        return self._observation.measure()
+
+    def __call__(self, metric: Metric) -> float | None:
+        """Return the value of a metric."""
+        return self._measured(metric)
+
+    def shown(self, metric: Metric, unit: Unit) -> str:
+        """Return it as a person reads it."""
+        return self._measured.shown(metric, unit)
