@@ -37,7 +37,7 @@ async def test_a_replica_that_moves_while_disks_are_looked_at_is_in_one_director
     log = SimpleNamespace(
         log_dir=disks[0],
         end_offset=3,
-        state=SimpleNamespace(segments=SimpleNamespace(size_bytes=7)),
+        state=SimpleNamespace(size_bytes=7),
     )
     partition = SimpleNamespace(topic_partition=TP, high_watermark=3)
     move = SimpleNamespace(
