@@ -121,3 +121,9 @@ def test_an_install_without_extras_takes_at_most_75_mb(tmp_path: Path) -> None:
 def size_of(path: Path) -> int:
     files = path.rglob("*") if path.is_dir() else [path]
     return sum(one.stat().st_size for one in files if one.is_file())
+
+
+def test_an_image_is_built_with_every_schema_of_the_wheel() -> None:
+    kept = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
+
+    assert {f"!{schema}" for schema in hook().SCHEMAS} <= set(kept)
