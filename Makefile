@@ -7,7 +7,7 @@
 # make simulate-night histories until morning, and every known bug put back; with what was reached
 # make bench          measure, print a table, write JSON
 # make atlas          run the shipped plans on releases of Apache Kafka and on ours, write docs/atlas.md
-# make lint           format and lint checks, types, import contracts, links between pages
+# make lint           format and lint checks, types, import contracts, links between pages, names
 # make docs           the pages of docs/ as a site, in build/site
 # make package-replay  jbodlab replay as an archive for spark-submit, in dist/
 # make wheel           the packages for x86_64 and aarch64, in dist/, to be installed elsewhere
@@ -81,7 +81,7 @@ wheel:
 	@python3 scripts/build_wheels.py
 
 lint: env
-	@failed=; for check in "ruff check ." "ruff format --check ." mypy lint-imports "python scripts/check_links.py"; do \
+	@failed=; for check in "ruff check ." "ruff format --check ." mypy lint-imports "python scripts/check_links.py" "python scripts/check_names.py"; do \
 	  echo "$$check"; $(BIN)/$$check || failed="$$failed, $$check"; \
 	done; if [ -n "$$failed" ]; then echo "lint failed: $${failed#, }" >&2; exit 1; fi
 

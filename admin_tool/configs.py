@@ -12,7 +12,12 @@ from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser, UsageError
 from jbodlab.kafka_admin import topics
-from jbodlab.kafka_admin.configs import ResourceType, Source, alter_config, describe_config
+from jbodlab.kafka_admin.configs import (
+    ConfigResourceType,
+    ConfigSource,
+    alter_config,
+    describe_config,
+)
 from jbodlab.kafka_admin.errors import RequestError
 
 if TYPE_CHECKING:
@@ -48,7 +53,7 @@ async def describe(options: Namespace, output: Output) -> int:
         {
             "name": one.name,
             "value": one.value,
-            "source": Source(one.source).name.lower().replace("_", " "),
+            "source": ConfigSource(one.source).name.lower().replace("_", " "),
         }
         for one in sorted(entries, key=lambda one: one.name)
         if options.all or not one.is_default
@@ -81,14 +86,14 @@ async def alter(options: Namespace, output: Output) -> int:
     return 0
 
 
-def _checked(options: Namespace) -> ResourceType:
+def _checked(options: Namespace) -> ConfigResourceType:
     """Insist that the command line names one entity; returns its kind."""
     is_cluster = options.kind == "cluster"
     if is_cluster != (options.name == ""):
         raise UsageError(f"unexpected argument {options.name!r}" if is_cluster else "missing NAME")
     if options.kind == "broker" and not (options.name.isascii() and options.name.isdecimal()):
         raise UsageError(f"expected the id of a broker, got {options.name!r}")
-    return ResourceType["BROKER" if is_cluster else options.kind.upper()]
+    return ConfigResourceType["BROKER" if is_cluster else options.kind.upper()]
 
 
 async def _check_known(client: AdminClient, options: Namespace) -> None:

@@ -27,7 +27,7 @@ from jbodlab.kafka_admin.configs import broker_settings, topic_settings
 from jbodlab.kafka_admin.dir_details import with_details
 from jbodlab.kafka_admin.errors import AdminError, NoAnswerError, RequestError, name_of
 from jbodlab.kafka_admin.features import Features, describe_features
-from jbodlab.kafka_admin.log_dirs import LogDir, describe_log_dirs
+from jbodlab.kafka_admin.log_dirs import DescribedLogDir, describe_log_dirs
 from jbodlab.kafka_admin.topics import (
     PartitionDescription,
     TopicDescription,
@@ -81,7 +81,7 @@ class BrokerSeen:
     """
 
     broker: Broker
-    log_dirs: Sequence[LogDir] = ()
+    log_dirs: Sequence[DescribedLogDir] = ()
     silence: str = ""
     metadata_dir: str = ""
 
@@ -250,7 +250,7 @@ def _broker(seen: BrokerSeen) -> BrokerPicture:
     )
 
 
-def _log_dir(seen: BrokerSeen, one: LogDir) -> LogDir:
+def _log_dir(seen: BrokerSeen, one: DescribedLogDir) -> DescribedLogDir:
     return replace(one, has_metadata_log=posixpath.normpath(one.path) == seen.metadata_dir)
 
 

@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from broker.bounds.resources import raise_open_files_limit
 from broker.config import BrokerConfig, load
-from jbodlab.cli.command_line import Parser
+from jbodlab.cli.command_line import ToolParser
 from jbodlab.runtime import log_lines
 from jbodlab.runtime.event_loop import new_event_loop
 from jbodlab.server.malloc import tune_malloc
@@ -63,7 +63,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = Parser(prog="jbod-broker", description="Run a broker.")
+    parser = ToolParser(prog="jbod-broker", description="Run a broker.")
     parser.add_argument(
         "-c", "--config", required=True, metavar="FILE", help="property file of the broker"
     )

@@ -21,7 +21,7 @@ from broker.assemblies.disks import Disks
 from broker.assemblies.encryption import Encryption
 from broker.assemblies.front import Front
 from broker.assemblies.replicas import Replicas
-from broker.bounds.resources import Wanted, check, memory_limit, open_files_limit
+from broker.bounds.resources import WantedResources, check, memory_limit, open_files_limit
 from broker.compaction.settings import CleanerSettings
 from broker.config import BrokerConfig
 from broker.disk.life import OpenedLogDirs, open_log_dirs
@@ -77,7 +77,7 @@ class BrokerServer:
         config = self._config
         directories = {*config.log_dirs, config.metadata_log_dir}
         cleaner = CleanerSettings.of(config.values)
-        wanted = Wanted(
+        wanted = WantedResources(
             directories=len(directories),
             request_bytes=config.socket_request_max_bytes,
             queued_bytes=config.queued_max_request_bytes,

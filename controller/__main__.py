@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from controller.config import ControllerConfig, controller_config
-from jbodlab.cli.command_line import Parser, read_properties
+from jbodlab.cli.command_line import ToolParser, read_properties
 from jbodlab.config import kafka_configs, key_table
 from jbodlab.runtime import log_lines
 from jbodlab.runtime.event_loop import new_event_loop
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = Parser(prog="jbod-controller", description="Run the controller of a cluster.")
+    parser = ToolParser(prog="jbod-controller", description="Run the controller of a cluster.")
     parser.add_argument(
         "-c", "--config", required=True, metavar="FILE", help="property file of the controller"
     )

@@ -20,7 +20,7 @@ from jbodlab.cli.output import Output
 from jbodlab.cli.parser import UsageError
 from jbodlab.vocabulary import expressions
 from jbodlab.vocabulary.durations import duration_text
-from jbodlab.vocabulary.expressions import Unit
+from jbodlab.vocabulary.expressions import MetricUnit
 from lab import replay, up_and_down
 from lab.cluster import ClusterSpec, engine, kafka_servers
 from lab.cluster.engine import Engine
@@ -134,7 +134,7 @@ def plan(cluster_name: str) -> Plan:
 
 
 def _count(text: str) -> expressions.Expression:
-    return expressions.parse(text, lambda _metric: Unit.COUNT)
+    return expressions.parse(text, lambda _metric: MetricUnit.COUNT)
 
 
 def run(options: Namespace, output: Output, interrupts: Interrupts) -> int:
@@ -299,9 +299,11 @@ def _print(done: Done, screen: Screen) -> None:
         ("from the fault to clients that see all new leaders", FAULT, "leader_seen"),
         ("longest gap between acknowledgements of a partition", FAULT, "gap"),
     ):
-        shown = measured.shown(expressions.Metric(name, field), Unit.DURATION)
+        shown = measured.shown(expressions.MetricName(name, field), MetricUnit.DURATION)
         screen.detail(f"{label:<52} {shown:>9}")
-    gap = max((measured(expressions.Metric(name, "gap")) or 0 for name in facts.readers), default=0)
+    gap = max(
+        (measured(expressions.MetricName(name, "gap")) or 0 for name in facts.readers), default=0
+    )
     received = [one for reader in readers for one in reader.received]
     screen.detail(
         f"{'longest gap between messages that a consumer gets':<52} {duration_text(gap):>9}"

@@ -14,7 +14,7 @@ from fault_injection.journal import Fault, read_faults
 from jbodlab.cli import lab_state
 from jbodlab.cli.lab_state import ClusterState, NodeState
 from jbodlab.cli.output import counted
-from jbodlab.kafka_admin.log_dirs import LogDir
+from jbodlab.kafka_admin.log_dirs import DescribedLogDir
 from jbodlab.picture.cluster_picture import (
     OFFLINE,
     ONLINE,
@@ -182,7 +182,7 @@ def _noticed(node: NodeState, one: BrokerPicture) -> Mapping[str, Failure]:
     return {path: failures[path] for path in offline & failures.keys()}
 
 
-def _told(one: BrokerPicture | None) -> Sequence[LogDir]:
+def _told(one: BrokerPicture | None) -> Sequence[DescribedLogDir]:
     return () if one is None else one.log_dirs or ()
 
 

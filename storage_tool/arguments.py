@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 
-from jbodlab.cli.command_line import Parser
+from jbodlab.cli.command_line import ToolParser
 
 
-def parser() -> Parser:
+def parser() -> ToolParser:
     """Return the parser of the whole command line."""
-    top = Parser(
+    top = ToolParser(
         prog="jbod-storage",
         description="Formats and describes log directories.",
         fromfile_prefix_chars="@",

@@ -11,7 +11,12 @@ from uuid import UUID
 from msgspec.structs import replace
 
 from controller.decide.heartbeats import Heartbeats
-from controller.decide.state import ControllerResult, ControllerSettings, ControllerState, Partition
+from controller.decide.state import (
+    ControllerResult,
+    ControllerSettings,
+    ControllerState,
+    PartitionEntry,
+)
 from jbodlab.controller_api.requests import (
     AlterPartitionRequest,
     AlterPartitionResponse,
@@ -92,10 +97,10 @@ def partition(
     topic: str = "foo",
     index: int = 0,
     **others: Any,
-) -> Partition:
+) -> PartitionEntry:
     """Return a partition of which, by default, all replicas are in sync and the first one leads."""
     in_sync = replicas if isr is None else isr
-    return Partition(
+    return PartitionEntry(
         topic,
         TopicId(named_uuid(topic)),
         index,

@@ -20,7 +20,7 @@ from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser
 from jbodlab.kafka_admin.configs import (
     ConfigEntry,
-    Source,
+    ConfigSource,
     alter_broker_config,
     describe_broker_config,
 )
@@ -100,7 +100,7 @@ def new_value(entry: ConfigEntry, after: Sequence[str]) -> str | None:
     An empty one is deleted, unless another value would then come forth from below: that of the
     broker's property file, or of all brokers.
     """
-    below = [value for value, source in entry.synonyms if source != Source.DYNAMIC_BROKER]
+    below = [value for value, source in entry.synonyms if source != ConfigSource.DYNAMIC_BROKER]
     return ",".join(after) if after or any(below) else None
 
 

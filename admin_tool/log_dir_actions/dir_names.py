@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from jbodlab.cli.dir_names import DirName, dir_name
 from jbodlab.cli.parser import Parser
 from jbodlab.kafka_admin.errors import AdminError
-from jbodlab.kafka_admin.log_dirs import LogDir
+from jbodlab.kafka_admin.log_dirs import DescribedLogDir
 
 
 def add_dir(parser: Parser) -> None:
@@ -17,7 +17,7 @@ def add_dir(parser: Parser) -> None:
     )
 
 
-def resolve(name: DirName, log_dirs: Sequence[LogDir]) -> LogDir:
+def resolve(name: DirName, log_dirs: Sequence[DescribedLogDir]) -> DescribedLogDir:
     """Return the directory of a broker that a name means.
 
     Raises:

@@ -27,7 +27,7 @@ from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output, counted
 from jbodlab.cli.parser import Parser
 from jbodlab.kafka_admin.errors import AdminError
-from jbodlab.kafka_admin.log_dirs import LogDir
+from jbodlab.kafka_admin.log_dirs import DescribedLogDir
 from jbodlab.vocabulary.ids import TopicPartition
 
 
@@ -52,7 +52,7 @@ async def _run(options: Namespace, output: Output) -> int:
         return await execute(client, plans, options, output, f"move {what}?", staying)
 
 
-def check_source(one: BrokerDirs, log_dir: LogDir) -> None:
+def check_source(one: BrokerDirs, log_dir: DescribedLogDir) -> None:
     """Insist on a directory that can be read, of a broker that moves replicas.
 
     Raises:
@@ -75,7 +75,7 @@ def returning(one: BrokerDirs, path: str) -> list[Move]:
     ]
 
 
-def _note_rest(one: BrokerDirs, log_dir: LogDir, output: Output) -> None:
+def _note_rest(one: BrokerDirs, log_dir: DescribedLogDir, output: Output) -> None:
     leaving = [each.name for each in moves([one]) if each.source == log_dir.path]
     if leaving:
         output.note(f"already moving out: {listed(leaving)}")

@@ -29,7 +29,7 @@ from jbodlab.cli.parser import Parser, UsageError
 from jbodlab.kafka_admin.dir_details import with_details
 from jbodlab.kafka_admin.errors import AdminError
 from jbodlab.kafka_admin.log_dirs import (
-    LogDir,
+    DescribedLogDir,
     Replica,
     ReplicaDirs,
     by_broker,
@@ -140,14 +140,14 @@ def immovable(one: BrokerDirs, path: str) -> dict[Replica, str]:
     }
 
 
-def takes_replicas(log_dir: LogDir) -> bool:
+def takes_replicas(log_dir: DescribedLogDir) -> bool:
     """Return whether an online directory takes replicas that are not in it, as far as told."""
     return not log_dir.is_cordoned and all(each == HARMLESS for each in log_dir.troubles)
 
 
 def _dir_state(
     one: BrokerDirs,
-    log_dir: LogDir,
+    log_dir: DescribedLogDir,
     current: Mapping[TopicPartition, int],
     moving: set[TopicPartition],
 ) -> DirState:

@@ -7,7 +7,7 @@ from typing import Any
 
 from jbodlab.cli.output import table
 from jbodlab.kafka_admin.errors import name_of
-from jbodlab.kafka_admin.log_dirs import LogDir
+from jbodlab.kafka_admin.log_dirs import DescribedLogDir
 from jbodlab.vocabulary.sizes import size_text
 
 VERSION = 1
@@ -22,7 +22,7 @@ _ODD_NAMES = {
 
 
 def as_value(
-    log_dirs: Mapping[int, Sequence[LogDir]], topics: Collection[str] = ()
+    log_dirs: Mapping[int, Sequence[DescribedLogDir]], topics: Collection[str] = ()
 ) -> dict[str, Any]:
     """Return the directories of brokers in the form of Kafka's JSON; pure.
 
@@ -37,7 +37,7 @@ def as_value(
     return {"brokers": brokers, "version": VERSION}
 
 
-def as_text(log_dirs: Mapping[int, Sequence[LogDir]], topics: Collection[str] = ()) -> str:
+def as_text(log_dirs: Mapping[int, Sequence[DescribedLogDir]], topics: Collection[str] = ()) -> str:
     """Return the replicas in the directories of brokers as a table; pure."""
     rows = [
         (
@@ -65,7 +65,7 @@ def exception_name(error_code: int) -> str | None:
     return _EXCEPTIONS + _ODD_NAMES.get(name, words.removesuffix("Exception") + "Exception")
 
 
-def _log_dir(log_dir: LogDir, topics: Collection[str]) -> dict[str, object]:
+def _log_dir(log_dir: DescribedLogDir, topics: Collection[str]) -> dict[str, object]:
     return {
         "partitions": [
             {

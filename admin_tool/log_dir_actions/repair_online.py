@@ -35,7 +35,12 @@ from admin_tool.log_dir_actions.table import BrokerDirs
 from admin_tool.waiting import wait_until_empty
 from jbodlab.kafka_admin.configs import min_insync_replicas
 from jbodlab.kafka_admin.errors import AdminError, name_of
-from jbodlab.kafka_admin.log_dirs import LogDir, Replica, alter_replica_log_dirs, replica_dirs
+from jbodlab.kafka_admin.log_dirs import (
+    DescribedLogDir,
+    Replica,
+    alter_replica_log_dirs,
+    replica_dirs,
+)
 from jbodlab.kafka_admin.reassignments import alter_reassignments, list_reassignments
 from jbodlab.kafka_admin.topics import PartitionDescription, TopicDescription, describe_topics
 from jbodlab.storage.directory.filesystem import FileSystem
@@ -83,7 +88,7 @@ class Facts:
     min_isr: int
     is_reassigned: bool
     dirs: BrokerDirs
-    log_dir: LogDir | None
+    log_dir: DescribedLogDir | None
 
     @property
     def partition(self) -> PartitionDescription | None:
@@ -171,7 +176,7 @@ async def repair_online(
     return results
 
 
-def log_dir_of(dirs: BrokerDirs, meta: MetaProperties, path: Path) -> LogDir | None:
+def log_dir_of(dirs: BrokerDirs, meta: MetaProperties, path: Path) -> DescribedLogDir | None:
     """Return the broker's directory that is the one at a path of this machine.
 
     By its id, where the broker tells ids; a broker in a container has it at another path.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jbodlab.cli.output import table
-from jbodlab.kafka_admin.log_dirs import LogDir
+from jbodlab.kafka_admin.log_dirs import DescribedLogDir
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.sizes import size_text
 
@@ -24,7 +24,7 @@ class BrokerDirs:
     """The directories of one broker."""
 
     broker: int
-    log_dirs: tuple[LogDir, ...] = ()
+    log_dirs: tuple[DescribedLogDir, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +177,7 @@ def progress(move: Move, rate: float | None = None) -> str:
     return text
 
 
-def state_of(log_dir: LogDir) -> str:
+def state_of(log_dir: DescribedLogDir) -> str:
     """Return the state of a directory: ONLINE, OFFLINE, or what is wrong with an online one."""
     if log_dir.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
         return "OFFLINE"
@@ -187,7 +187,7 @@ def state_of(log_dir: LogDir) -> str:
     return "+".join(words) or "ONLINE"
 
 
-def _dir_value(one: BrokerDirs, number: int, log_dir: LogDir) -> dict[str, Any]:
+def _dir_value(one: BrokerDirs, number: int, log_dir: DescribedLogDir) -> dict[str, Any]:
     future = sum(replica.is_future for replica in log_dir.replicas)
     is_online = not log_dir.error_code
     knows_space = min(log_dir.total_bytes, log_dir.usable_bytes) >= 0

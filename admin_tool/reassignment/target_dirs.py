@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from admin_tool.reassignment.moves import why_immovable
 from jbodlab.kafka_admin.errors import AdminError
-from jbodlab.kafka_admin.log_dirs import LogDir, Replica, by_broker, describe_log_dirs
+from jbodlab.kafka_admin.log_dirs import DescribedLogDir, Replica, by_broker, describe_log_dirs
 from jbodlab.vocabulary.sizes import size_text
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ async def check_log_dirs(client: AdminClient, wanted: Mapping[Replica, str]) -> 
 
 
 def problem_of(
-    targets: Mapping[Replica, str], log_dirs: Sequence[LogDir]
+    targets: Mapping[Replica, str], log_dirs: Sequence[DescribedLogDir]
 ) -> tuple[Replica, str] | None:
     """Return the first replica of a broker that cannot go where it should, and why; pure."""
     known = {log_dir.path: log_dir for log_dir in log_dirs}
@@ -71,12 +71,12 @@ def problem_of(
     return None
 
 
-def _holds(log_dir: LogDir, replica: Replica) -> bool:
+def _holds(log_dir: DescribedLogDir, replica: Replica) -> bool:
     one = replica.topic_partition
     return one in log_dir.current or one in log_dir.future
 
 
-def _size_bytes(log_dirs: Sequence[LogDir], replica: Replica) -> int:
+def _size_bytes(log_dirs: Sequence[DescribedLogDir], replica: Replica) -> int:
     """Return the size of a replica that the broker has already, 0 for one that it is to get."""
     found = (log_dir.current.get(replica.topic_partition) for log_dir in log_dirs)
     return sum(held.size_bytes for held in found if held is not None)

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 
 from analytics.tables.table import BOOLEAN, INT, LONG, list_of
-from jbodlab.what_if.kinds import NOBODY, Kind, effect
+from jbodlab.what_if.kinds import NOBODY, PartitionKind, effect
 
 REPLICA_BITS = (
     "isr",
@@ -64,11 +64,11 @@ def _rows(row: Mapping[str, Any]) -> Iterator[dict[str, object]]:
         yield {**row, "place": place + 1, **dict(zip(LOSSES, effects, strict=True))}
 
 
-def _kind(row: Mapping[str, Any]) -> Kind:
+def _kind(row: Mapping[str, Any]) -> PartitionKind:
     bits = row["bits"]
     leaders = _places(bits, "leader")
     leader = leaders.bit_length() - 1 if leaders else len(bits) if row["has_leader"] else NOBODY
-    return Kind(
+    return PartitionKind(
         replicas=len(bits),
         leader=leader,
         isr=_places(bits, "isr"),

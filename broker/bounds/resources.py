@@ -33,7 +33,7 @@ NO_LIMIT = 1 << 20
 """Used as the limit of open files if there is none."""
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class WantedResources(msgspec.Struct, frozen=True, kw_only=True):
     """What the configuration of a broker asks for.
 
     Attributes:
@@ -109,7 +109,7 @@ def divide(limit: int, directories: int) -> OpenFiles:
     return found
 
 
-def check(wanted: Wanted, open_files: int, memory_bytes: int | None) -> OpenFiles:
+def check(wanted: WantedResources, open_files: int, memory_bytes: int | None) -> OpenFiles:
     """Check the bounds against the limits of the process; logs a warning if memory may not do.
 
     Args:

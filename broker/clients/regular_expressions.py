@@ -19,7 +19,7 @@ _OPTIONS.log_errors = False
 _OPTIONS.max_mem = COMPILED_BYTES_MAX
 
 
-class Pattern(Protocol):
+class CompiledExpression(Protocol):
     """A compiled expression."""
 
     def fullmatch(self, text: str) -> object | None:
@@ -28,11 +28,11 @@ class Pattern(Protocol):
 
 
 @lru_cache(maxsize=COMPILED_MAX)
-def _compiled(regex: str) -> Pattern:
-    return cast("Pattern", re2.compile(regex, _OPTIONS))
+def _compiled(regex: str) -> CompiledExpression:
+    return cast("CompiledExpression", re2.compile(regex, _OPTIONS))
 
 
-def compiled(regex: str) -> Pattern:
+def compiled(regex: str) -> CompiledExpression:
     """Compile an expression.
 
     Raises:

@@ -281,7 +281,7 @@ class BrokerLife:
             response = await self._channel.call(request, self._timeout_s)
         except (ControllerUnavailableError, DecodeError) as error:
             self._complain("registration", str(error))
-            self._handle(events.NoAnswer())
+            self._handle(events.ControllerUnreachable())
             return
         if response.error_code is not ErrorCode.NONE:
             self._complain("registration", f"{response.error_code.name}: {response.error_message}")
@@ -299,7 +299,7 @@ class BrokerLife:
             response = await self._channel.call(request, self._timeout_s)
         except (ControllerUnavailableError, DecodeError) as error:
             self._complain("heartbeat", str(error))
-            self._handle(events.NoAnswer())
+            self._handle(events.ControllerUnreachable())
             return
         if response.error_code is not ErrorCode.NONE:
             self._complain("heartbeat", f"{response.error_code.name}: {response.error_message}")

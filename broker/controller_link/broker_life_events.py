@@ -42,7 +42,7 @@ class HeartbeatRefused(msgspec.Struct, frozen=True):
     error_code: ErrorCode
 
 
-class NoAnswer(msgspec.Struct, frozen=True):
+class ControllerUnreachable(msgspec.Struct, frozen=True):
     """The controller could not be reached, or did not answer in time."""
 
 
@@ -107,7 +107,7 @@ Event = (
     | RegistrationRefused
     | HeartbeatAnswered
     | HeartbeatRefused
-    | NoAnswer
+    | ControllerUnreachable
     | DirectoryFailed
     | DirectoriesDegraded
     | DirectoriesCordoned
@@ -123,11 +123,14 @@ Event = (
 
 
 class SendRegistration(msgspec.Struct, frozen=True):
-    """Register; answer with `Registered`, `RegistrationRefused` or `NoAnswer`."""
+    """Register; answer with `Registered`, `RegistrationRefused` or `ControllerUnreachable`."""
 
 
 class SendHeartbeat(msgspec.Struct, frozen=True):
-    """Send a heartbeat; answer with `HeartbeatAnswered`, `HeartbeatRefused` or `NoAnswer`."""
+    """Send a heartbeat.
+
+    Answer with `HeartbeatAnswered`, `HeartbeatRefused` or `ControllerUnreachable`.
+    """
 
     want_fence: bool
     want_shut_down: bool

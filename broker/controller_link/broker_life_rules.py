@@ -27,6 +27,7 @@ from typing import assert_never
 import msgspec
 
 from broker.controller_link.broker_life_events import (
+    ControllerUnreachable,
     DirectoriesCordoned,
     DirectoriesDegraded,
     DirectoryFailed,
@@ -36,7 +37,6 @@ from broker.controller_link.broker_life_events import (
     HeartbeatRefused,
     Instruction,
     LifeMilestone,
-    NoAnswer,
     ReadyToUnfence,
     Registered,
     RegistrationOutdated,
@@ -216,7 +216,7 @@ class BrokerLifeRules:
                 self._heartbeat_answered(event, now_ms, instructions)
             case HeartbeatRefused():
                 self._heartbeat_refused(event.error_code, now_ms, instructions)
-            case NoAnswer():
+            case ControllerUnreachable():
                 self._refused(now_ms, self._backoff_ms())
             case DirectoryFailed():
                 self._directory_failed(event.directory_id, now_ms)

@@ -97,7 +97,7 @@ class Decision(msgspec.Struct, Generic[Record], frozen=True, kw_only=True):
     """Whether the answers wait for nothing; such a decision has no records and no event."""
 
 
-class Codec(Protocol[Record]):
+class RecordCodec(Protocol[Record]):
     """The format of records; a module with these two functions is one."""
 
     def encode(self, record: Record, /) -> tuple[bytes, bytes | None]:

@@ -14,8 +14,8 @@ from functools import partial
 from typing import Generic
 
 from broker.bounds.limits import LOADED_AT_ONCE, LOADED_BYTES_AT_ONCE
-from broker.coordination.core import Codec, Core, Record
-from broker.coordination.log_reduction import LogReduction, RawRecord
+from broker.coordination.core import Core, Record, RecordCodec
+from broker.coordination.log_reduction import EncodedRecord, LogReduction
 from broker.replica.log import PartitionLog, Slice
 from broker.replica.partition import Partition
 from jbodlab.vocabulary.errors import DecodeError, UnknownRecordTypeError
@@ -26,7 +26,7 @@ ROOM_LOOK_S = 0.1
 logger = logging.getLogger(__name__)
 
 
-async def load(partition: Partition, core: Core[Record], codec: Codec[Record]) -> int:
+async def load(partition: Partition, core: Core[Record], codec: RecordCodec[Record]) -> int:
     """Fill the state of a shard with what is in its log by now; its replica leads.
 
     Returns:
@@ -55,7 +55,7 @@ async def load(partition: Partition, core: Core[Record], codec: Codec[Record]) -
 
 def _in_order(
     reduction: LogReduction, high_watermark: int, end_offset: int
-) -> Iterator[tuple[RawRecord, int, int | None]]:
+) -> Iterator[tuple[EncodedRecord, int, int | None]]:
     """Yield the remaining records of a log, with the ends of their batches and open producers."""
     for raw in reduction.records():
         yield raw, high_watermark, None
@@ -87,12 +87,12 @@ async def _read(log: PartitionLog, reduction: LogReduction) -> LogReduction:
 class _Decoding(Generic[Record]):
     """Bytes to records; types that are not kept here are left out, and named once."""
 
-    def __init__(self, partition: Partition, codec: Codec[Record]) -> None:
+    def __init__(self, partition: Partition, codec: RecordCodec[Record]) -> None:
         self._codec = codec
         self._topic_partition = partition.topic_partition
         self._left_out: set[int] = set()
 
-    def record(self, raw: RawRecord) -> Record | None:
+    def record(self, raw: EncodedRecord) -> Record | None:
         """Return a record; None for one to be left out."""
         try:
             return self._codec.decode(raw.key, raw.value)

@@ -27,7 +27,7 @@ from jbodlab.storage.log.transactions import COMMIT, read_marker
 from jbodlab.vocabulary.errors import DecodeError
 
 
-class RawRecord(msgspec.Struct, frozen=True, gc=False):
+class EncodedRecord(msgspec.Struct, frozen=True, gc=False):
     """One record, not decoded; a value of None is a tombstone."""
 
     offset: int
@@ -39,7 +39,7 @@ class RawBatch(NamedTuple):
     """What one batch, or the marker that ends a transaction, makes count."""
 
     end_offset: int
-    records: Sequence[RawRecord]
+    records: Sequence[EncodedRecord]
 
 
 class LogReduction:
@@ -51,8 +51,8 @@ class LogReduction:
 
     def __init__(self, high_watermark: int) -> None:
         self._high_watermark = high_watermark
-        self._last: dict[bytes, RawRecord] = {}
-        self._open: dict[int, list[RawRecord]] = {}
+        self._last: dict[bytes, EncodedRecord] = {}
+        self._open: dict[int, list[EncodedRecord]] = {}
         """Records of transactions without a marker yet, by producer id."""
         self.above: list[RawBatch] = []
         """What lies above the high watermark, in the order of the log."""
@@ -90,7 +90,7 @@ class LogReduction:
             offset = header.next_offset
         return offset
 
-    def records(self) -> Iterator[RawRecord]:
+    def records(self) -> Iterator[EncodedRecord]:
         """Yield the last record of each key, and forget it; all may be a large part of the memory.
 
         Tombstones are left out, as nothing came before.
@@ -102,13 +102,13 @@ class LogReduction:
             if record.value is not None:
                 yield record
 
-    def open_records(self) -> Iterator[tuple[int, RawRecord]]:
+    def open_records(self) -> Iterator[tuple[int, EncodedRecord]]:
         """Return the records of transactions without a marker, with their producer ids."""
         for producer_id, records in self._open.items():
             for record in records:
                 yield producer_id, record
 
-    def _counting(self, data: bytes, position: int, header: BatchHeader) -> list[RawRecord]:
+    def _counting(self, data: bytes, position: int, header: BatchHeader) -> list[EncodedRecord]:
         """Return the records that count from this batch on."""
         if header.is_control:
             marker = read_marker(data, position, header)
@@ -117,7 +117,7 @@ class LogReduction:
                 return []
             return [each for each in ended if not self._has_newer(each)]
         records = [
-            RawRecord(record.offset, _present(record.key, record.offset), record.value)
+            EncodedRecord(record.offset, _present(record.key, record.offset), record.value)
             for record in iterate_records(data, position, header)
         ]
         self.record_count += len(records)
@@ -130,7 +130,7 @@ class LogReduction:
                 self._open[producer_id] = [each for each in those if each.key not in gone]
         return records
 
-    def _has_newer(self, record: RawRecord) -> bool:
+    def _has_newer(self, record: EncodedRecord) -> bool:
         last = self._last.get(record.key)
         newest = self._newest_above.get(record.key, -1 if last is None else last.offset)
         return newest > record.offset

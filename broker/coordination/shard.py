@@ -30,7 +30,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from broker.bounds.limits import RELOAD_S_MAX
-from broker.coordination.core import Answer, Codec, Core, Decision, Record, Ticket, Work
+from broker.coordination.core import Answer, Core, Decision, Record, RecordCodec, Ticket, Work
 from broker.coordination.loading import load
 from broker.coordination.timers import Key, ShardTimers
 from broker.disk.calls import run_aside
@@ -83,7 +83,7 @@ class ShardContext(msgspec.Struct, Generic[C, Record], frozen=True, kw_only=True
     """
 
     new_core: Callable[[], C]
-    codec: Codec[Record]
+    codec: RecordCodec[Record]
     append_errors: Mapping[ErrorCode, ErrorCode]
     wall_ms: Callable[[], int]
     commit_timeout_ms: Callable[[], int]

@@ -40,7 +40,7 @@ LEAVE_SLOW_FACTOR = 0.5
 """A slow directory is slow no longer below this part of the limits that made it so."""
 
 
-class Work(Enum):
+class TimedWork(Enum):
     """What is timed; compared with the same of other directories only."""
 
     PROBE = "probe"
@@ -89,15 +89,15 @@ class IoSamples:
 
     def __init__(self) -> None:
         # Appending to a deque and taking from it need no lock between two threads.
-        self._noted: Mapping[Work, deque[Sample]] = {
-            work: deque(maxlen=SAMPLES_MAX) for work in Work
+        self._noted: Mapping[TimedWork, deque[Sample]] = {
+            work: deque(maxlen=SAMPLES_MAX) for work in TimedWork
         }
 
-    def note(self, work: Work, begun_s: float, ended_s: float) -> None:
+    def note(self, work: TimedWork, begun_s: float, ended_s: float) -> None:
         """Note a call that has ended; on the directory's thread."""
         self._noted[work].append(Sample(begun_s, ended_s))
 
-    def take(self) -> dict[Work, list[Sample]]:
+    def take(self) -> dict[TimedWork, list[Sample]]:
         """Return what was noted since the last time; on the loop."""
         return {
             work: [noted.popleft() for _ in range(len(noted))]
@@ -126,12 +126,14 @@ class LatencyWindow:
 
     def __init__(self, window_ms: int) -> None:
         self._window_s = window_ms / 1000
-        self._values: dict[Work, deque[tuple[float, float]]] = {work: deque() for work in Work}
-        self.medians_ms: dict[Work, float] = {}
+        self._values: dict[TimedWork, deque[tuple[float, float]]] = {
+            work: deque() for work in TimedWork
+        }
+        self.medians_ms: dict[TimedWork, float] = {}
         """The median of each kind of work that was seen often enough."""
 
     def add(
-        self, samples: Mapping[Work, Sequence[Sample]], stalls: Iterable[Stall], now_s: float
+        self, samples: Mapping[TimedWork, Sequence[Sample]], stalls: Iterable[Stall], now_s: float
     ) -> None:
         """Take in the calls since the last look, and the stalls in the order of time."""
         in_order = list(stalls)
@@ -159,7 +161,9 @@ class SlowWatch:
         self._settings = settings
         self._in_a_row = 0
 
-    def looked(self, own: Mapping[Work, float], peers: Sequence[Mapping[Work, float]]) -> bool:
+    def looked(
+        self, own: Mapping[TimedWork, float], peers: Sequence[Mapping[TimedWork, float]]
+    ) -> bool:
         """Judge by the present medians.
 
         Args:
@@ -183,14 +187,14 @@ class SlowWatch:
         self._in_a_row = 0
         self.is_slow = not self.is_slow
         self.cause = found or ", ".join(
-            f"{work.value} takes {own[work]:.1f} ms" for work in Work if work in own
+            f"{work.value} takes {own[work]:.1f} ms" for work in TimedWork if work in own
         )
         return True
 
 
 def excess(
-    own: Mapping[Work, float],
-    peers: Sequence[Mapping[Work, float]],
+    own: Mapping[TimedWork, float],
+    peers: Sequence[Mapping[TimedWork, float]],
     settings: SlowSettings,
     factor: float = 1.0,
 ) -> str:

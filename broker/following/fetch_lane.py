@@ -30,7 +30,7 @@ from broker.clients.traffic import Traffic
 from broker.disk.directory import LogDir
 from broker.following import fetch_messages
 from broker.following.lane_replicas import NEVER, FetcherSettings, Followed, LaneReplicas
-from broker.following.lane_session import Asked, LaneSession
+from broker.following.lane_session import LaneSession, SessionReplica
 from broker.following.quota import ByteQuota
 from broker.following.replica_sync import (
     append_fetched,
@@ -183,7 +183,7 @@ class Lane:
             return
         await self._changed.wait()
 
-    async def _report_offsets(self, untold: Sequence[Asked]) -> None:
+    async def _report_offsets(self, untold: Sequence[SessionReplica]) -> None:
         """Send a fetch that wants nothing.
 
         Raises:
@@ -280,7 +280,7 @@ class Lane:
             self._replicas.begin_anew()
 
     async def _append_response(
-        self, known: Mapping[TopicIdPartition, Asked], response: Any
+        self, known: Mapping[TopicIdPartition, SessionReplica], response: Any
     ) -> None:
         appended: list[tuple[Partition, PartitionLog, int]] = []
         for topic_id, data in fetch_messages.fetched_partitions(response):

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
-from broker.following.lane_session import Asked, LaneSession
+from broker.following.lane_session import LaneSession, SessionReplica
 from jbodlab.kafka_wire.api_table import ApiKey, request_class
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
@@ -23,7 +23,7 @@ LIST_OFFSETS_VERSION = 5
 
 
 def fetch_request(
-    asked: Iterable[Asked],
+    asked: Iterable[SessionReplica],
     session: LaneSession,
     *,
     broker_id: BrokerId,

@@ -14,7 +14,7 @@ from functools import partial
 import msgspec
 
 from broker.bounds.limits import FIRST_PAUSE_S
-from broker.following.lane_session import Asked, LaneSession
+from broker.following.lane_session import LaneSession, SessionReplica
 from broker.following.quota import ByteQuota
 from broker.following.replica_sync import drop_incomplete, follows
 from broker.replica.partition import Partition
@@ -138,14 +138,14 @@ class LaneReplicas:
             del self._paused[topic_partition]
             self._dirty[topic_partition] = None
 
-    def untold(self) -> list[Asked]:
+    def untold(self) -> list[SessionReplica]:
         """Return what a leader has to know of replicas that it was told nothing of."""
         asked = []
         for topic_partition in list(self._untold):
             partition = self._followed[topic_partition].partition
             log = partition.log
             if log is not None and not log.failed and isinstance(partition.state, Following):
-                asked.append(Asked.now(partition, log))
+                asked.append(SessionReplica.now(partition, log))
             else:
                 self.told(topic_partition)
         return asked
@@ -223,7 +223,7 @@ class LaneReplicas:
             partition.topic_partition.partition, self._settings.broker_id
         )
 
-    def changes(self) -> list[Asked]:
+    def changes(self) -> list[SessionReplica]:
         """Return the replicas that the next fetch has to name."""
         asked = []
         for topic_partition in list(self._dirty):
@@ -236,7 +236,7 @@ class LaneReplicas:
             if log.failed:
                 self.session.forget(partition)
             else:
-                one = Asked.now(partition, log)
+                one = SessionReplica.now(partition, log)
                 self.session.ask(one)
                 self.told(topic_partition)
                 asked.append(one)

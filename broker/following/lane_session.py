@@ -22,7 +22,7 @@ LAST_EPOCH = (1 << 31) - 1
 NO_SESSION_EPOCH = -1
 
 
-class Asked(NamedTuple):
+class SessionReplica(NamedTuple):
     """A replica in the session, and from where on it was asked for last."""
 
     partition: Partition
@@ -33,7 +33,7 @@ class Asked(NamedTuple):
     log_start_offset: int
 
     @classmethod
-    def now(cls, partition: Partition, log: PartitionLog) -> Asked:
+    def now(cls, partition: Partition, log: PartitionLog) -> SessionReplica:
         """Ask from the end of the log."""
         return cls(
             partition,
@@ -61,7 +61,7 @@ class LaneSession:
     def __init__(self) -> None:
         self.session_id = NO_SESSION
         self.epoch = FIRST_EPOCH
-        self._known: dict[TopicIdPartition, Asked] = {}
+        self._known: dict[TopicIdPartition, SessionReplica] = {}
         self._forgotten: dict[TopicIdPartition, None] = {}
 
     @classmethod
@@ -82,7 +82,7 @@ class LaneSession:
         return not self._known
 
     @property
-    def known(self) -> Mapping[TopicIdPartition, Asked]:
+    def known(self) -> Mapping[TopicIdPartition, SessionReplica]:
         """The replicas in the session."""
         return self._known
 
@@ -91,7 +91,7 @@ class LaneSession:
         """What the next request must take out of the session."""
         return tuple(self._forgotten)
 
-    def ask(self, asked: Asked) -> None:
+    def ask(self, asked: SessionReplica) -> None:
         """Name a replica in the next request."""
         key = key_of(asked.partition)
         self._known[key] = asked

@@ -14,10 +14,10 @@ import msgspec
 from broker.bounds.limits import EXPIRED_AT_ONCE
 from broker.coordination.core import Answer, Ticket, Timer
 from broker.groups.classic.change import soft_key
-from broker.groups.classic.group import ClassicGroup, State
+from broker.groups.classic.group import ClassicGroup, ClassicGroupState
 from broker.groups.classic.groups import ClassicGroups, timers_of
 from broker.groups.consumer.groups import ConsumerGroups
-from broker.groups.decision import Decision, SoftChange
+from broker.groups.decision import GroupDecision, SoftChange
 from broker.groups.requests import DeleteGroups, DescribeGroups, ListGroups
 from broker.groups.responses import (
     DeletableGroupResult,
@@ -65,13 +65,13 @@ class GroupAdministration:
         self._classic = classic
         self._consumer = consumer
 
-    def describe(self, request: DescribeGroups, ticket: Ticket) -> Decision:
+    def describe(self, request: DescribeGroups, ticket: Ticket) -> GroupDecision:
         """Describe classic groups; others are as good as unknown."""
         groups = tuple(self._described(each, request.version) for each in request.groups)
         response = DescribeGroupsResponse(groups=groups)
-        return Decision(answers=(Answer(ticket, response),), at_once=True)
+        return GroupDecision(answers=(Answer(ticket, response),), at_once=True)
 
-    def list(self, request: ListGroups, ticket: Ticket, now_ms: int) -> Decision:
+    def list(self, request: ListGroups, ticket: Ticket, now_ms: int) -> GroupDecision:
         """List the groups that pass the filters, which know no upper and lower case."""
         states = {state.lower() for state in request.states_filter}
         types = {kind.lower() for kind in request.types_filter}
@@ -82,13 +82,13 @@ class GroupAdministration:
             and (not types or group.group_type.lower() in types)
         )
         response = ListGroupsResponse(groups=groups)
-        return Decision(answers=(Answer(ticket, response),), at_once=True)
+        return GroupDecision(answers=(Answer(ticket, response),), at_once=True)
 
-    def delete(self, request: DeleteGroups, ticket: Ticket) -> Decision:
+    def delete(self, request: DeleteGroups, ticket: Ticket) -> GroupDecision:
         """Delete those groups that have no members."""
         return self.go_on(Deletion(ticket=ticket, left=tuple(dict.fromkeys(request.groups_names))))
 
-    def go_on(self, deletion: Deletion) -> Decision:
+    def go_on(self, deletion: Deletion) -> GroupDecision:
         """Take the next step of a deletion, in which as much goes as a batch holds.
 
         A group that got members between two steps stays, without the offsets that are gone.
@@ -125,7 +125,7 @@ class GroupAdministration:
                 error = ErrorCode.NONE
             results.append(DeletableGroupResult(group_id, error))
         response = DeleteGroupsResponse(results=tuple(results))
-        return Decision(
+        return GroupDecision(
             records=tuple(records),
             answers=() if rest else (Answer(deletion.ticket, response),),
             soft=tuple(soft),
@@ -167,12 +167,12 @@ class GroupAdministration:
             group = self._classic.find(group_id)
             if group is None:
                 return ErrorCode.GROUP_ID_NOT_FOUND
-            is_empty = group.state is State.EMPTY
+            is_empty = group.state is ClassicGroupState.EMPTY
         return ErrorCode.NONE if is_empty else ErrorCode.NON_EMPTY_GROUP
 
 
 def _description(group: ClassicGroup) -> DescribedGroup:
-    is_stable = group.state is State.STABLE
+    is_stable = group.state is ClassicGroupState.STABLE
     return DescribedGroup(
         group_id=group.group_id,
         group_state=group.state.value,

@@ -19,13 +19,13 @@ class SoftChange(NamedTuple):
     """A frozen value; None takes the entry away."""
 
 
-class Decision(core.Decision[GroupRecord], frozen=True, kw_only=True):
+class GroupDecision(core.Decision[GroupRecord], frozen=True, kw_only=True):
     """Group records to write, and changes of what has none."""
 
     soft: tuple[SoftChange, ...] = ()
 
 
-NOTHING = Decision()
+NOTHING = GroupDecision()
 
 TIMER_RETRY_MS = 500
 

@@ -15,10 +15,10 @@ from itertools import islice
 
 from broker.bounds.limits import EXPIRED_AT_ONCE, SCANNED_AT_ONCE
 from broker.coordination.core import Timer
-from broker.groups.classic.group import CONSUMER, ClassicGroup, State, subscribed_topics
+from broker.groups.classic.group import CONSUMER, ClassicGroup, ClassicGroupState, subscribed_topics
 from broker.groups.classic.groups import ClassicGroups
 from broker.groups.consumer.groups import ConsumerGroups
-from broker.groups.decision import NOTHING, Decision, SoftChange, TimerRefused
+from broker.groups.decision import NOTHING, GroupDecision, SoftChange, TimerRefused
 from broker.groups.replay import StoredOffset
 from broker.groups.requests import NO_TOPIC_ID
 from broker.groups.state import GroupKind, GroupState, kind_of
@@ -44,11 +44,11 @@ class OffsetExpiry:
         self._classic = classic
         self._consumer = consumer
 
-    def first_look(self, now_ms: int) -> Decision:
+    def first_look(self, now_ms: int) -> GroupDecision:
         """Look as soon as the shard is in service: topics may be gone since the last one."""
-        return Decision(timers=(Timer(_KEY, now_ms),))
+        return GroupDecision(timers=(Timer(_KEY, now_ms),))
 
-    def look(self, now_ms: int) -> Decision:
+    def look(self, now_ms: int) -> GroupDecision:
         """Take a step: take away what expired, and what belongs to topics that are gone."""
         groups: tuple[str, ...] = self._state.soft.get(_KEY) or self._all_groups()
         records: list[GroupRecord] = []
@@ -62,14 +62,14 @@ class OffsetExpiry:
             done -= 1
         left = groups[done:]
         interval = self._state.settings.offsets_retention_check_interval_ms
-        return Decision(
+        return GroupDecision(
             records=tuple(records[:EXPIRED_AT_ONCE]),
             soft=(SoftChange(_KEY, left or None),),
             timers=(Timer(_KEY, now_ms + (PAUSE_MS if left else interval)),),
             event=_REFUSED if records else None,
         )
 
-    def topics_deleted(self, names: frozenset[str]) -> Decision:
+    def topics_deleted(self, names: frozenset[str]) -> GroupDecision:
         """Take away the offsets of topics, also of those that were created again.
 
         Where there are more than one batch holds, a look at once finds the others.
@@ -77,7 +77,7 @@ class OffsetExpiry:
         records = tuple(islice(self._of_deleted(names), EXPIRED_AT_ONCE))
         if not records:
             return NOTHING
-        return Decision(records=records, timers=(Timer(_KEY, 0),), event=_REFUSED)
+        return GroupDecision(records=records, timers=(Timer(_KEY, 0),), event=_REFUSED)
 
     def _of_deleted(self, names: frozenset[str]) -> Iterator[GroupRecord]:
         written = self._state.written
@@ -168,9 +168,9 @@ def _condition(group: ClassicGroup) -> tuple[int | None, frozenset[str] | None]:
     """
     if group.protocol_type is None:
         return None, frozenset()
-    if group.state is State.EMPTY:
+    if group.state is ClassicGroupState.EMPTY:
         known = group.state_timestamp != -1
         return (group.state_timestamp if known else None), frozenset()
-    if group.protocol_type == CONSUMER and group.state is State.STABLE:
+    if group.protocol_type == CONSUMER and group.state is ClassicGroupState.STABLE:
         return None, subscribed_topics(group)
     return None, None

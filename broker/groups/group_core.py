@@ -20,7 +20,7 @@ from broker.groups.classic.syncing import AssignmentsStored
 from broker.groups.consumer.draft import Ordered
 from broker.groups.consumer.groups import Configs, ConsumerGroups
 from broker.groups.consumer.target import TargetWork
-from broker.groups.decision import NOTHING, Decision, TimerRefused
+from broker.groups.decision import NOTHING, GroupDecision, TimerRefused
 from broker.groups.expiry import OFFSETS_TIMER, OffsetExpiry
 from broker.groups.offsets import GroupOffsets, StableFetch
 from broker.groups.replay import changes_of, changes_of_end
@@ -90,14 +90,14 @@ class GroupCore:
         """What is written, and what of it is committed."""
         return self._state.tables
 
-    def decide(self, request: Request, ticket: Ticket, now_ms: int) -> Decision:
+    def decide(self, request: Request, ticket: Ticket, now_ms: int) -> GroupDecision:
         """Decide on a request; the answer to it may come with another decision."""
         try:
             return self._decide(request, ticket, now_ms)
         except KafkaError as error:
-            return Decision(answers=(Answer(ticket, error),))
+            return GroupDecision(answers=(Answer(ticket, error),))
 
-    def timer(self, key: tuple[Hashable, ...], now_ms: int) -> Decision:
+    def timer(self, key: tuple[Hashable, ...], now_ms: int) -> GroupDecision:
         """Decide on what happens when a time is over."""
         if key[0] == OFFSETS_TIMER:
             return self._expiry.look(now_ms)
@@ -105,14 +105,14 @@ class GroupCore:
             return self._classic.timer(key, now_ms)
         return self._consumer.timer(key, now_ms)
 
-    def committed(self, event: Any, now_ms: int) -> Decision:
+    def committed(self, event: Any, now_ms: int) -> GroupDecision:
         """Decide on what follows when the records of an event are committed."""
         match event:
             case StableFetch(request=request, ticket=ticket):
                 try:
                     return self._offsets.fetch_now(request, ticket)
                 except KafkaError as error:
-                    return Decision(answers=(Answer(ticket, error),), at_once=True)
+                    return GroupDecision(answers=(Answer(ticket, error),), at_once=True)
             case GroupCreated() | AssignmentsStored():
                 return self._classic.committed(event, now_ms)
             case Deletion():
@@ -124,13 +124,13 @@ class GroupCore:
             case _:
                 raise AssertionError(event)
 
-    def refused(self, event: Any, error: KafkaError, now_ms: int) -> Decision:
+    def refused(self, event: Any, error: KafkaError, now_ms: int) -> GroupDecision:
         """Decide on what follows when records are not written, or not committed in time."""
         match event:
             case StableFetch(ticket=ticket) | Deletion(ticket=ticket):
-                return Decision(answers=(Answer(ticket, error),))
+                return GroupDecision(answers=(Answer(ticket, error),))
             case TimerRefused(key=key, retry_ms=retry_ms):
-                return Decision(timers=(Timer(key, now_ms + retry_ms),))
+                return GroupDecision(timers=(Timer(key, now_ms + retry_ms),))
             case GroupCreated() | AssignmentsStored():
                 return self._classic.refused(event, error, now_ms)
             case TargetWork():
@@ -140,19 +140,19 @@ class GroupCore:
             case _:
                 raise AssertionError(event)
 
-    def worked(self, event: Any, result: Any, now_ms: int) -> Decision:
+    def worked(self, event: Any, result: Any, now_ms: int) -> GroupDecision:
         """Decide on a target that was computed while the shard went on."""
         return self._consumer.worked(event, result, now_ms)
 
-    def connection_closed(self, ticket: Ticket, now_ms: int) -> Decision:
+    def connection_closed(self, ticket: Ticket, now_ms: int) -> GroupDecision:
         """Decide on a client that hung up while its request was parked."""
         return self._classic.connection_closed(ticket, now_ms)
 
-    def topics_deleted(self, names: Iterable[str]) -> Decision:
+    def topics_deleted(self, names: Iterable[str]) -> GroupDecision:
         """Decide on offsets of topics that the metadata have no more, or have anew."""
         return self._expiry.topics_deleted(frozenset(names))
 
-    def loaded(self, now_ms: int) -> Decision:
+    def loaded(self, now_ms: int) -> GroupDecision:
         """Decide on what begins when the end of the log is reached.
 
         Classic groups are as their records say, and Stable if they have members.
@@ -162,7 +162,7 @@ class GroupCore:
             *self._consumer.loaded(now_ms),
             self._expiry.first_look(now_ms),
         )
-        return Decision(
+        return GroupDecision(
             records=tuple(record for each in decisions for record in each.records),
             answers=tuple(answer for each in decisions for answer in each.answers),
             soft=tuple(change for each in decisions for change in each.soft),
@@ -173,7 +173,7 @@ class GroupCore:
         """Return the tickets of requests that wait for other members."""
         return self._classic.parked()
 
-    def apply(self, decision: Decision, base_offset: int = -1) -> None:
+    def apply(self, decision: GroupDecision, base_offset: int = -1) -> None:
         """Change the tables and what has no record as a decision says."""
         end_offset = base_offset + len(decision.records)
         producer_id = None if decision.producer is None else decision.producer.producer_id
@@ -201,7 +201,7 @@ class GroupCore:
         """Take over how far the high watermark is; readers may hear of what is below."""
         self._state.tables.committed_up_to(offset)
 
-    def _decide(self, request: Request, ticket: Ticket, now_ms: int) -> Decision:
+    def _decide(self, request: Request, ticket: Ticket, now_ms: int) -> GroupDecision:
         if isinstance(request, _WITH_GROUP_ID) and not request.group_id:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID)
         match request:
@@ -237,11 +237,11 @@ class GroupCore:
                 return self._consumer.heartbeat(request, ticket, now_ms)
             case ConsumerGroupDescribe():
                 response = self._consumer.describe(request)
-                return Decision(answers=(Answer(ticket, response),), at_once=True)
+                return GroupDecision(answers=(Answer(ticket, response),), at_once=True)
             case _:
                 assert_never(request)
 
-    def _join(self, request: JoinGroup, ticket: Ticket, now_ms: int) -> Decision:
+    def _join(self, request: JoinGroup, ticket: Ticket, now_ms: int) -> GroupDecision:
         if not self._is_consumer(request.group_id):
             return self._classic.join(request, ticket, now_ms)
         if not self._consumer.is_empty(request.group_id):

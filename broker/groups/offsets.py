@@ -12,11 +12,11 @@ import msgspec
 
 from broker.coordination.core import Answer, Ticket, Timer
 from broker.groups.classic.change import SESSION_TIMER
-from broker.groups.classic.group import CONSUMER, ClassicGroup, State, subscribed_topics
+from broker.groups.classic.group import CONSUMER, ClassicGroup, ClassicGroupState, subscribed_topics
 from broker.groups.classic.groups import ClassicGroups
 from broker.groups.classic.joining import check_member
 from broker.groups.consumer.groups import ConsumerGroups
-from broker.groups.decision import Decision
+from broker.groups.decision import GroupDecision
 from broker.groups.replay import StoredOffset
 from broker.groups.requests import (
     NO_TOPIC_ID,
@@ -29,8 +29,8 @@ from broker.groups.requests import (
     TxnOffsetCommit,
 )
 from broker.groups.responses import (
+    CommittedTopic,
     FetchedOffset,
-    FetchedTopic,
     OffsetCommitResponse,
     OffsetDeleteResponse,
     OffsetFetchResponse,
@@ -65,7 +65,7 @@ class GroupOffsets:
         self._classic = classic
         self._consumer = consumer
 
-    def commit(self, request: OffsetCommit, ticket: Ticket, now_ms: int) -> Decision:
+    def commit(self, request: OffsetCommit, ticket: Ticket, now_ms: int) -> GroupDecision:
         """Decide on a commit.
 
         Raises:
@@ -80,11 +80,11 @@ class GroupOffsets:
                 group = self._classic.find(request.group_id)
                 timers = _check_commit(group, request, now_ms)
         records, response = self._committed(request, refused, now_ms)
-        return Decision(records=records, answers=(Answer(ticket, response),), timers=timers)
+        return GroupDecision(records=records, answers=(Answer(ticket, response),), timers=timers)
 
     def commit_in_transaction(
         self, request: TxnOffsetCommit, ticket: Ticket, now_ms: int
-    ) -> Decision:
+    ) -> GroupDecision:
         """Decide on a commit that belongs to a transaction; its offsets are pending until the end.
 
         Raises:
@@ -100,21 +100,21 @@ class GroupOffsets:
             case _:
                 _check_in_transaction(self._classic.find(commit.group_id), commit)
         records, response = self._committed(commit, refused, now_ms)
-        return Decision(
+        return GroupDecision(
             records=records, producer=request.producer, answers=(Answer(ticket, response),)
         )
 
-    def fetch(self, request: OffsetFetch, ticket: Ticket) -> Decision:
+    def fetch(self, request: OffsetFetch, ticket: Ticket) -> GroupDecision:
         """Decide on a fetch; one that wants stable offsets waits for what is written now.
 
         Raises:
             KafkaError: the client is not the member that it says.
         """
         if request.require_stable:
-            return Decision(event=StableFetch(request=request, ticket=ticket))
+            return GroupDecision(event=StableFetch(request=request, ticket=ticket))
         return self.fetch_now(request, ticket)
 
-    def fetch_now(self, request: OffsetFetch, ticket: Ticket) -> Decision:
+    def fetch_now(self, request: OffsetFetch, ticket: Ticket) -> GroupDecision:
         """Answer a fetch from what is committed.
 
         Raises:
@@ -125,7 +125,7 @@ class GroupOffsets:
             self._consumer.check_fetch(request)
         wanted = self._all_topics(group_id) if request.topics is None else request.topics
         topics = tuple(
-            FetchedTopic(
+            CommittedTopic(
                 topic.name,
                 tuple(
                     self._fetched(request, topic.name, index) for index in topic.partition_indexes
@@ -134,9 +134,9 @@ class GroupOffsets:
             for topic in wanted
         )
         response = OffsetFetchResponse(group_id=group_id, topics=topics)
-        return Decision(answers=(Answer(ticket, response),), at_once=True)
+        return GroupDecision(answers=(Answer(ticket, response),), at_once=True)
 
-    def delete(self, request: OffsetDelete, ticket: Ticket) -> Decision:
+    def delete(self, request: OffsetDelete, ticket: Ticket) -> GroupDecision:
         """Decide on offsets to take away.
 
         Raises:
@@ -161,7 +161,7 @@ class GroupOffsets:
                 if partition.error_code is ErrorCode.NONE
                 and self._is_known(request.group_id, topic.name, partition.partition_index)
             )
-        return Decision(
+        return GroupDecision(
             records=tuple(records), answers=(Answer(ticket, OffsetDeleteResponse(topics=topics)),)
         )
 
@@ -240,7 +240,7 @@ class GroupOffsets:
         group = self._classic.find(group_id)
         if group is None:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
-        if group.state is State.EMPTY:
+        if group.state is ClassicGroupState.EMPTY:
             return frozenset()
         if group.protocol_type != CONSUMER:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
@@ -272,7 +272,7 @@ def _check_commit(
             return ()
         is_old = request.version < MEMBER_EPOCHS_FROM
         raise KafkaError(ErrorCode.ILLEGAL_GENERATION if is_old else ErrorCode.GROUP_ID_NOT_FOUND)
-    if generation < 0 and group.state is State.EMPTY:
+    if generation < 0 and group.state is ClassicGroupState.EMPTY:
         # Administrators, and clients that assign their partitions themselves.
         return ()
     if generation < 0 and not request.member_id and request.group_instance_id is None:
@@ -280,7 +280,7 @@ def _check_commit(
     member = check_member(group, request.member_id, request.group_instance_id)
     if generation != group.generation:
         raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
-    if group.state is State.COMPLETING_REBALANCE:
+    if group.state is ClassicGroupState.COMPLETING_REBALANCE:
         raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
     key = (SESSION_TIMER, group.group_id, member.member_id)
     return (Timer(key, now_ms + member.session_timeout_ms),)
@@ -306,7 +306,7 @@ def _check_in_transaction(group: ClassicGroup | None, commit: OffsetCommit) -> N
         if generation >= 0:
             raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
         return
-    if not _names_member(commit) or (generation < 0 and group.state is State.EMPTY):
+    if not _names_member(commit) or (generation < 0 and group.state is ClassicGroupState.EMPTY):
         return
     check_member(group, commit.member_id, commit.group_instance_id)
     if generation != group.generation:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, assert_never, cast
 
-from broker.groups.tables import CONSUMER_ROWS, Change, Key, Row, Table
+from broker.groups.tables import CONSUMER_ROWS, Row, RowChange, RowKey, Table
 from jbodlab.group_records import keys
 from jbodlab.group_records.records import GroupRecord
 from jbodlab.group_records.values import OffsetCommitValue
@@ -26,7 +26,7 @@ class StoredOffset(NamedTuple):
 
 def changes_of(
     record: GroupRecord, offset: int, table: Table, producer_id: int | None = None
-) -> list[Change]:
+) -> list[RowChange]:
     """Return what a record changes.
 
     Args:
@@ -40,48 +40,52 @@ def changes_of(
         case keys.OffsetCommitKey() | keys.LegacyOffsetCommitKey():
             return _offset_changes(key, value, offset, table, producer_id)
         case keys.GroupMetadataKey(group=group):
-            changes = [Change(Key(Row.CLASSIC, group), value)]
+            changes = [RowChange(RowKey(Row.CLASSIC, group), value)]
             if value is not None:
                 changes += _removals(table, group)
             return changes
         case keys.ConsumerGroupPartitionMetadataKey():
             return []
         case keys.ConsumerGroupMetadataKey(group_id=group):
-            change = Change(Key(Row.EPOCH, group), value)
+            change = RowChange(RowKey(Row.EPOCH, group), value)
         case keys.ConsumerGroupTargetAssignmentMetadataKey(group_id=group):
-            change = Change(Key(Row.TARGET_EPOCH, group), value)
+            change = RowChange(RowKey(Row.TARGET_EPOCH, group), value)
         case keys.ConsumerGroupMemberMetadataKey(group_id=group, member_id=member):
-            change = Change(Key(Row.MEMBER, group, (member,)), value)
+            change = RowChange(RowKey(Row.MEMBER, group, (member,)), value)
         case keys.ConsumerGroupTargetAssignmentMemberKey(group_id=group, member_id=member):
-            change = Change(Key(Row.TARGET, group, (member,)), value)
+            change = RowChange(RowKey(Row.TARGET, group, (member,)), value)
         case keys.ConsumerGroupCurrentMemberAssignmentKey(group_id=group, member_id=member):
-            change = Change(Key(Row.CURRENT, group, (member,)), value)
+            change = RowChange(RowKey(Row.CURRENT, group, (member,)), value)
         case keys.ConsumerGroupRegularExpressionKey(group_id=group, regular_expression=text):
-            change = Change(Key(Row.REGEX, group, (text,)), value)
+            change = RowChange(RowKey(Row.REGEX, group, (text,)), value)
         case _:
             assert_never(key)
     if value is None or table.get(Row.CLASSIC, group) is None:
         return [change]
-    return [change, Change(Key(Row.CLASSIC, group), None)]
+    return [change, RowChange(RowKey(Row.CLASSIC, group), None)]
 
 
 def _offset_changes(
     key: keys.AnyOffsetKey, value: object, offset: int, table: Table, producer_id: int | None
-) -> list[Change]:
+) -> list[RowChange]:
     rest = (key.topic, key.partition)
     if value is None:
         pending = table.rows(Row.PENDING, key.group)
         return [
-            Change(Key(Row.OFFSET, key.group, rest), None),
-            *(Change(Key(Row.PENDING, key.group, at), None) for at in pending if at[:2] == rest),
+            RowChange(RowKey(Row.OFFSET, key.group, rest), None),
+            *(
+                RowChange(RowKey(Row.PENDING, key.group, at), None)
+                for at in pending
+                if at[:2] == rest
+            ),
         ]
     stored = StoredOffset(cast("OffsetCommitValue", value), offset)
     if producer_id is not None:
-        return [Change(Key(Row.PENDING, key.group, (*rest, producer_id)), stored)]
-    return [Change(Key(Row.OFFSET, key.group, rest), stored)]
+        return [RowChange(RowKey(Row.PENDING, key.group, (*rest, producer_id)), stored)]
+    return [RowChange(RowKey(Row.OFFSET, key.group, rest), stored)]
 
 
-def changes_of_end(producer_id: int, commit: bool, table: Table) -> list[Change]:
+def changes_of_end(producer_id: int, commit: bool, table: Table) -> list[RowChange]:
     """Return what the end of a transaction changes: its offsets are pending no longer.
 
     A committed offset counts unless a record behind it in the log, which belongs to no transaction
@@ -94,14 +98,14 @@ def changes_of_end(producer_id: int, commit: bool, table: Table) -> list[Change]
                 continue
             present = table.get(Row.OFFSET, group, *rest[:2])
             if commit and (present is None or present.record_offset < pending.record_offset):
-                changes.append(Change(Key(Row.OFFSET, group, rest[:2]), pending))
-            changes.append(Change(Key(Row.PENDING, group, rest), None))
+                changes.append(RowChange(RowKey(Row.OFFSET, group, rest[:2]), pending))
+            changes.append(RowChange(RowKey(Row.PENDING, group, rest), None))
     return changes
 
 
-def _removals(table: Table, group: str) -> list[Change]:
+def _removals(table: Table, group: str) -> list[RowChange]:
     return [
-        Change(Key(row, group, rest), None)
+        RowChange(RowKey(row, group, rest), None)
         for row in CONSUMER_ROWS
         for rest in table.rows(row, group)
     ]

@@ -98,7 +98,7 @@ class FetchedOffset(NamedTuple):
     error_code: ErrorCode = ErrorCode.NONE
 
 
-class FetchedTopic(NamedTuple):
+class CommittedTopic(NamedTuple):
     """Partitions of one topic."""
 
     name: str
@@ -109,7 +109,7 @@ class OffsetFetchResponse(msgspec.Struct, frozen=True, kw_only=True):
     """Offsets of one group."""
 
     group_id: str
-    topics: tuple[FetchedTopic, ...] = ()
+    topics: tuple[CommittedTopic, ...] = ()
     error_code: ErrorCode = ErrorCode.NONE
 
 

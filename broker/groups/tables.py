@@ -40,7 +40,7 @@ class Row(IntEnum):
 CONSUMER_ROWS = (Row.EPOCH, Row.MEMBER, Row.TARGET_EPOCH, Row.TARGET, Row.CURRENT, Row.REGEX)
 
 
-class Key(NamedTuple):
+class RowKey(NamedTuple):
     """Names a row."""
 
     row: Row
@@ -48,14 +48,14 @@ class Key(NamedTuple):
     rest: tuple[Hashable, ...] = ()
 
 
-class Change(NamedTuple):
+class RowChange(NamedTuple):
     """A row has a new value; None takes it away."""
 
-    key: Key
+    key: RowKey
     value: Any
 
 
-Observer = Callable[[Key, Any, Any], None]
+Observer = Callable[[RowKey, Any, Any], None]
 """Told of the old and the new value of a row, to keep an index that is derived from the rows."""
 
 _NO_ROWS: Mapping[Any, Any] = MappingProxyType({})
@@ -83,7 +83,7 @@ class Table:
         """Return the groups that have a row of a kind."""
         return self._kinds[row].keys()
 
-    def apply(self, changes: Iterable[Change]) -> None:
+    def apply(self, changes: Iterable[RowChange]) -> None:
         """Change rows."""
         for key, value in changes:
             groups = self._kinds[key.row]
@@ -117,9 +117,9 @@ class Tables:
     def __init__(self) -> None:
         self.written = Table()
         self.committed = Table()
-        self._pending: deque[tuple[int, Sequence[Change]]] = deque()
+        self._pending: deque[tuple[int, Sequence[RowChange]]] = deque()
 
-    def write(self, end_offset: int, changes: Sequence[Change]) -> None:
+    def write(self, end_offset: int, changes: Sequence[RowChange]) -> None:
         """Take changes of records that were appended, or read at the load.
 
         Args:

@@ -29,8 +29,7 @@ from broker.moves.move import Move
 from broker.moves.move_states import MoveEvent, MoveState
 from broker.placement.former_replicas import FormerReplica, FormerReplicas, drop_error
 from broker.replica.partition import Partition
-from broker.replica.replica_state import Deleted
-from broker.replica.replica_state import Following as FollowingState
+from broker.replica.replica_state import Deleted, Following
 from jbodlab.runtime.supervised import supervised
 from jbodlab.storage.directory import names
 from jbodlab.storage.log.log_files import LogFiles
@@ -40,7 +39,7 @@ from jbodlab.vocabulary.ids import TopicPartition
 logger = logging.getLogger(__name__)
 
 
-class Following(Protocol):
+class ReplicaFetchers(Protocol):
     """The fetchers of followers."""
 
     def follow(self, partition: Partition) -> None:
@@ -84,7 +83,7 @@ class DirectorySwap:
         self,
         rounds: CopyRounds,
         formers: FormerReplicas,
-        fetchers: Following,
+        fetchers: ReplicaFetchers,
         *,
         on_event: Callable[[Move, MoveEvent], None],
         on_copy_failed: Callable[[Move, CopyError], None],
@@ -152,7 +151,7 @@ class DirectorySwap:
         finally:
             move.copy.is_paced = True
             if partition.log is log:
-                if isinstance(partition.state, FollowingState):
+                if isinstance(partition.state, Following):
                     self._fetchers.follow(partition)
                 partition.release()
             held_ms = (loop.time() - begun_s) * 1000

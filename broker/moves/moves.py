@@ -31,7 +31,7 @@ from broker.disk.directory import LogDir, LogDirs, LogInUse
 from broker.moves.announcements import Announcements
 from broker.moves.copy_rounds import CopyRounds
 from broker.moves.copy_slots import Slots
-from broker.moves.directory_swap import DirectorySwap, Following, make_future
+from broker.moves.directory_swap import DirectorySwap, ReplicaFetchers, make_future
 from broker.moves.future_copy import CopyError, FutureCopy, Side
 from broker.moves.future_throttle import MoveThrottle
 from broker.moves.move import ChangedError, Move, NoRoomError
@@ -72,7 +72,7 @@ class RunningMoves:
         self,
         log_dirs: LogDirs,
         placement: ReplicaPlacement,
-        fetchers: Following,
+        fetchers: ReplicaFetchers,
         assigner: DirectoryReports,
         *,
         asks_controller: Callable[[], bool],

@@ -33,7 +33,7 @@ RESERVED = frozenset({UUID(int=0), UUID(int=1)})
 """Ids that no client has."""
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class ClientSubscriptions(msgspec.Struct, frozen=True, kw_only=True):
     """What a client is asked for: all subscriptions for it together.
 
     Attributes:
@@ -46,7 +46,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     interval_ms: int
 
 
-class Client(msgspec.Struct, kw_only=True):
+class TelemetryClient(msgspec.Struct, kw_only=True):
     """One client.
 
     Attributes:
@@ -55,7 +55,7 @@ class Client(msgspec.Struct, kw_only=True):
     """
 
     attributes: Mapping[str, str]
-    asked: Asked
+    asked: ClientSubscriptions
     heard_ms: int
     got_ms: int | None = None
     pushed_ms: int | None = None
@@ -75,7 +75,7 @@ class Counts(msgspec.Struct):
 
 def asked_of(
     instance_id: UUID, attributes: Mapping[str, str], subscriptions: Iterable[Subscription]
-) -> Asked:
+) -> ClientSubscriptions:
     """Return what a client is asked for."""
     own = [each for each in subscriptions if each.is_for(attributes)]
     metrics = sorted({name for each in own for name in each.metrics})
@@ -83,7 +83,7 @@ def asked_of(
         metrics = [ALL_METRICS]
     interval_ms = min((each.interval_ms for each in own), default=DEFAULT_INTERVAL_MS)
     number = crc32c(f"{metrics}{interval_ms}".encode()) ^ (instance_id.int & 0xFFFF_FFFF)
-    return Asked(
+    return ClientSubscriptions(
         subscription_id=number - (1 << 32) if number >> 31 else number,
         metrics=tuple(metrics),
         interval_ms=interval_ms,
@@ -111,10 +111,12 @@ class TelemetryClients:
         self.bytes_max = bytes_max
         self._now_ms = now_ms
         self._new_id = new_id
-        self._clients: dict[UUID, Client] = {}
+        self._clients: dict[UUID, TelemetryClient] = {}
         self.counts = Counts()
 
-    def get(self, instance_id: UUID | None, attributes: Mapping[str, str]) -> tuple[UUID, Asked]:
+    def get(
+        self, instance_id: UUID | None, attributes: Mapping[str, str]
+    ) -> tuple[UUID, ClientSubscriptions]:
         """Return the id of a client, a new one where it has none, and what it is asked for.
 
         Raises:
@@ -170,12 +172,12 @@ class TelemetryClients:
         # What a client tells last is shown by nobody, as it is no longer true of anything.
         client.points = () if is_terminating else pushed.points
 
-    def shown(self) -> Iterable[tuple[UUID, Client]]:
+    def shown(self) -> Iterable[tuple[UUID, TelemetryClient]]:
         """Return the clients that are remembered, the longest silent one first."""
         self._forget_silent()
         return self._clients.items()
 
-    def _client(self, instance_id: UUID, attributes: Mapping[str, str]) -> Client:
+    def _client(self, instance_id: UUID, attributes: Mapping[str, str]) -> TelemetryClient:
         """Return a client as it is now, and remember that it was heard."""
         self._forget_silent()
         attributes = {**attributes, "client_instance_id": kafka_uuid.to_text(instance_id)}
@@ -184,7 +186,7 @@ class TelemetryClients:
         if client is None or client.asked != asked:
             # With another subscription it may ask and push at once.
             points = () if client is None else client.points
-            client = Client(attributes=attributes, asked=asked, heard_ms=0, points=points)
+            client = TelemetryClient(attributes=attributes, asked=asked, heard_ms=0, points=points)
         client.heard_ms = self._now_ms()
         self._clients[instance_id] = client
         if len(self._clients) > TELEMETRY_CLIENTS_MAX:
@@ -200,7 +202,7 @@ class TelemetryClients:
 
     def _check(
         self,
-        client: Client,
+        client: TelemetryClient,
         instance_id: UUID,
         subscription_id: int,
         compression: int,

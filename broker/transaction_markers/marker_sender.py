@@ -49,7 +49,7 @@ Codes = Mapping[tuple[int, TopicPartition], ErrorCode]
 Written = Callable[[MarkersDue, tuple[TopicPartition, ...]], None]
 
 
-class Lane(NamedTuple):
+class MarkerLane(NamedTuple):
     """The leaders that one request is for: those in one directory of a broker."""
 
     broker_id: BrokerId
@@ -76,7 +76,7 @@ class _Order(msgspec.Struct, eq=False):
 class _Sent(msgspec.Struct, eq=False):
     """A request under way: the markers, and in which epoch each partition was led."""
 
-    lane: Lane
+    lane: MarkerLane
     markers: list[tuple[_Order, TopicPartition, LeaderEpoch]]
 
 
@@ -106,7 +106,7 @@ class MarkerSender:
         self._peers = PeerPool(CLIENT_ID, MARKER_CONNECT_TIMEOUT_S, security)
         self._orders: dict[tuple[int, str], _Order] = {}
         self._sent: dict[asyncio.Task[None], _Sent] = {}
-        self._under_way: Counter[Lane] = Counter()
+        self._under_way: Counter[MarkerLane] = Counter()
         self._look: asyncio.Handle | None = None
         self.refusals: Counter[ErrorCode] = Counter()
 
@@ -173,7 +173,7 @@ class MarkerSender:
     def _send_due(self) -> None:
         """Send what is due; what falls due in one turn of the loop travels together."""
         self._look = None
-        lanes: dict[Lane, _Sent] = {}
+        lanes: dict[MarkerLane, _Sent] = {}
         for order in [*self._orders.values()]:
             if order.is_due:
                 self._add(order, lanes)
@@ -185,7 +185,7 @@ class MarkerSender:
             self._sent[task] = sent
             task.add_done_callback(self._ended)
 
-    def _add(self, order: _Order, lanes: dict[Lane, _Sent]) -> None:
+    def _add(self, order: _Order, lanes: dict[MarkerLane, _Sent]) -> None:
         """Put the markers of a transaction into requests, as far as there is room."""
         order.is_due = False
         gone = []
@@ -200,7 +200,7 @@ class MarkerSender:
             if not is_own and self._cache.peer(registration.leader) is None:
                 # Tried again when the metadata changes.
                 continue
-            lane = Lane(registration.leader, registration.directory(registration.leader))
+            lane = MarkerLane(registration.leader, registration.directory(registration.leader))
             sent = lanes.setdefault(lane, _Sent(lane, []))
             is_full = len(sent.markers) >= MARKERS_AT_ONCE
             if is_full or self._under_way[lane] >= MARKER_REQUESTS_MAX:

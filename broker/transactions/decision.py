@@ -21,7 +21,7 @@ class Unmarked(NamedTuple):
     partitions: tuple[TopicPartition, ...]
 
 
-class Change(NamedTuple):
+class TransactionChange(NamedTuple):
     """The next state of a transactional id; None removes the id."""
 
     transactional_id: str
@@ -42,16 +42,16 @@ class Waiting(NamedTuple):
     addition: Addition | None
 
 
-class Decision(core.Decision[TransactionRecord], frozen=True, kw_only=True):
+class TransactionDecision(core.Decision[TransactionRecord], frozen=True, kw_only=True):
     """Transactions to write, and how far the markers of prepared ones are."""
 
-    changes: tuple[Change, ...] = ()
+    changes: tuple[TransactionChange, ...] = ()
     """What the records say, and the epochs that these do not have."""
     unmarked: tuple[Unmarked, ...] = ()
     waiting: tuple[Waiting, ...] = ()
 
 
-NOTHING = Decision()
+NOTHING = TransactionDecision()
 
 
 class MarkersDue(msgspec.Struct, frozen=True, kw_only=True):

@@ -27,14 +27,14 @@ from broker.coordination.core import Answer, Ticket, Timer, Work
 from broker.transactions.decision import (
     NOTHING,
     Addition,
-    Change,
     Completed,
-    Decision,
     Expired,
     ExpiryWork,
     MarkersDue,
     Prepared,
     TimedOut,
+    TransactionChange,
+    TransactionDecision,
     Unmarked,
     Waiting,
 )
@@ -111,14 +111,14 @@ class TransactionCore:
 
     # Requests
 
-    def decide(self, request: Request, ticket: Ticket, now_ms: int) -> Decision:
+    def decide(self, request: Request, ticket: Ticket, now_ms: int) -> TransactionDecision:
         """Decide on a request; the answer to it may come with another decision."""
         try:
             return self._decide(request, ticket, now_ms)
         except KafkaError as error:
-            return Decision(answers=(Answer(ticket, error),))
+            return TransactionDecision(answers=(Answer(ticket, error),))
 
-    def _decide(self, request: Request, ticket: Ticket, now_ms: int) -> Decision:
+    def _decide(self, request: Request, ticket: Ticket, now_ms: int) -> TransactionDecision:
         match request:
             case InitProducerId():
                 return self._init(request, ticket, now_ms)
@@ -139,7 +139,7 @@ class TransactionCore:
             case _:
                 assert_never(request)
 
-    def _init(self, request: InitProducerId, ticket: Ticket, now_ms: int) -> Decision:
+    def _init(self, request: InitProducerId, ticket: Ticket, now_ms: int) -> TransactionDecision:
         check_init(request, self._settings.transaction_max_timeout_ms)
         name = request.transactional_id
         before, is_pending = self._tables.written.get(name), self._tables.is_pending(name)
@@ -152,12 +152,12 @@ class TransactionCore:
             return self._written(name, after, Answer(ticket, answer), Prepared())
         return self._written(name, after, Answer(ticket, after.producer))
 
-    def _add(self, request: AddPartitions, ticket: Ticket, now_ms: int) -> Decision:
+    def _add(self, request: AddPartitions, ticket: Ticket, now_ms: int) -> TransactionDecision:
         name = _checked(request.transactional_id)
         # Leaders of partitions ask for many transactions at once, and come again by themselves.
         if request.transaction_version < EPOCH_BUMP_FROM and self._is_being_completed(name):
             before = self._waiting.get(name)
-            return Decision(
+            return TransactionDecision(
                 waiting=(Waiting(name, Addition(ticket, request)),),
                 answers=() if before is None else (Answer(before.ticket, _concurrent()),),
                 timers=(Timer((WAITING, name), now_ms + COMPLETION_WAIT_MS),),
@@ -172,7 +172,7 @@ class TransactionCore:
             found.state in PREPARED or (found.state in COMPLETE and self._tables.is_pending(name))
         )
 
-    def _go_on(self, names: Iterable[str], now_ms: int) -> Decision:
+    def _go_on(self, names: Iterable[str], now_ms: int) -> TransactionDecision:
         """Decide on what has waited for the end of transactions."""
         waiting = {name: self._waiting[name] for name in names if name in self._waiting}
         if not waiting:
@@ -182,8 +182,8 @@ class TransactionCore:
             try:
                 decisions.append(self._added(request, ticket, now_ms))
             except KafkaError as error:
-                decisions.append(Decision(answers=(Answer(ticket, error),)))
-        return Decision(
+                decisions.append(TransactionDecision(answers=(Answer(ticket, error),)))
+        return TransactionDecision(
             records=tuple(record for each in decisions for record in each.records),
             changes=tuple(change for each in decisions for change in each.changes),
             answers=tuple(answer for each in decisions for answer in each.answers),
@@ -191,17 +191,17 @@ class TransactionCore:
             timers=tuple(Timer((WAITING, name), None) for name in waiting),
         )
 
-    def _waited(self, name: str) -> Decision:
+    def _waited(self, name: str) -> TransactionDecision:
         """Decide on a client that has waited for too long."""
         if name not in self._waiting:
             return NOTHING
-        return Decision(
+        return TransactionDecision(
             waiting=(Waiting(name, None),),
             answers=(Answer(self._waiting[name].ticket, _concurrent()),),
             at_once=True,
         )
 
-    def _added(self, request: AddPartitions, ticket: Ticket, now_ms: int) -> Decision:
+    def _added(self, request: AddPartitions, ticket: Ticket, now_ms: int) -> TransactionDecision:
         name = request.transactional_id
         before, is_pending = self._tables.written.get(name), self._tables.is_pending(name)
         if is_pending or (before is not None and before.state in PREPARED):
@@ -224,7 +224,7 @@ class TransactionCore:
             for each in request.partitions
         }
 
-    def _end(self, request: EndTransaction, ticket: Ticket, now_ms: int) -> Decision:
+    def _end(self, request: EndTransaction, ticket: Ticket, now_ms: int) -> TransactionDecision:
         name = _checked(request.transactional_id)
         before = self._tables.written.get(name)
         after = ended(request, before, self._tables.is_pending(name), now_ms)
@@ -234,20 +234,20 @@ class TransactionCore:
 
     def _written(
         self, name: str, after: Transaction, answer: Answer, event: Prepared | None = None
-    ) -> Decision:
-        return self._writing([Change(name, after)], answers=(answer,), event=event)
+    ) -> TransactionDecision:
+        return self._writing([TransactionChange(name, after)], answers=(answer,), event=event)
 
-    def _writing(self, changes: Iterable[Change], **fields: Any) -> Decision:
+    def _writing(self, changes: Iterable[TransactionChange], **fields: Any) -> TransactionDecision:
         """Return the decision to write the next states of transactional ids."""
         changes, level = tuple(changes), self._level()
         records = tuple(to_record(*change, level) for change in changes)
-        return Decision(records=records, changes=changes, **fields)
+        return TransactionDecision(records=records, changes=changes, **fields)
 
     # Markers
 
     def markers_written(
         self, due: MarkersDue, partitions: Iterable[TopicPartition], now_ms: int
-    ) -> Decision:
+    ) -> TransactionDecision:
         """Decide on partitions that have their marker, or are no more."""
         name = due.transactional_id
         transaction, unmarked = self._tables.written.get(name), self._unmarked.get(name)
@@ -258,10 +258,10 @@ class TransactionCore:
         gone = set(partitions)
         left = tuple(each for each in unmarked if each not in gone)
         if left:
-            return Decision(unmarked=(Unmarked(name, left),))
+            return TransactionDecision(unmarked=(Unmarked(name, left),))
         return self._complete([name], now_ms)
 
-    def _begin_markers(self, now_ms: int) -> Decision:
+    def _begin_markers(self, now_ms: int) -> TransactionDecision:
         """Have the markers written of all transactions whose end is committed."""
         tables = self._tables
         names = [
@@ -282,20 +282,23 @@ class TransactionCore:
             timers=(Timer(MARKERS, now_ms),) if len(empty) > AT_ONCE_MAX else (),
         )
 
-    def _complete(self, names: Sequence[str], now_ms: int) -> Decision:
+    def _complete(self, names: Sequence[str], now_ms: int) -> TransactionDecision:
         """End transactions of which all markers are written."""
         if not names:
             return NOTHING
         return self._writing(
-            (Change(name, completed(self._tables.written[name], now_ms)) for name in names),
+            (
+                TransactionChange(name, completed(self._tables.written[name], now_ms))
+                for name in names
+            ),
             event=Completed(transactional_ids=tuple(names)),
         )
 
     # Events
 
-    def loaded(self, now_ms: int) -> Decision:
+    def loaded(self, now_ms: int) -> TransactionDecision:
         """Decide on what begins when the end of the log is reached: markers are written again."""
-        return Decision(
+        return TransactionDecision(
             event=Prepared(),
             timers=(
                 Timer(TIMEOUTS, now_ms),
@@ -303,7 +306,7 @@ class TransactionCore:
             ),
         )
 
-    def committed(self, event: Any, now_ms: int) -> Decision:
+    def committed(self, event: Any, now_ms: int) -> TransactionDecision:
         """Decide on what follows when the records of an event are committed."""
         match event:
             case Prepared() | TimedOut():
@@ -317,7 +320,7 @@ class TransactionCore:
             case _:
                 raise AssertionError(event)
 
-    def refused(self, event: Any, error: KafkaError, now_ms: int) -> Decision:
+    def refused(self, event: Any, error: KafkaError, now_ms: int) -> TransactionDecision:
         """Decide on what follows when records are not written, or not committed in time.
 
         A decision that was not committed in time is written nevertheless, so what follows from it
@@ -325,16 +328,16 @@ class TransactionCore:
         """
         match event:
             case Prepared():
-                return Decision(timers=(Timer(MARKERS, now_ms + RETRY_MS),))
+                return TransactionDecision(timers=(Timer(MARKERS, now_ms + RETRY_MS),))
             case TimedOut():
-                return Decision(
+                return TransactionDecision(
                     timers=(
                         Timer(MARKERS, now_ms + RETRY_MS),
                         Timer(TIMEOUTS, now_ms + RETRY_MS),
                     )
                 )
             case Completed(transactional_ids=ids):
-                return Decision(
+                return TransactionDecision(
                     unmarked=tuple(Unmarked(each, ()) for each in ids),
                     timers=(Timer(MARKERS, now_ms + RETRY_MS),),
                 )
@@ -343,7 +346,7 @@ class TransactionCore:
             case _:
                 raise AssertionError(event)
 
-    def timer(self, key: tuple[Hashable, ...], now_ms: int) -> Decision:
+    def timer(self, key: tuple[Hashable, ...], now_ms: int) -> TransactionDecision:
         """Decide on what happens when a time is over."""
         match key:
             case ("timeouts",):
@@ -352,7 +355,7 @@ class TransactionCore:
                 return self._look_for_markers(now_ms)
             case ("expiry",):
                 before_ms = now_ms - self._settings.transactional_id_expiration_ms
-                return Decision(
+                return TransactionDecision(
                     timers=(Timer(EXPIRY, now_ms + self._expiry_interval_ms),),
                     work=Work(
                         ExpiryWork(), partial(unused, self._tables.written.copy(), before_ms)
@@ -363,15 +366,15 @@ class TransactionCore:
             case _:
                 raise AssertionError(key)
 
-    def worked(self, event: Any, result: Any, now_ms: int) -> Decision:
+    def worked(self, event: Any, result: Any, now_ms: int) -> TransactionDecision:
         """Decide on ids that had expired when they were looked for."""
         return self._expire(result or (), now_ms)
 
-    def connection_closed(self, ticket: Ticket, now_ms: int) -> Decision:
+    def connection_closed(self, ticket: Ticket, now_ms: int) -> TransactionDecision:
         """Decide on a client that hung up; what it wanted is done all the same."""
         return NOTHING
 
-    def _time_out(self, now_ms: int) -> Decision:
+    def _time_out(self, now_ms: int) -> TransactionDecision:
         """Abort the open transactions that take too long."""
         tables, level = self._tables, self._level()
         ongoing = ((name, tables.written[name]) for name in tables.ongoing)
@@ -380,14 +383,14 @@ class TransactionCore:
         again_ms = now_ms if len(late) > AT_ONCE_MAX else now_ms + interval_ms
         return self._writing(
             (
-                Change(name, fenced(tables.written[name], NO_EPOCH, level, now_ms))
+                TransactionChange(name, fenced(tables.written[name], NO_EPOCH, level, now_ms))
                 for name in late[:AT_ONCE_MAX]
             ),
             event=TimedOut() if late else None,
             timers=(Timer(TIMEOUTS, again_ms),),
         )
 
-    def _look_for_markers(self, now_ms: int) -> Decision:
+    def _look_for_markers(self, now_ms: int) -> TransactionDecision:
         """Go on with prepared transactions of which a step was refused."""
         tables = self._tables
         ready = [
@@ -405,7 +408,7 @@ class TransactionCore:
             return decision
         return replace(decision, timers=(Timer(MARKERS, now_ms + RETRY_MS),))
 
-    def _expire(self, ids: Iterable[str], now_ms: int) -> Decision:
+    def _expire(self, ids: Iterable[str], now_ms: int) -> TransactionDecision:
         """Take ids away that are still unused."""
         before_ms = now_ms - self._settings.transactional_id_expiration_ms
         written = self._tables.written
@@ -419,7 +422,7 @@ class TransactionCore:
         ]
         rest = tuple(left)
         return self._writing(
-            (Change(name, None) for name in expired),
+            (TransactionChange(name, None) for name in expired),
             event=Expired(transactional_ids=rest) if rest else None,
         )
 
@@ -491,5 +494,5 @@ def _of_producer(
     return found
 
 
-def _at_once(ticket: Ticket, answer: Any) -> Decision:
-    return Decision(answers=(Answer(ticket, answer),), at_once=True)
+def _at_once(ticket: Ticket, answer: Any) -> TransactionDecision:
+    return TransactionDecision(answers=(Answer(ticket, answer),), at_once=True)

@@ -209,7 +209,7 @@ def check_count(records: int) -> None:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, TOO_LARGE)
 
 
-class Partition(msgspec.Struct, frozen=True):
+class PartitionEntry(msgspec.Struct, frozen=True):
     """One partition with its names and its state."""
 
     topic: str
@@ -218,11 +218,11 @@ class Partition(msgspec.Struct, frozen=True):
     state: PartitionRegistration
 
 
-def partitions(image: MetadataImage) -> Iterator[Partition]:
+def partitions(image: MetadataImage) -> Iterator[PartitionEntry]:
     """Yield every partition, topic by topic in the order of the image."""
     for topic in image.topics.by_id.values():
         for index, state in topic.partitions.items():
-            yield Partition(topic.name, topic.topic_id, index, state)
+            yield PartitionEntry(topic.name, topic.topic_id, index, state)
 
 
 IdSource = Callable[[], UUID]

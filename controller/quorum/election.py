@@ -42,7 +42,7 @@ TRANSITIONS = {
 }
 
 
-class Voter(msgspec.Struct, frozen=True, kw_only=True):
+class SoleVoter(msgspec.Struct, frozen=True, kw_only=True):
     """A sole voter.
 
     Attributes:
@@ -53,11 +53,11 @@ class Voter(msgspec.Struct, frozen=True, kw_only=True):
     epoch: LeaderEpoch
     role: Role = Role.UNATTACHED
 
-    def handle(self, event: Event) -> Voter:
+    def handle(self, event: Event) -> SoleVoter:
         """Return the voter after an event."""
         role = TRANSITIONS[self.role, event]
         epoch = LeaderEpoch(self.epoch + (event is Event.ELECTED))
-        return Voter(node_id=self.node_id, epoch=epoch, role=role)
+        return SoleVoter(node_id=self.node_id, epoch=epoch, role=role)
 
     def leads_in(self, epoch: LeaderEpoch) -> bool:
         """Return whether the voter leads in an epoch."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple, TypeVar
 
-from controller.quorum.election import Event, Voter
+from controller.quorum.election import Event, SoleVoter
 from controller.quorum.log_thread import LogThread
 from controller.quorum.replicated_log import (
     CommitListener,
@@ -54,7 +54,7 @@ class SingleVoterLog:
         epoch: LeaderEpoch,
         wall_ms: Callable[[], int],
     ) -> None:
-        self.voter = Voter(node_id=node_id, epoch=epoch)
+        self.voter = SoleVoter(node_id=node_id, epoch=epoch)
         self._log = log
         self._log_thread = log_thread
         self._wall_ms = wall_ms
@@ -174,7 +174,7 @@ class SingleVoterLog:
             self._failure = LogDirError(self._log.directory, None, str(error))
             raise self._failure from error
 
-    def _begin_epoch(self, voter: Voter) -> None:
+    def _begin_epoch(self, voter: SoleVoter) -> None:
         """Keep who leads, durably, and begin the epoch in the log; on the thread of the log."""
         state = QuorumState(
             leader_id=voter.node_id, leader_epoch=voter.epoch, voters=(voter.node_id,)

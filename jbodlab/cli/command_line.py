@@ -16,7 +16,7 @@ INTERRUPTED = 130
 """Exit code of a program that Ctrl-C has ended."""
 
 
-class Parser(argparse.ArgumentParser):
+class ToolParser(argparse.ArgumentParser):
     """A parser that ends with exit code 1, as Kafka's tools do, where Python's own uses 2.
 
     Attributes:

@@ -24,14 +24,14 @@ from __future__ import annotations
 import pkgutil
 from collections.abc import Mapping
 
-from jbodlab.config.key_table import Key, Kind
+from jbodlab.config.key_table import ConfigType, Key
 
-MAXIMA = {Kind.SHORT: 2**15 - 1, Kind.INT: 2**31 - 1, Kind.LONG: 2**63 - 1}
+MAXIMA = {ConfigType.SHORT: 2**15 - 1, ConfigType.INT: 2**31 - 1, ConfigType.LONG: 2**63 - 1}
 
 
 def _key(row: list[str]) -> Key:
     _, name, kind_name, default, valid, update_mode, synonyms, meaning = row
-    kind = Kind[kind_name]
+    kind = ConfigType[kind_name]
     least, dots, most = valid.partition("..")
     return Key(
         name,
@@ -46,10 +46,10 @@ def _key(row: list[str]) -> Key:
     )
 
 
-def _number(text: str, kind: Kind) -> float | None:
+def _number(text: str, kind: ConfigType) -> float | None:
     if not text:
         return None
-    return float(text) if kind is Kind.DOUBLE else int(text)
+    return float(text) if kind is ConfigType.DOUBLE else int(text)
 
 
 def _synonym(text: str) -> tuple[str, int]:

@@ -52,7 +52,7 @@ _INTERNAL = frozenset(
 """Settings that Kafka defines and does not document."""
 
 
-class Kind(Enum):
+class ConfigType(Enum):
     """The type of a value: Kafka's `ConfigDef.Type` with the numbers of KIP-569."""
 
     UNKNOWN = 0
@@ -80,7 +80,7 @@ class Key(msgspec.Struct, frozen=True):
     """
 
     name: str
-    kind: Kind
+    kind: ConfigType
     default: str | None
     meaning: str
     minimum: float | None = None
@@ -103,7 +103,7 @@ class Key(msgspec.Struct, frozen=True):
     def refuse(self, name: str, value: str) -> None:
         """Raise ConfigError if it may not be set to a value, under a name of its own."""
         if self.why_refused and value.strip(_BLANKS) != (self.default or ""):
-            shown = HIDDEN if self.kind is Kind.PASSWORD else value
+            shown = HIDDEN if self.kind is ConfigType.PASSWORD else value
             raise ConfigError(name, shown, self.why_refused)
 
     @property
@@ -266,15 +266,23 @@ def without_effect(table: Mapping[str, Key], names: Iterable[str]) -> list[Key]:
 def _check(key: Key, values: Values) -> None:
     key.refuse(key.name, values.optional_text(key.name) or "")
     match key.kind:
-        case Kind.INT | Kind.SHORT | Kind.LONG:
+        case ConfigType.INT | ConfigType.SHORT | ConfigType.LONG:
             values.integer(key.name)
             _check_choice(key, values.text(key.name))
-        case Kind.DOUBLE:
+        case ConfigType.DOUBLE:
             values.number(key.name)
-        case Kind.BOOLEAN:
+        case ConfigType.BOOLEAN:
             values.flag(key.name)
-        case Kind.STRING | Kind.LIST | Kind.CLASS | Kind.PASSWORD | Kind.UNKNOWN:
-            words = values.words(key.name) if key.kind is Kind.LIST else (values.text(key.name),)
+        case (
+            ConfigType.STRING
+            | ConfigType.LIST
+            | ConfigType.CLASS
+            | ConfigType.PASSWORD
+            | ConfigType.UNKNOWN
+        ):
+            words = (
+                values.words(key.name) if key.kind is ConfigType.LIST else (values.text(key.name),)
+            )
             for word in words:
                 _check_choice(key, word)
 

@@ -38,7 +38,7 @@ TWO_FILES = (
 """Advice for a file with both roles, such as the one of Kafka's quick start."""
 
 
-class Voter(msgspec.Struct, frozen=True, kw_only=True):
+class VoterAddress(msgspec.Struct, frozen=True, kw_only=True):
     """A controller and its address."""
 
     node_id: BrokerId
@@ -60,7 +60,7 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     roles: frozenset[str]
     node_id: BrokerId
-    voters: tuple[Voter, ...]
+    voters: tuple[VoterAddress, ...]
     controllers: tuple[tuple[str, int], ...]
     controller_listener_names: tuple[str, ...]
     listeners: tuple[Endpoint, ...]
@@ -155,17 +155,17 @@ def _node_id(values: Values) -> BrokerId:
     return BrokerId(node_id)
 
 
-def _voter(word: str) -> Voter:
+def _voter(word: str) -> VoterAddress:
     match = _VOTER.match(word)
     if match is None:
         raise ConfigError("controller.quorum.voters", word, "expected id@host:port")
     port = _port("controller.quorum.voters", word, match[3])
     if port == 0:
         raise ConfigError("controller.quorum.voters", word, "the port must be at least 1")
-    return Voter(node_id=BrokerId(int(match[1])), host=match[2].strip("[]"), port=port)
+    return VoterAddress(node_id=BrokerId(int(match[1])), host=match[2].strip("[]"), port=port)
 
 
-def _controllers(values: Values, voters: tuple[Voter, ...]) -> tuple[tuple[str, int], ...]:
+def _controllers(values: Values, voters: tuple[VoterAddress, ...]) -> tuple[tuple[str, int], ...]:
     found = [(voter.host, voter.port) for voter in voters]
     for word in values.words(CONTROLLERS):
         match = _ADDRESS.match(word)
@@ -287,7 +287,9 @@ def _controller_protocol(protocols: Mapping[str, str], name: str) -> int:
     return protocol
 
 
-def _check_voters(roles: frozenset[str], node_id: BrokerId, voters: tuple[Voter, ...]) -> None:
+def _check_voters(
+    roles: frozenset[str], node_id: BrokerId, voters: tuple[VoterAddress, ...]
+) -> None:
     if not voters:
         raise ConfigError(
             "controller.quorum.voters",

@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from jbodlab.config import dynamic_keys, kafka_configs
-from jbodlab.config.key_table import Key, Kind
+from jbodlab.config.key_table import ConfigType, Key
 from jbodlab.vocabulary.errors import is_provided
 
 SOURCE_TOPIC = 1
@@ -108,7 +108,7 @@ def describe_loggers(levels: Mapping[str, str]) -> tuple[Described, ...]:
             source=SOURCE_BROKER_LOGGER,
             is_read_only=False,
             is_sensitive=False,
-            config_type=Kind.UNKNOWN.value,
+            config_type=ConfigType.UNKNOWN.value,
             documentation="",
             synonyms=(),
         )
@@ -144,14 +144,14 @@ def describe_all_brokers(configs: Mapping[str, str]) -> tuple[Described, ...]:
 
 def _declared(name: str) -> Key:
     """Return how a setting is declared; what nobody knows may be a secret, as in Kafka."""
-    return dynamic_keys.key_of(name) or Key(name, Kind.UNKNOWN, None, "")
+    return dynamic_keys.key_of(name) or Key(name, ConfigType.UNKNOWN, None, "")
 
 
 def _of_broker(name: str, synonyms: Sequence[Synonym]) -> Described:
     value = synonyms[0].value if synonyms else None
     is_read_only = dynamic_keys.is_read_only(name)
     key = _declared(name)
-    is_sensitive = key.kind in (Kind.PASSWORD, Kind.UNKNOWN) or is_provided(name)
+    is_sensitive = key.kind in (ConfigType.PASSWORD, ConfigType.UNKNOWN) or is_provided(name)
     return _described(key, synonyms, value, is_read_only=is_read_only, is_sensitive=is_sensitive)
 
 

@@ -16,7 +16,7 @@ import grpc.aio
 from google.protobuf.message_factory import GetMessageClass
 
 from jbodlab.controller_api.messages import SERVICE
-from jbodlab.controller_api.rpc_tls import Caller, RpcKeys, RpcServerTls
+from jbodlab.controller_api.rpc_tls import RpcKeys, RpcPeer, RpcServerTls
 from jbodlab.controller_api.transport import Refusal, RpcRefusedError, RpcService
 from jbodlab.vocabulary.endpoint import Endpoint
 from jbodlab.vocabulary.errors import ConfigError
@@ -134,7 +134,7 @@ async def _stream(
 
 
 async def _until_expiry(
-    responses: AsyncIterator[Any], caller: Caller | None, tls: RpcServerTls | None
+    responses: AsyncIterator[Any], caller: RpcPeer | None, tls: RpcServerTls | None
 ) -> AsyncIterator[Any]:
     """Yield responses for as long as the certificate of the caller is valid.
 
@@ -158,7 +158,7 @@ async def _until_expiry(
         yield response
 
 
-def _check(tls: RpcServerTls | None, method: str, message: Any, context: Context) -> Caller | None:
+def _check(tls: RpcServerTls | None, method: str, message: Any, context: Context) -> RpcPeer | None:
     """Return who calls; None where callers have no names.
 
     Raises:

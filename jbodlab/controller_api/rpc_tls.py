@@ -69,7 +69,7 @@ def rpc_keys(settings: TlsSettings, pem: Pem) -> RpcKeys:
     )
 
 
-class Caller(msgspec.Struct, frozen=True, kw_only=True):
+class RpcPeer(msgspec.Struct, frozen=True, kw_only=True):
     """Whose certificate a connection was made with.
 
     Attributes:
@@ -99,7 +99,7 @@ class BrokerPrincipals(msgspec.Struct, frozen=True, kw_only=True):
     template: str
     rules: MappingRules = SUBJECT_ITSELF
 
-    def caller_of(self, der: bytes, now: datetime.datetime) -> Caller:
+    def caller_of(self, der: bytes, now: datetime.datetime) -> RpcPeer:
         """Return who a caller is.
 
         Raises:
@@ -110,7 +110,7 @@ class BrokerPrincipals(msgspec.Struct, frozen=True, kw_only=True):
             found = certificate.read(der)
         except DecodeError as error:
             raise RpcRefusedError(Refusal.UNAUTHENTICATED, str(error)) from error
-        caller = Caller(name=self._name_of(found.subject), until=found.not_after)
+        caller = RpcPeer(name=self._name_of(found.subject), until=found.not_after)
         if now > caller.until:
             raise caller.expired()
         return caller
@@ -172,7 +172,7 @@ class RpcServerTls(msgspec.Struct, frozen=True, kw_only=True):
     principals: BrokerPrincipals
     now: Callable[[], datetime.datetime]
 
-    def admitted(self, der: bytes, method: str, message: Any) -> Caller:
+    def admitted(self, der: bytes, method: str, message: Any) -> RpcPeer:
         """Return who calls a method.
 
         Raises:

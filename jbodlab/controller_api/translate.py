@@ -46,14 +46,14 @@ Source = str
 """An expression of Python."""
 
 
-class Codec(NamedTuple):
+class FieldCodec(NamedTuple):
     """The source of what one thing becomes, given the source of the thing itself."""
 
     encode: Callable[[Source], Source]
     decode: Callable[[Source], Source]
 
 
-ITSELF = Codec(lambda value: value, lambda raw: raw)
+ITSELF = FieldCodec(lambda value: value, lambda raw: raw)
 Functions = tuple[Callable[[Any], Any], Callable[[Any], Any]]
 
 
@@ -95,7 +95,7 @@ class _Writer:
         """What the expressions speak of."""
         self._numbers = count()
 
-    def message(self, hint: Any, descriptor: Descriptor, where: str) -> Codec:
+    def message(self, hint: Any, descriptor: Descriptor, where: str) -> FieldCodec:
         """Return the codec of a value for which there is a message."""
         wires = sorted(descriptor.fields, key=lambda each: each.number)
         if typing.get_origin(hint) is not tuple:
@@ -129,9 +129,9 @@ class _Writer:
             # A tuple of one element would need another comma.
             return f"{begin}{', '.join(parts)})"
 
-        return Codec(encode, decode)
+        return FieldCodec(encode, decode)
 
-    def _field(self, hint: Any, wire: FieldDescriptor, where: str) -> Codec:
+    def _field(self, hint: Any, wire: FieldDescriptor, where: str) -> FieldCodec:
         """Return the codec of what one field of a message holds."""
         where += wire.name
         present = _without_none(hint)
@@ -144,7 +144,7 @@ class _Writer:
         )
         return _optional(item) if present is not hint else item
 
-    def _item(self, hint: Any, wire: FieldDescriptor, where: str) -> Codec:
+    def _item(self, hint: Any, wire: FieldDescriptor, where: str) -> FieldCodec:
         """Return the codec of what a field holds, or of one element of a list."""
         if wire.message_type is not None:
             return self.message(hint, wire.message_type, f"{where}.")
@@ -153,21 +153,21 @@ class _Writer:
         if hint is UUID:
             to_uuid = self._name(lru_cache(IDS_KEPT)(partial(_to_uuid, where)))
             # As `UUID.bytes`, which is a call of Python.
-            return Codec(
+            return FieldCodec(
                 lambda value: f"{value}.int.to_bytes({ID_SIZE_BYTES})",
                 lambda raw: f"{to_uuid}({raw})",
             )
         if hint is ErrorCode:
-            return Codec(lambda value: value, lambda raw: f"to_error_code({raw})")
+            return FieldCodec(lambda value: value, lambda raw: f"to_error_code({raw})")
         assert hint in (bool, bytes, float, int, str), f"{where}: {hint}"
         return ITSELF
 
-    def _list(self, element: Any, wire: FieldDescriptor, where: str) -> Codec:
+    def _list(self, element: Any, wire: FieldDescriptor, where: str) -> FieldCodec:
         item = self._item(element, wire, where)
         if item is ITSELF:
-            return Codec(lambda value: value, lambda raw: f"tuple({raw})")
+            return FieldCodec(lambda value: value, lambda raw: f"tuple({raw})")
         each = f"each_{next(self._numbers)}"
-        return Codec(
+        return FieldCodec(
             lambda value: f"[{item.encode(each)} for {each} in {value}]",
             lambda raw: f"tuple([{item.decode(each)} for {each} in {raw}])",
         )
@@ -179,7 +179,7 @@ class _Writer:
         return name
 
 
-def _optional(item: Codec) -> Codec:
+def _optional(item: FieldCodec) -> FieldCodec:
     def encode(value: Source) -> Source:
         source = item.encode(value)
         # Protocol Buffers take None for an absent field.
@@ -189,7 +189,7 @@ def _optional(item: Codec) -> Codec:
         message, _, name = raw.rpartition(".")
         return f"({item.decode(raw)} if {message}.HasField({name!r}) else None)"
 
-    return Codec(encode, decode)
+    return FieldCodec(encode, decode)
 
 
 def _is_repeated(field: Any) -> bool:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from jbodlab.kafka_admin.client import AdminClient
 
 
-class ResourceType(IntEnum):
+class ConfigResourceType(IntEnum):
     """A kind of resource that has settings."""
 
     TOPIC = 2
@@ -22,7 +22,7 @@ class ResourceType(IntEnum):
     GROUP = 32
 
 
-class Source(IntEnum):
+class ConfigSource(IntEnum):
     """Where a value comes from; the order has no meaning."""
 
     DYNAMIC_TOPIC = 1
@@ -39,7 +39,7 @@ class ConfigEntry:
 
     Attributes:
         value: None where it is secret or empty.
-        source: Number of a `Source`, or another of Kafka's.
+        source: Number of a `ConfigSource`, or another of Kafka's.
     """
 
     name: str
@@ -50,7 +50,7 @@ class ConfigEntry:
     @property
     def is_default(self) -> bool:
         """Whether nobody has set it anywhere."""
-        return self.source == Source.DEFAULT
+        return self.source == ConfigSource.DEFAULT
 
 
 Changes = Mapping[str, str | None]
@@ -71,14 +71,14 @@ async def describe_topic_configs(
         UnsupportedRequestError: the cluster does not answer it.
         RequestError: a topic's settings cannot be read.
     """
-    return await _describe(client, ResourceType.TOPIC, list(names), None, None)
+    return await _describe(client, ConfigResourceType.TOPIC, list(names), None, None)
 
 
 async def compacted_topics(client: AdminClient, names: Iterable[str]) -> frozenset[str]:
     """Return those of the topics that are compacted; none where that cannot be told."""
     wanted = sorted(set(names))
     try:
-        found = await _describe(client, ResourceType.TOPIC, wanted, None, ["cleanup.policy"])
+        found = await _describe(client, ConfigResourceType.TOPIC, wanted, None, ["cleanup.policy"])
     except AdminError:
         return frozenset()
     return frozenset(
@@ -100,7 +100,7 @@ async def topic_settings(
     found: dict[str, dict[str, str | None]] = {}
     for start in range(0, len(wanted), TOPICS_AT_ONCE):
         some = wanted[start : start + TOPICS_AT_ONCE]
-        answered = await _describe(client, ResourceType.TOPIC, some, None, list(keys))
+        answered = await _describe(client, ConfigResourceType.TOPIC, some, None, list(keys))
         found |= {name: _by_key(entries, keys) for name, entries in answered.items()}
     return found
 
@@ -114,7 +114,7 @@ async def broker_settings(
         RequestError: the settings cannot be read.
     """
     name = str(broker)
-    found = await _describe(client, ResourceType.BROKER, [name], broker, list(keys))
+    found = await _describe(client, ConfigResourceType.BROKER, [name], broker, list(keys))
     return _by_key(found[name], keys)
 
 
@@ -136,12 +136,12 @@ async def min_insync_replicas(client: AdminClient, names: Iterable[str]) -> dict
 async def describe_broker_config(client: AdminClient, broker: int, key: str) -> ConfigEntry | None:
     """Return one setting of a broker; None where the broker does not know it."""
     name = str(broker)
-    found = await _describe(client, ResourceType.BROKER, [name], broker, [key])
+    found = await _describe(client, ConfigResourceType.BROKER, [name], broker, [key])
     return next((entry for entry in found[name] if entry.name == key), None)
 
 
 async def describe_config(
-    client: AdminClient, kind: ResourceType, name: str
+    client: AdminClient, kind: ConfigResourceType, name: str
 ) -> tuple[ConfigEntry, ...]:
     """Return all settings of one resource; no name means all brokers.
 
@@ -152,7 +152,7 @@ async def describe_config(
 
 
 async def alter_config(
-    client: AdminClient, kind: ResourceType, name: str, changes: Changes
+    client: AdminClient, kind: ConfigResourceType, name: str, changes: Changes
 ) -> None:
     """Change settings of one resource; no name means all brokers.
 
@@ -169,7 +169,7 @@ async def alter_topic_configs(client: AdminClient, changes: Mapping[str, Changes
         RequestError: the cluster refuses a change.
     """
     if changes:
-        await _alter(client, ResourceType.TOPIC, changes, None)
+        await _alter(client, ConfigResourceType.TOPIC, changes, None)
 
 
 async def alter_broker_config(client: AdminClient, broker: int, changes: Changes) -> None:
@@ -178,17 +178,17 @@ async def alter_broker_config(client: AdminClient, broker: int, changes: Changes
     Raises:
         RequestError: the broker refuses a change.
     """
-    await _alter(client, ResourceType.BROKER, {str(broker): changes}, broker)
+    await _alter(client, ConfigResourceType.BROKER, {str(broker): changes}, broker)
 
 
-def _asked(kind: ResourceType, name: str) -> int | None:
+def _asked(kind: ConfigResourceType, name: str) -> int | None:
     """Return the broker that has to answer; None for any."""
-    return int(name) if kind is ResourceType.BROKER and name else None
+    return int(name) if kind is ConfigResourceType.BROKER and name else None
 
 
 async def _describe(
     client: AdminClient,
-    kind: ResourceType,
+    kind: ConfigResourceType,
     names: list[str],
     broker: int | None,
     keys: list[str] | None,
@@ -199,7 +199,7 @@ async def _describe(
         {"resource_type": kind.value, "resource_name": name, "configuration_keys": keys}
         for name in names
     ]
-    values = {"resources": resources, "include_synonyms": kind is ResourceType.BROKER}
+    values = {"resources": resources, "include_synonyms": kind is ConfigResourceType.BROKER}
     found = {}
     for result in (await client.call(ApiKey.DESCRIBE_CONFIGS, values, broker)).results:
         check(result)
@@ -218,7 +218,7 @@ def _entry(one: Any) -> ConfigEntry:
 
 async def _alter(
     client: AdminClient,
-    kind: ResourceType,
+    kind: ConfigResourceType,
     changes: Mapping[str, Changes],
     broker: int | None,
 ) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from jbodlab.kafka_admin.errors import AdminError, RequestError, UnsupportedRequestError
 from jbodlab.kafka_admin.log_dirs import (
-    LogDir,
+    DescribedLogDir,
     describe_log_dir_states,
     with_states,
 )
@@ -19,8 +19,8 @@ TIMEOUT_S = 10.0
 
 
 async def with_details(
-    client: AdminClient, broker: Broker, log_dirs: tuple[LogDir, ...]
-) -> tuple[LogDir, ...]:
+    client: AdminClient, broker: Broker, log_dirs: tuple[DescribedLogDir, ...]
+) -> tuple[DescribedLogDir, ...]:
     """Return directories of a broker with ids, conditions and causes, where it tells them.
 
     Brokers of Apache Kafka tell none, nor do ours at a listener that is not for brokers.

@@ -38,7 +38,7 @@ class GroupListing(NamedTuple):
     state: str
 
 
-class Member(NamedTuple):
+class GroupMember(NamedTuple):
     """A member, with the partitions that it was given."""
 
     member_id: str
@@ -56,7 +56,7 @@ class Group(NamedTuple):
     state: str
     assignor: str | None
     coordinator: int
-    members: tuple[Member, ...]
+    members: tuple[GroupMember, ...]
 
 
 async def list_groups(client: AdminClient) -> tuple[list[GroupListing], list[str]]:
@@ -93,7 +93,7 @@ async def describe_group(client: AdminClient, name: str) -> Group | None:
         found = None
     if found is not None and not int(found.error_code):
         members = tuple(
-            Member(one.member_id, one.instance_id, one.client_id, one.client_host, _given(one))
+            GroupMember(one.member_id, one.instance_id, one.client_id, one.client_host, _given(one))
             for one in found.members
         )
         state = _words(found.group_state)
@@ -112,7 +112,7 @@ async def _describe_classic(client: AdminClient, name: str) -> Group | None:
     if state == DEAD:
         return None
     members = tuple(
-        Member(
+        GroupMember(
             one.member_id,
             getattr(one, "group_instance_id", None),
             one.client_id,

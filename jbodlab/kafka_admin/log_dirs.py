@@ -58,7 +58,7 @@ class HeldReplica:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LogDir:
+class DescribedLogDir:
     """One log directory of a broker; sizes are NOT_TOLD where nobody says them.
 
     Attributes:
@@ -152,7 +152,7 @@ def by_broker(values: Mapping[Replica, T]) -> dict[int, dict[Replica, T]]:
 
 async def describe_log_dirs(
     client: AdminClient, broker: int | None, timeout_s: float | None = None
-) -> tuple[LogDir, ...]:
+) -> tuple[DescribedLogDir, ...]:
     """Return the directories of a broker with everything in them, in the order of the answer.
 
     Raises:
@@ -165,7 +165,7 @@ async def describe_log_dirs(
         # Versions from 3 on have an error of the whole answer.
         check(response)
     return tuple(
-        LogDir(
+        DescribedLogDir(
             path=result.log_dir,
             error_code=int(result.error_code),
             replicas=tuple(
@@ -243,8 +243,8 @@ async def describe_log_dir_states(
 
 
 def with_states(
-    log_dirs: Iterable[LogDir], states: Iterable[LogDirStateEntry]
-) -> tuple[LogDir, ...]:
+    log_dirs: Iterable[DescribedLogDir], states: Iterable[LogDirStateEntry]
+) -> tuple[DescribedLogDir, ...]:
     """Return directories with what our brokers alone tell of them; pure."""
     by_path = {one.path: one for one in states}
     return tuple(

@@ -50,24 +50,24 @@ def response_encoder(api_key: int, api_version: int) -> ResponseEncoder:
     return make(response_class(api_key, api_version))
 
 
-class Codec(NamedTuple):
+class ApiCodec(NamedTuple):
     """What a server needs of one version of an API."""
 
     read: EntityReader
     encode: ResponseEncoder
 
 
-_loaded: dict[tuple[int, int], Codec] = {}
+_loaded: dict[tuple[int, int], ApiCodec] = {}
 
 
-def loaded(api_key: int, api_version: int) -> Codec | None:
+def loaded(api_key: int, api_version: int) -> ApiCodec | None:
     """Return the codec of a version that was loaded: to make one takes some ms."""
     return _loaded.get((api_key, api_version))
 
 
-def load(api_key: int, api_version: int, max_items: int) -> Codec:
+def load(api_key: int, api_version: int, max_items: int) -> ApiCodec:
     """Make the codec of a version; raises as `request_reader`."""
-    codec = Codec(
+    codec = ApiCodec(
         request_reader(api_key, api_version, max_items), response_encoder(api_key, api_version)
     )
     return _loaded.setdefault((api_key, api_version), codec)

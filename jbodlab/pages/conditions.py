@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from jbodlab.pages.values import Unit, Value
 from jbodlab.vocabulary import expressions
 from jbodlab.vocabulary.errors import JbodlabError
-from jbodlab.vocabulary.expressions import Expression, Metric
+from jbodlab.vocabulary.expressions import Expression, MetricName
 
 Known = Mapping[str, Unit]
 """The units of the named figures."""
 
-UNITS: Mapping[Unit, expressions.Unit] = {
-    Unit.NUMBER: expressions.Unit.COUNT,
-    Unit.DURATION: expressions.Unit.DURATION,
-    Unit.SHARE: expressions.Unit.SHARE,
-    Unit.DEVIATION: expressions.Unit.SHARE,
+UNITS: Mapping[Unit, expressions.MetricUnit] = {
+    Unit.NUMBER: expressions.MetricUnit.COUNT,
+    Unit.DURATION: expressions.MetricUnit.DURATION,
+    Unit.SHARE: expressions.MetricUnit.SHARE,
+    Unit.DEVIATION: expressions.MetricUnit.SHARE,
 }
 
 
@@ -47,7 +47,7 @@ class Condition:
     def holds(self, figures: Mapping[str, Value]) -> bool:
         """Return whether it holds for named figures."""
 
-        def value_of(metric: Metric) -> float | None:
+        def value_of(metric: MetricName) -> float | None:
             value = figures[str(metric)]
             if value is None:
                 return None
@@ -71,7 +71,7 @@ def parse_condition(text: str, known: Known) -> Condition:
         ConditionError: the text is not a condition, or names an unknown figure.
     """
 
-    def unit_of(metric: Metric) -> expressions.Unit:
+    def unit_of(metric: MetricName) -> expressions.MetricUnit:
         name = str(metric)
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)

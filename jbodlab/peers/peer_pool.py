@@ -27,7 +27,7 @@ REFUSED_S, REFUSED_S_MAX = 1.0, 30.0
 """First and longest time for which a node that refuses this one is left alone."""
 
 
-class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+class PeerRefusal(msgspec.Struct, frozen=True, kw_only=True):
     """A node that does not know this one, or is not known by it.
 
     Attributes:
@@ -65,7 +65,7 @@ class PeerPool:
         self._connect_timeout_s = connect_timeout_s
         self._security = security
         self._idle: dict[KafkaConnection, tuple[Address, asyncio.TimerHandle]] = {}
-        self._refusals: dict[Address, Refusal] = {}
+        self._refusals: dict[Address, PeerRefusal] = {}
 
     async def open(self, address: Address) -> KafkaConnection:
         """Open a connection that the caller closes.
@@ -96,7 +96,7 @@ class PeerPool:
         is_again = was is not None and was.context is context
         pause_s = min(REFUSED_S_MAX, 2 * was.pause_s) if was and is_again else REFUSED_S
         until_s = asyncio.get_running_loop().time() + pause_s
-        self._refusals[address] = Refusal(
+        self._refusals[address] = PeerRefusal(
             text=str(error), context=context, pause_s=pause_s, until_s=until_s
         )
         if self._security is not None:

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from jbodlab.kafka_admin.log_dirs import LogDir
+from jbodlab.kafka_admin.log_dirs import DescribedLogDir
 from jbodlab.picture.places import Place
 from jbodlab.vocabulary.ids import TopicPartition
 
@@ -61,7 +61,7 @@ class DirectoryPicture:
     number: int
     path: str
     state: str
-    told: LogDir
+    told: DescribedLogDir
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,9 +81,9 @@ class BrokerPicture:
     address: str = ""
     folder: Path = Path()
     paths: Mapping[str, int] = field(default_factory=dict)
-    log_dirs: Sequence[LogDir] | None = None
+    log_dirs: Sequence[DescribedLogDir] | None = None
     serves: bool = False
-    before: Sequence[LogDir] | None = None
+    before: Sequence[DescribedLogDir] | None = None
     rack: str | None = None
     registration: str = SERVING
 
@@ -97,7 +97,7 @@ class BrokerPicture:
         """The same, by its last answer where it owes one now."""
         return self._as_told(self.before if self.log_dirs is None else self.log_dirs)
 
-    def _as_told(self, log_dirs: Sequence[LogDir] | None) -> list[DirectoryPicture]:
+    def _as_told(self, log_dirs: Sequence[DescribedLogDir] | None) -> list[DirectoryPicture]:
         told = {view.path: view for view in log_dirs or ()}
         found = []
         for path, number in sorted(self.paths.items(), key=lambda item: item[1]):
@@ -108,7 +108,7 @@ class BrokerPicture:
                     number=number,
                     path=path,
                     state=UNKNOWN if log_dirs is None else state,
-                    told=view or LogDir(path=path),
+                    told=view or DescribedLogDir(path=path),
                 )
             )
         return found

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from jbodlab.kafka_admin.log_dirs import NOT_TOLD, HeldReplica, LogDir
+from jbodlab.kafka_admin.log_dirs import NOT_TOLD, DescribedLogDir, HeldReplica
 from jbodlab.metadata.image.broker_registration import BrokerRegistration
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
@@ -103,7 +103,7 @@ def _broker(
             continue
         text = kafka_uuid.to_text(directory)
         log_dirs.append(
-            LogDir(
+            DescribedLogDir(
                 path=paths.get(text, text),
                 error_code=0 if directory in one.directories else ErrorCode.KAFKA_STORAGE_ERROR,
                 replicas=tuple(map(_held, held.get((one.broker_id, directory), ()))),

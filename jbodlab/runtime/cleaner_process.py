@@ -139,7 +139,7 @@ def _result(kind: str, answer: list[Any]) -> object:
     raise CleaningStoppedError(answer[0])
 
 
-class Caller:
+class ParentProcess:
     """The parent process, which requests rounds; a `Flag` that is set when the parent ends.
 
     The parent sends only rates while it waits for a response.
@@ -190,7 +190,7 @@ def main() -> None:
     environment.threads.lower_priority()
     connection = Connection(int(sys.argv[1]))
     rate = Rate()
-    caller = Caller(connection, rate, environment.monotonic_s)
+    caller = ParentProcess(connection, rate, environment.monotonic_s)
     cleaning: CompactionRound | None = None
     while True:
         try:

@@ -17,7 +17,7 @@ _LINE = re.compile(r"([A-Z]{1,20}) (/[!-~]*) HTTP/1\.[01]")
 _HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\x00-\x08\x0a-\x1f]*?)[ \t]*")
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The head of a request.
 
     Attributes:
@@ -41,7 +41,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else None
 
 
-def parse_head(head: bytes) -> Request | None:
+def parse_head(head: bytes) -> HttpRequest | None:
     """Return a request, given all up to and including the empty line; None if it is none."""
     first, *rest = head.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
     line = _LINE.fullmatch(first)
@@ -57,7 +57,7 @@ def parse_head(head: bytes) -> Request | None:
         target = urlsplit(line[2])
     except ValueError:
         return None
-    return Request(
+    return HttpRequest(
         method=line[1],
         path=unquote(target.path),
         query=dict(parse_qsl(target.query)),

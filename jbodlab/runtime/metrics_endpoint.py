@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from jbodlab.config.key_table import Values
 from jbodlab.runtime.http_connections import HttpConnections, finish
-from jbodlab.runtime.http_message import Request, answer, parse_head
+from jbodlab.runtime.http_message import HttpRequest, answer, parse_head
 from jbodlab.runtime.metrics import Metric, render
 from jbodlab.security.secret import HIDDEN, Secret
 from jbodlab.vocabulary.errors import ConfigError
@@ -134,7 +134,7 @@ class MetricsEndpoint:
         with_body = request.method == "GET"
         return answer("200 OK", text.encode(), kind=PROMETHEUS, with_body=with_body)
 
-    def _may_ask(self, request: Request) -> bool:
+    def _may_ask(self, request: HttpRequest) -> bool:
         if self._token is None:
             return True
         # A scheme is the same in any case.

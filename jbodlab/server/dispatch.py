@@ -25,7 +25,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from jbodlab.kafka_wire.api_table import ApiKey, Codec, load, loaded
+from jbodlab.kafka_wire.api_table import ApiCodec, ApiKey, load, loaded
 from jbodlab.kafka_wire.framing import SIZE
 from jbodlab.kafka_wire.headers import (
     RequestHeader,
@@ -65,7 +65,7 @@ class _Call(msgspec.Struct, frozen=True):
     handler: Handler
     request: Any
     context: RequestContext
-    codec: Codec
+    codec: ApiCodec
 
 
 class Dispatcher:
@@ -88,7 +88,7 @@ class Dispatcher:
         self._with_records = {
             api.key.to_bytes(2, "big") for api, _ in self.served.values() if api.has_records
         }
-        self._ready: dict[tuple[int, int], tuple[Api[Any], Handler, Codec]] = {}
+        self._ready: dict[tuple[int, int], tuple[Api[Any], Handler, ApiCodec]] = {}
         """What answers a version of an API that was asked for before, by key and version."""
         self._turn = asyncio.Semaphore()
         """Held by the one large request that is worked on."""
@@ -118,7 +118,7 @@ class Dispatcher:
         if login is not None and login.takes_raw_tokens:
             return self._take_token(frame, session, login)
         header = read_request_header(frame)
-        codec: Codec | None
+        codec: ApiCodec | None
         handler: Handler | None
         ready = self._ready.get((header.api_key, header.api_version))
         if ready is not None:
@@ -251,7 +251,7 @@ async def _silence(delay_s: float) -> Buffers:
     return ()
 
 
-def _read(frame: memoryview, header: RequestHeader, api: Api[Any]) -> tuple[Codec, Any]:
+def _read(frame: memoryview, header: RequestHeader, api: Api[Any]) -> tuple[ApiCodec, Any]:
     codec = load(header.api_key, header.api_version, api.max_items)
     try:
         request, _ = codec.read(frame, header.body_offset)

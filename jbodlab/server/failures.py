@@ -50,19 +50,19 @@ class FailsBySchema:
 
     def failure(self, request: Any, context: RequestContext, error: KafkaError) -> Any:
         """Return the response in which every part of the request fails with an error."""
-        return _failed(_response_class(context), Place.TOP)(request, error)
+        return _failed(_response_class(context), ResponseLocation.TOP)(request, error)
 
 
 def refused_elements(request: Any, context: RequestContext, error: KafkaError) -> Any:
     """Return a response in which each element of the request fails, and not the whole."""
-    return _failed(_response_class(context), Place.BELOW)(request, error)
+    return _failed(_response_class(context), ResponseLocation.BELOW)(request, error)
 
 
 def _response_class(context: RequestContext) -> EntityClass:
     return response_class(context.header.api_key, context.header.api_version)
 
 
-class Place(Enum):
+class ResponseLocation(Enum):
     """Where in a response a struct is.
 
     Attributes:
@@ -77,7 +77,7 @@ class Place(Enum):
 
 
 @cache
-def _failed(entity_class: EntityClass, place: Place) -> Value:
+def _failed(entity_class: EntityClass, place: ResponseLocation) -> Value:
     """Return what makes a response, or an element of one."""
     values = {each.name: _value(entity_class, each, place) for each in fields(entity_class)}
 
@@ -87,19 +87,19 @@ def _failed(entity_class: EntityClass, place: Place) -> Value:
     return failed
 
 
-def _value(entity_class: EntityClass, field: Field[Any], place: Place) -> Value:
-    has_code = _has_code(entity_class) and place is not Place.BELOW
+def _value(entity_class: EntityClass, field: Field[Any], place: ResponseLocation) -> Value:
+    has_code = _has_code(entity_class) and place is not ResponseLocation.BELOW
     if field.metadata.get("kafka_type") == "error_code" and has_code:
         is_partition = not PARTITION_FIELDS.isdisjoint(entity_class.__slots__)
         return _code_of_partition if is_partition else _code
-    if field.name == "error_message" and place is not Place.BELOW:
+    if field.name == "error_message" and place is not ResponseLocation.BELOW:
         return _message
     item = _struct_in_array(field)
     if item is not None and not has_code and _has_code_within(item):
-        failed = _failed(item, Place.ELEMENT)
+        failed = _failed(item, ResponseLocation.ELEMENT)
         return lambda asked, error: tuple(failed(each, error) for each in _elements(asked))
     absent = _absent(field)
-    if place is Place.ELEMENT and field.name in IDENTITY_FIELDS:
+    if place is ResponseLocation.ELEMENT and field.name in IDENTITY_FIELDS:
         return lambda asked, _: _identity(asked, field.name, absent)
     return lambda _asked, _error: absent
 

@@ -39,7 +39,7 @@ _MILLISECONDS = "_ms"
 """End of the names of metrics for which a number without a unit is milliseconds."""
 
 
-class Unit(Enum):
+class MetricUnit(Enum):
     """The unit of a metric."""
 
     COUNT = "a number"
@@ -52,11 +52,11 @@ class Quantity:
     """A number and its unit: seconds for durations, 0 to 1 for shares."""
 
     number: float
-    unit: Unit
+    unit: MetricUnit
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Metric:
+class MetricName:
     """A name in an expression: `first.gap` has the owner `first`; one of the cluster has none."""
 
     owner: str
@@ -68,7 +68,7 @@ class Metric:
         return f"{text}({self.argument})" if self.argument else text
 
 
-Lookup = Callable[[Metric], float | None]
+Lookup = Callable[[MetricName], float | None]
 """Gives the value of a metric: infinity for what never happened, None for an unknown value."""
 
 
@@ -76,16 +76,16 @@ Lookup = Callable[[Metric], float | None]
 class Comparison:
     """One metric against one value."""
 
-    metric: Metric
+    metric: MetricName
     compared: str
     wanted: Quantity
 
     def __str__(self) -> str:
         number, unit = self.wanted.number, self.wanted.unit
         shown = {
-            Unit.COUNT: f"{number:g}",
-            Unit.DURATION: f"{number * 1000:g}ms" if number < 1 else f"{number:g}s",
-            Unit.SHARE: f"{number * 100:g}%",
+            MetricUnit.COUNT: f"{number:g}",
+            MetricUnit.DURATION: f"{number * 1000:g}ms" if number < 1 else f"{number:g}s",
+            MetricUnit.SHARE: f"{number * 100:g}%",
         }
         return f"{self.metric} {self.compared} {shown[unit]}"
 
@@ -110,7 +110,7 @@ class Expression:
         return tuple(each for every in self.any_of for each in every)
 
     @property
-    def metrics(self) -> list[Metric]:
+    def metrics(self) -> list[MetricName]:
         """The metrics of all comparisons, each once."""
         return list(dict.fromkeys(each.metric for each in self.comparisons))
 
@@ -126,7 +126,7 @@ class Expression:
         return any(all(each.holds(lookup) for each in every) for every in self.any_of)
 
 
-def parse(text: str, unit_of: Callable[[Metric], Unit]) -> Expression:
+def parse(text: str, unit_of: Callable[[MetricName], MetricUnit]) -> Expression:
     """Return the expression of a text.
 
     Args:
@@ -157,13 +157,13 @@ def parse_quantity(text: str) -> Quantity:
         ValueError: it is none of them.
     """
     if _NUMBER.fullmatch(text):
-        return Quantity(float(text), Unit.COUNT)
+        return Quantity(float(text), MetricUnit.COUNT)
     if text.endswith("%") and _NUMBER.fullmatch(text[:-1]):
         # Of the text and not of the number: 0.995 is nearer to 99.5 % than 99.5 / 100 is.
         whole, _, rest = text[:-1].partition(".")
-        return Quantity(float(f"{whole}{rest}e-{2 + len(rest)}"), Unit.SHARE)
+        return Quantity(float(f"{whole}{rest}e-{2 + len(rest)}"), MetricUnit.SHARE)
     try:
-        return Quantity(duration_s(text), Unit.DURATION)
+        return Quantity(duration_s(text), MetricUnit.DURATION)
     except ValueError:
         raise ValueError(f'expected a number, a duration or a percentage, got "{text}"') from None
 
@@ -179,7 +179,7 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _comparison(
-    tokens: list[tuple[str, str]], unit_of: Callable[[Metric], Unit]
+    tokens: list[tuple[str, str]], unit_of: Callable[[MetricName], MetricUnit]
 ) -> tuple[Comparison, list[tuple[str, str]]]:
     metric, rest = _metric(tokens)
     unit = unit_of(metric)
@@ -189,28 +189,32 @@ def _comparison(
     return Comparison(metric, compared, _in_unit(metric, unit, value)), rest[2:]
 
 
-def _in_unit(metric: Metric, unit: Unit, text: str) -> Quantity:
+def _in_unit(metric: MetricName, unit: MetricUnit, text: str) -> Quantity:
     found = parse_quantity(text)
     if found.unit is unit or text == "0":
         return Quantity(found.number, unit)
-    if found.unit is Unit.COUNT and unit is Unit.SHARE and found.number <= 1:
+    if found.unit is MetricUnit.COUNT and unit is MetricUnit.SHARE and found.number <= 1:
         return Quantity(found.number, unit)
-    if found.unit is Unit.COUNT and unit is Unit.DURATION and metric.field.endswith(_MILLISECONDS):
+    if (
+        found.unit is MetricUnit.COUNT
+        and unit is MetricUnit.DURATION
+        and metric.field.endswith(_MILLISECONDS)
+    ):
         return Quantity(found.number / 1000, unit)
     raise ValueError(f'expected {unit.value} for "{metric}", got "{text}"')
 
 
-def _metric(tokens: list[tuple[str, str]]) -> tuple[Metric, list[tuple[str, str]]]:
+def _metric(tokens: list[tuple[str, str]]) -> tuple[MetricName, list[tuple[str, str]]]:
     owner, field = "", _expect("word", "a metric", tokens)[1]
     rest = tokens[1:]
     if rest and rest[0][1] == ".":
         owner, field = field, _expect("word", f'a metric after "{field}."', rest[1:])[1]
         rest = rest[2:]
     if not rest or rest[0][1] != "(":
-        return Metric(owner, field), rest
+        return MetricName(owner, field), rest
     if len(rest) < 3 or rest[1][0] not in ("value", "word") or rest[2][1] != ")":
         raise ValueError(f'expected an argument and ")" after "{field}("')
-    return Metric(owner, field, rest[1][1]), rest[3:]
+    return MetricName(owner, field, rest[1][1]), rest[3:]
 
 
 def _expect(kind: str, wanted: str, tokens: list[tuple[str, str]]) -> tuple[str, str]:

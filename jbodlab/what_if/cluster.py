@@ -22,7 +22,7 @@ from jbodlab.picture.cluster_picture import (
 from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.errors import JbodlabError
 from jbodlab.vocabulary.ids import TopicPartition
-from jbodlab.what_if.kinds import NOBODY, Kind
+from jbodlab.what_if.kinds import NOBODY, PartitionKind
 
 ANYWHERE = -1
 """The directory of a replica of which it is not known."""
@@ -75,7 +75,7 @@ class TopicRules:
 
 
 @dataclass(slots=True)
-class Partition:
+class PartitionModel:
     """One partition.
 
     Attributes:
@@ -125,7 +125,7 @@ class Cluster(ClusterPicture):
     assumed: str = ""
     notes: Sequence[str] = field(default=())
     tells_sizes: bool = True
-    moved: Sequence[Partition] | None = None
+    moved: Sequence[PartitionModel] | None = None
 
     @cached_property
     def by_id(self) -> Mapping[int, BrokerPicture]:
@@ -147,7 +147,7 @@ class Cluster(ClusterPicture):
         ]
 
     @cached_property
-    def placed(self) -> Sequence[Partition]:
+    def placed(self) -> Sequence[PartitionModel]:
         """All partitions, with the numbers of the directories of their replicas."""
         if self.moved is not None:
             return self.moved
@@ -159,11 +159,11 @@ class Cluster(ClusterPicture):
         sizes = [each.told.sizes for _, each in self._told] if self.tells_sizes else ()
         return [_placed(name, one, numbers, sizes) for name, one in self.partitions.items()]
 
-    def min_isr(self, partition: Partition) -> int:
+    def min_isr(self, partition: PartitionModel) -> int:
         """Return the effective `min.insync.replicas` of a partition."""
         return min(self.rules[partition.topic].min_isr, len(partition.replicas))
 
-    def kind(self, partition: Partition) -> Kind:
+    def kind(self, partition: PartitionModel) -> PartitionKind:
         """Return what a partition is without the names of its brokers."""
         bit = {broker: 1 << place for place, broker in enumerate(partition.replicas)}
         leader = partition.leader
@@ -175,7 +175,7 @@ class Cluster(ClusterPicture):
         degraded = 0
         if self._degraded:
             degraded = _bits(at in self._degraded for at in partition.directories)
-        return Kind(
+        return PartitionKind(
             count,
             place,
             _members(bit, partition.isr),
@@ -308,9 +308,9 @@ def _placed(
     one: PartitionPicture,
     numbers: Mapping[int, Mapping[TopicPartition, int]],
     sizes: Sequence[Mapping[TopicPartition, int]],
-) -> Partition:
+) -> PartitionModel:
     found = [numbers.get(broker, {}).get(name, ANYWHERE) for broker in one.replicas]
-    return Partition(
+    return PartitionModel(
         topic=name.topic,
         index=name.partition,
         replicas=one.replicas,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from jbodlab.cli.dir_names import DirName
 from jbodlab.picture.cluster_picture import SERVING
-from jbodlab.what_if.cluster import ANYWHERE, Cluster, Partition
+from jbodlab.what_if.cluster import ANYWHERE, Cluster, PartitionModel
 from jbodlab.what_if.kinds import NOBODY, Effect
 from jbodlab.what_if.losses import Effects, Loss
 
@@ -38,7 +38,7 @@ class PartitionEffect:
         why_nobody: Why none of the other replicas would lead; empty where there is no other.
     """
 
-    partition: Partition
+    partition: PartitionModel
     effect: Effect
     leader: int
     isr: tuple[int, ...]
@@ -122,18 +122,18 @@ def effects(cluster: Cluster, failure: Failure) -> tuple[Loss, list[PartitionEff
     return loss, found
 
 
-def _leader(partition: Partition, place: int) -> int:
+def _leader(partition: PartitionModel, place: int) -> int:
     return partition.replicas[place] if place < len(partition.replicas) else partition.leader
 
 
-def _isr(partition: Partition, places: tuple[int, ...]) -> tuple[int, ...]:
+def _isr(partition: PartitionModel, places: tuple[int, ...]) -> tuple[int, ...]:
     """Return the members in the order in which they are told now."""
     then = [partition.replicas[place] for place in places]
     kept = [broker for broker in partition.isr if broker in then]
     return (*kept, *(broker for broker in then if broker not in kept))
 
 
-def _why_nobody(cluster: Cluster, partition: Partition) -> list[str]:
+def _why_nobody(cluster: Cluster, partition: PartitionModel) -> list[str]:
     others = []
     for place, broker in enumerate(partition.replicas):
         found = cluster.by_id.get(broker)

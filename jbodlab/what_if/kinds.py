@@ -19,7 +19,7 @@ NOBODY = -1
 _STRANGER = BrokerId(2**31 - 1)
 
 
-class Kind(NamedTuple):
+class PartitionKind(NamedTuple):
     """A partition without the names of its brokers.
 
     Attributes:
@@ -68,7 +68,7 @@ class Effect(NamedTuple):
     unclean: bool
 
 
-def effect(kind: Kind, lost: Sequence[int]) -> Effect:
+def effect(kind: PartitionKind, lost: Sequence[int]) -> Effect:
     """Return what the loss of replicas, one after the other, does to a partition.
 
     Args:
@@ -107,7 +107,7 @@ def effect(kind: Kind, lost: Sequence[int]) -> Effect:
     )
 
 
-def _state(kind: Kind) -> PartitionRegistration:
+def _state(kind: PartitionKind) -> PartitionRegistration:
     """Return a partition whose brokers are numbered by their places."""
     if kind.leader == NOBODY:
         leader = NO_LEADER

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import TypeVar
 
-from jbodlab.what_if.cluster import ANYWHERE, Cluster, Partition
-from jbodlab.what_if.kinds import NOBODY, Effect, Kind, effect
+from jbodlab.what_if.cluster import ANYWHERE, Cluster, PartitionModel
+from jbodlab.what_if.kinds import NOBODY, Effect, PartitionKind, effect
 
 PAIRS_MAX = 10
 """How many of the worst pairs are told."""
@@ -76,7 +76,7 @@ class Loss:
         """Whether every partition stays available and whole, as far as it is known."""
         return not any(self.counts[:4]) and not self.undescribed
 
-    def add(self, partition: Partition, places: Sequence[int], found: Effect) -> None:
+    def add(self, partition: PartitionModel, places: Sequence[int], found: Effect) -> None:
         """Count one partition with the lost replicas at places."""
         leader, _, moves_leader, leaderless, below_min_isr, last_copy, unclean = found
         self.replicas += len(places)
@@ -130,9 +130,9 @@ class Effects:
     """The effects of losses; each is asked for once."""
 
     def __init__(self) -> None:
-        self._known: dict[Kind, dict[tuple[int, ...], Effect]] = {}
+        self._known: dict[PartitionKind, dict[tuple[int, ...], Effect]] = {}
 
-    def of_kind(self, kind: Kind) -> dict[tuple[int, ...], Effect]:
+    def of_kind(self, kind: PartitionKind) -> dict[tuple[int, ...], Effect]:
         """Return what is known of a kind, by the places that are lost."""
         known = self._known.get(kind)
         if known is None:
@@ -140,7 +140,7 @@ class Effects:
             self._known[kind] = known
         return known
 
-    def of(self, kind: Kind, lost: tuple[int, ...]) -> Effect:
+    def of(self, kind: PartitionKind, lost: tuple[int, ...]) -> Effect:
         """Return what the loss of the replicas at places does to a partition of a kind."""
         known = self.of_kind(kind)
         found = known.get(lost)
@@ -168,7 +168,7 @@ def losses(cluster: Cluster, pairs_max: int = PAIRS_MAX) -> Losses:
     )
 
 
-def holders(cluster: Cluster, partition: Partition) -> list[Sequence[int]]:
+def holders(cluster: Cluster, partition: PartitionModel) -> list[Sequence[int]]:
     """Return the online directories without which each replica is lost.
 
     They are its own one and those without which its broker stops.
@@ -192,14 +192,14 @@ class _Counting:
         self._rack = {one.broker_id: one.rack for one in cluster.brokers}
         self._cells: dict[int, Loss] = {}
         self._by_cells: dict[Pair, int] = {}
-        self._by_kind: dict[Kind, list[tuple[int, int, int]]] = {}
+        self._by_kind: dict[PartitionKind, list[tuple[int, int, int]]] = {}
         self.racks = {name: Loss(name=f"rack {name}", racks=(name,)) for name in cluster.racks}
         self.brokers: dict[int, Loss] = {}
         self.directories: dict[int, Loss] = {}
         self.differences: dict[Pair, int] = {}
         """For pairs with partitions in both: what differs from the sum of both, packed."""
 
-    def take(self, partition: Partition) -> None:
+    def take(self, partition: PartitionModel) -> None:
         """Count one partition for everything that holds a replica of it."""
         kind = self._cluster.kind(partition)
         known = self._effects.of_kind(kind)
@@ -251,7 +251,7 @@ class _Counting:
                     pair = (first, second) if first < second else (second, first)
                     self.differences[pair] = self.differences.get(pair, 0) + difference
 
-    def _take_racks(self, partition: Partition, kind: Kind) -> None:
+    def _take_racks(self, partition: PartitionModel, kind: PartitionKind) -> None:
         by_rack: dict[str, tuple[int, ...]] = {}
         for place, broker in enumerate(partition.replicas):
             rack = self._rack.get(broker)
@@ -273,7 +273,7 @@ class _Counting:
         stoppers = self._cluster.stoppers[self._cluster.directories[cell].broker]
         return stoppers if cell in stoppers else [cell, *stoppers]
 
-    def _differences(self, kind: Kind) -> list[tuple[int, int, int]]:
+    def _differences(self, kind: PartitionKind) -> list[tuple[int, int, int]]:
         """Return by how much the loss of two places differs from the sum of both losses."""
         found = self._by_kind.get(kind)
         if found is None:

@@ -23,7 +23,7 @@ from itertools import combinations, islice
 
 from jbodlab.picture.cluster_picture import SERVING
 from jbodlab.vocabulary.reassignment_file import ANY_LOG_DIR, file_value
-from jbodlab.what_if.cluster import Cluster, Partition
+from jbodlab.what_if.cluster import Cluster, PartitionModel
 from jbodlab.what_if.kinds import Effect
 from jbodlab.what_if.losses import Effects, holders
 
@@ -41,7 +41,7 @@ _Pair = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
+class PartitionMove:
     """One partition of the reassignment.
 
     Attributes:
@@ -51,13 +51,13 @@ class Move:
         why: As the end of a sentence.
     """
 
-    partition: Partition
+    partition: PartitionModel
     changed: tuple[int, ...]
     size_bytes: int | None
     why: str
 
 
-def moves(cluster: Cluster) -> tuple[list[Move], Cluster]:
+def moves(cluster: Cluster) -> tuple[list[PartitionMove], Cluster]:
     """Return moves, the fewest bytes first, and the cluster after all of them."""
     planning = _Planning(cluster)
     planning.complete()
@@ -67,7 +67,7 @@ def moves(cluster: Cluster) -> tuple[list[Move], Cluster]:
     return found, replace(cluster, moved=planning.partitions)
 
 
-def reassignment(cluster: Cluster, planned: Sequence[Move]) -> dict[str, object]:
+def reassignment(cluster: Cluster, planned: Sequence[PartitionMove]) -> dict[str, object]:
     """Return moves as `kafka-reassign-partitions` reads them, in their order."""
     return file_value(
         (
@@ -112,7 +112,7 @@ class _Planning:
         ]
         self._open_set = frozenset(self._open)
 
-    def made(self) -> Iterator[Move]:
+    def made(self) -> Iterator[PartitionMove]:
         """Yield what has changed."""
         for at, why in self._why.items():
             before, after = self._cluster.placed[at], self.partitions[at]
@@ -123,7 +123,7 @@ class _Planning:
                 or after.directories[place] != before.directories[place]
             )
             size = _size(before) * len(changed) if before.sizes else None
-            yield Move(partition=after, changed=changed, size_bytes=size, why=why)
+            yield PartitionMove(partition=after, changed=changed, size_bytes=size, why=why)
 
     def complete(self) -> None:
         """Give another replica to what one lost directory would make unavailable."""
@@ -185,7 +185,7 @@ class _Planning:
 
     def _lowered(
         self, pair: _Pair, loads: Mapping[_Pair, list[int]], members: Mapping[_Pair, set[int]]
-    ) -> tuple[int, Partition] | None:
+    ) -> tuple[int, PartitionModel] | None:
         """Return the smallest partition that can leave a pair, and where it goes."""
         worst = tuple(loads[pair])
         some = heapq.nsmallest(
@@ -198,7 +198,7 @@ class _Planning:
             if _is_reassigned(partition):
                 continue
             before = self._weights(partition)
-            best: tuple[tuple[object, ...], Partition] | None = None
+            best: tuple[tuple[object, ...], PartitionModel] | None = None
             for place in self._places_in(partition, pair):
                 for number in self._candidates(partition, place):
                     after = self._moved(partition, place, number)
@@ -218,7 +218,7 @@ class _Planning:
                 return at, best[1]
         return None
 
-    def _candidates(self, partition: Partition, place: int) -> Iterator[int]:
+    def _candidates(self, partition: PartitionModel, place: int) -> Iterator[int]:
         """Yield where a replica may go: within its broker, or to the emptiest directories."""
         broker = partition.replicas[place]
         own = [one for one in self._cluster.online[broker] if one in self._open_set]
@@ -236,7 +236,7 @@ class _Planning:
             self._open.sort(key=lambda number: (self._held[number], number))
         return self._open
 
-    def _places_in(self, partition: Partition, pair: _Pair) -> list[int]:
+    def _places_in(self, partition: PartitionModel, pair: _Pair) -> list[int]:
         return [
             place
             for place, held in enumerate(holders(self._cluster, partition))
@@ -268,7 +268,7 @@ class _Planning:
         if second is not None:
             self._settle(at, self._moved(partition, place, second), why)
 
-    def _settle(self, at: int, after: Partition, why: str) -> None:
+    def _settle(self, at: int, after: PartitionModel, why: str) -> None:
         before = self.partitions[at]
         for number in after.directories:
             if number not in before.directories:
@@ -278,7 +278,9 @@ class _Planning:
         self.partitions[at] = after
         self._why.setdefault(at, why)
 
-    def _fitting(self, partition: Partition, place: int, among: Sequence[int]) -> Iterator[int]:
+    def _fitting(
+        self, partition: PartitionModel, place: int, among: Sequence[int]
+    ) -> Iterator[int]:
         """Yield directories into which a replica may go from its place."""
         others = {broker for at, broker in enumerate(partition.replicas) if at != place}
         racks = self._racks_of(partition.replicas)
@@ -297,7 +299,7 @@ class _Planning:
     def _racks_of(self, brokers: Sequence[int]) -> set[str | None]:
         return {self._rack[broker] for broker in brokers if broker in self._rack}
 
-    def _risk(self, partition: Partition) -> _Weight:
+    def _risk(self, partition: PartitionModel) -> _Weight:
         """Return the worst that the loss of one replica does to a partition."""
         kind = self._cluster.kind(partition)
         found = [
@@ -305,7 +307,7 @@ class _Planning:
         ]
         return max(map(_weight, found), default=(0, 0, 0))
 
-    def _weights(self, partition: Partition) -> dict[_Pair, _Weight]:
+    def _weights(self, partition: PartitionModel) -> dict[_Pair, _Weight]:
         """Return what a partition adds to each pair that has two of its replicas."""
         found: dict[_Pair, _Weight] = {}
         kind = self._cluster.kind(partition)
@@ -321,7 +323,7 @@ class _Planning:
                         found[min(first, second), max(first, second)] = weight
         return found
 
-    def _moved(self, partition: Partition, place: int, number: int) -> Partition:
+    def _moved(self, partition: PartitionModel, place: int, number: int) -> PartitionModel:
         """Return a partition once the copy of a replica in another directory is in sync."""
         broker = self._cluster.directories[number].broker
         replicas, directories = list(partition.replicas), list(partition.directories)
@@ -333,7 +335,7 @@ class _Planning:
         if sizes:
             sizes[place : place + 1] = [_size(partition)]
         isr = tuple(one for one in partition.isr if one != former)
-        return Partition(
+        return PartitionModel(
             topic=partition.topic,
             index=partition.index,
             replicas=tuple(replicas),
@@ -345,15 +347,15 @@ class _Planning:
         )
 
 
-def _size(partition: Partition) -> int:
+def _size(partition: PartitionModel) -> int:
     return max(partition.sizes, default=0)
 
 
-def _is_reassigned(partition: Partition) -> bool:
+def _is_reassigned(partition: PartitionModel) -> bool:
     return bool(partition.adding or partition.removing)
 
 
-def _last_follower(partition: Partition) -> int:
+def _last_follower(partition: PartitionModel) -> int:
     followers = [at for at, one in enumerate(partition.replicas) if one != partition.leader]
     return followers[-1]
 

@@ -13,7 +13,7 @@ from jbodlab.what_if.cluster import Cluster
 from jbodlab.what_if.failure import Failure, PartitionEffect
 from jbodlab.what_if.figures import copy_seconds
 from jbodlab.what_if.losses import COUNTS, Loss, Losses
-from jbodlab.what_if.moves import Move
+from jbodlab.what_if.moves import PartitionMove
 
 LINES_MAX = 20
 """Of each table of all losses; JSON has every line."""
@@ -318,7 +318,7 @@ def _reasons(each: PartitionEffect) -> list[str]:
 
 
 def moves_text(
-    cluster: Cluster, planned: Sequence[Move], before: Losses, after: Losses, file: str
+    cluster: Cluster, planned: Sequence[PartitionMove], before: Losses, after: Losses, file: str
 ) -> str:
     """Return what a reassignment would change."""
     if not planned:
@@ -345,7 +345,7 @@ def _worst(some: Sequence[Loss]) -> tuple[int, ...]:
     return some[0].counts[:3] if some else (0, 0, 0)
 
 
-def moves_value(planned: Sequence[Move]) -> list[dict[str, Any]]:
+def moves_value(planned: Sequence[PartitionMove]) -> list[dict[str, Any]]:
     """Return moves as JSON has them."""
     return [
         {

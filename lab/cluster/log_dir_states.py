@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from jbodlab.cli.lab_state import NodeState
 from jbodlab.kafka_admin.errors import text_of
-from jbodlab.kafka_admin.log_dirs import LogDir, revive_log_dir
+from jbodlab.kafka_admin.log_dirs import DescribedLogDir, revive_log_dir
 from jbodlab.kafka_wire.revive_log_dir import ReviveLogDirResponse
 from lab.cluster.node import Broker
 from lab.cluster.questions import NO_ANSWER, ask_log_dirs, connect
@@ -16,12 +16,12 @@ TIMEOUT_S = 3.0
 REVIVAL_TIMEOUT_S = 60.0
 
 
-def states(broker: Broker, *, are_ours: bool = True) -> Sequence[LogDir] | None:
+def states(broker: Broker, *, are_ours: bool = True) -> Sequence[DescribedLogDir] | None:
     """Return what a broker says of its directories; None if it does not answer."""
     return asyncio.run(ask_log_dirs(broker.state, TIMEOUT_S, are_ours=are_ours))
 
 
-def offline(broker: Broker, *, are_ours: bool = True) -> list[LogDir]:
+def offline(broker: Broker, *, are_ours: bool = True) -> list[DescribedLogDir]:
     """Return the directories of a broker that are not online."""
     return [view for view in states(broker, are_ours=are_ours) or () if view.word != "ONLINE"]
 

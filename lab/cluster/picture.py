@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fault_injection.closed_cluster import SECURITY
 from jbodlab.cli.lab_state import ClusterState, NodeState
-from jbodlab.kafka_admin.log_dirs import LogDir
+from jbodlab.kafka_admin.log_dirs import DescribedLogDir
 from jbodlab.picture.cluster_picture import BrokerPicture, ClusterPicture
 from jbodlab.vocabulary.addresses import address_text
 from lab.cluster import questions
@@ -50,11 +50,11 @@ async def read(state: ClusterState, timeout_s: float) -> ClusterPicture:
 
 def of_node(
     node: NodeState,
-    log_dirs: Sequence[LogDir] | None,
+    log_dirs: Sequence[DescribedLogDir] | None,
     paths: Mapping[str, int] | None = None,
     *,
     serves: bool = False,
-    before: Sequence[LogDir] | None = None,
+    before: Sequence[DescribedLogDir] | None = None,
 ) -> BrokerPicture:
     """Return a broker by what it said last; `paths` where its file does not tell them."""
     named = {path: number for number, path in enumerate(node.log_dirs, start=1)}

@@ -13,7 +13,7 @@ from jbodlab.kafka_admin import client
 from jbodlab.kafka_admin.client import AdminClient
 from jbodlab.kafka_admin.errors import AdminError, check
 from jbodlab.kafka_admin.log_dirs import (
-    LogDir,
+    DescribedLogDir,
     describe_log_dir_states,
     describe_log_dirs,
     with_states,
@@ -138,7 +138,9 @@ async def cluster_view(asked: AdminClient, timeout_s: float) -> ClusterView:
     )
 
 
-async def log_dirs(asked: AdminClient, timeout_s: float, *, are_ours: bool = False) -> list[LogDir]:
+async def log_dirs(
+    asked: AdminClient, timeout_s: float, *, are_ours: bool = False
+) -> list[DescribedLogDir]:
     """Ask a broker for its directories and all that lies in them.
 
     Args:
@@ -240,7 +242,7 @@ def views(nodes: Sequence[NodeState], timeout_s: float) -> list[ClusterView | No
 
 async def ask_log_dirs(
     node: NodeState, timeout_s: float, *, are_ours: bool = False
-) -> list[LogDir] | None:
+) -> list[DescribedLogDir] | None:
     """Ask one broker, as `log_dirs`, over a connection of its own; None if it does not answer."""
     with contextlib.suppress(*NO_ANSWER):
         asked = await connect(node, timeout_s)

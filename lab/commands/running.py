@@ -28,7 +28,7 @@ from jbodlab.cli.choice import NoClusterError
 from jbodlab.cli.output import Output
 from jbodlab.vocabulary import expressions
 from jbodlab.vocabulary.durations import duration_s, duration_text
-from jbodlab.vocabulary.expressions import Unit
+from jbodlab.vocabulary.expressions import MetricUnit
 from lab.cluster import Cluster
 from lab.commands import breaking, clusters
 from lab.commands.own_cluster import chosen_cluster, chosen_name
@@ -126,7 +126,7 @@ def _run(options: Namespace, output: Output, interrupts: Interrupts) -> int:
 
 def objectives() -> tuple[Objective, ...]:
     """Return what must hold of the cluster, beside what holds of every plan."""
-    none_twice = expressions.parse("producer.duplicated == 0", lambda _metric: Unit.COUNT)
+    none_twice = expressions.parse("producer.duplicated == 0", lambda _metric: MetricUnit.COUNT)
     return (Objective(that=none_twice),)
 
 

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta, Struct, field, structs
 
 from fault_injection.kinds import KINDS, FaultSpec
-from jbodlab.vocabulary.expressions import Unit
+from jbodlab.vocabulary.expressions import MetricUnit
 from lab.cluster.engine import Engine, EngineError
 from lab.cluster.spec import DEFAULTS, SETTINGS, ClusterSpec, Form, Setting
 from lab.machine.disk_kinds import FOLDER, FUSE, SIZED
@@ -183,7 +183,7 @@ class Writers(Keys, frozen=True, kw_only=True):
         client: Further settings of the client library.
     """
 
-    metrics: ClassVar[Mapping[str, Unit]] = OF_WRITERS
+    metrics: ClassVar[Mapping[str, MetricUnit]] = OF_WRITERS
     name: Text = "writers"
     topic: Text
     rate: Rate
@@ -225,7 +225,7 @@ class Writers(Keys, frozen=True, kw_only=True):
 class Readers(Keys, frozen=True, kw_only=True):
     """A consumer: by its partitions, or as member of a group where one is named."""
 
-    metrics: ClassVar[Mapping[str, Unit]] = OF_READERS
+    metrics: ClassVar[Mapping[str, MetricUnit]] = OF_READERS
     name: Text = "readers"
     topic: Text
     group: Text = ""
@@ -246,7 +246,7 @@ class Command(Keys, frozen=True, kw_only=True):
             reads and writes where the lab does, not into a log.
     """
 
-    metrics: ClassVar[Mapping[str, Unit]] = OF_COMMAND
+    metrics: ClassVar[Mapping[str, MetricUnit]] = OF_COMMAND
     name: Text = "app"
     command: Words
     probe: Probe = ""
@@ -276,7 +276,7 @@ class Streams(Keys, frozen=True, kw_only=True):
         client: Further settings of Kafka Streams.
     """
 
-    metrics: ClassVar[Mapping[str, Unit]] = OF_STREAMS
+    metrics: ClassVar[Mapping[str, MetricUnit]] = OF_STREAMS
     name: Text = "words"
     streams: Annotated[str, one_of("word-count")]
     source: Text = field(name="from")

@@ -17,7 +17,7 @@ from jbodlab.picture.places import CLUSTER, CONTROLLER
 from jbodlab.vocabulary import expressions
 from jbodlab.vocabulary.durations import duration_text
 from jbodlab.vocabulary.errors import ConfigError
-from jbodlab.vocabulary.expressions import Unit
+from jbodlab.vocabulary.expressions import MetricUnit
 from lab.cluster import ClusterSpec
 from lab.plan import targets
 from lab.plan.document import Item
@@ -61,7 +61,7 @@ class Names:
 
     cluster: ClusterSpec | Attach
     topics: dict[str, Topic] = field(default_factory=dict)
-    owners: dict[str, Mapping[str, Unit]] = field(default_factory=dict)
+    owners: dict[str, Mapping[str, MetricUnit]] = field(default_factory=dict)
     entries: list[str] = field(default_factory=list)
     transactional: list[str] = field(default_factory=list)
 
@@ -75,7 +75,7 @@ class Names:
         """How many directories a broker has at the most."""
         return self.need.disks if self.need else DISKS_MAX
 
-    def add_owner(self, item: Item, name: str, metrics: Mapping[str, Unit]) -> None:
+    def add_owner(self, item: Item, name: str, metrics: Mapping[str, MetricUnit]) -> None:
         """Add a name that has metrics."""
         if not _NAME.fullmatch(name):
             item.wrong(f"expected a name of letters, digits, - and _, got {name!r}")

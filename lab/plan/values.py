@@ -7,7 +7,7 @@ import re
 
 from fault_injection.kinds import size_bytes
 from jbodlab.vocabulary.durations import duration_text
-from jbodlab.vocabulary.expressions import Unit
+from jbodlab.vocabulary.expressions import MetricUnit
 
 RATE_EXAMPLES = "500/s or 2MiB/s"
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
@@ -32,10 +32,10 @@ def parse_rate(text: str, message_bytes: int) -> float:
     raise ValueError(f"{text!r} is not a rate, such as {RATE_EXAMPLES}")
 
 
-def show(number: float, unit: Unit) -> str:
+def show(number: float, unit: MetricUnit) -> str:
     """Return a value as a person reads it."""
-    if unit is Unit.DURATION:
+    if unit is MetricUnit.DURATION:
         return duration_text(number)
-    if unit is Unit.SHARE:
+    if unit is MetricUnit.SHARE:
         return f"{number * 100:.3f}".rstrip("0").rstrip(".") + " %"
     return f"{number:g}" if number < 1e6 else f"{number:.0f}"

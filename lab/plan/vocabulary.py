@@ -7,86 +7,86 @@ from collections.abc import Mapping
 
 from fault_injection.kinds import KINDS
 from jbodlab.vocabulary.durations import duration_s
-from jbodlab.vocabulary.expressions import Metric, Unit
+from jbodlab.vocabulary.expressions import MetricName, MetricUnit
 
-OF_CLUSTER: Mapping[str, Unit] = {
-    "isr_full": Unit.SHARE,
-    "online_dirs": Unit.COUNT,
-    "offline_partitions": Unit.COUNT,
-    "under_replicated": Unit.COUNT,
-    "noise": Unit.DURATION,
+OF_CLUSTER: Mapping[str, MetricUnit] = {
+    "isr_full": MetricUnit.SHARE,
+    "online_dirs": MetricUnit.COUNT,
+    "offline_partitions": MetricUnit.COUNT,
+    "under_replicated": MetricUnit.COUNT,
+    "noise": MetricUnit.DURATION,
 }
-OF_FAULT: Mapping[str, Unit] = {
-    "gap": Unit.DURATION,
-    "detected": Unit.DURATION,
-    "reported": Unit.DURATION,
-    "elected": Unit.DURATION,
-    "leader_seen": Unit.DURATION,
-    "first_ack": Unit.DURATION,
-    "isr_back": Unit.DURATION,
-    "calls_broken": Unit.COUNT,
+OF_FAULT: Mapping[str, MetricUnit] = {
+    "gap": MetricUnit.DURATION,
+    "detected": MetricUnit.DURATION,
+    "reported": MetricUnit.DURATION,
+    "elected": MetricUnit.DURATION,
+    "leader_seen": MetricUnit.DURATION,
+    "first_ack": MetricUnit.DURATION,
+    "isr_back": MetricUnit.DURATION,
+    "calls_broken": MetricUnit.COUNT,
 }
-OF_CLIENTS: Mapping[str, Unit] = {
-    "stayed": Unit.COUNT,
-    "closed": Unit.COUNT,
-    "handshakes_failed": Unit.COUNT,
-    "logins_failed": Unit.COUNT,
-    "requests_refused": Unit.COUNT,
+OF_CLIENTS: Mapping[str, MetricUnit] = {
+    "stayed": MetricUnit.COUNT,
+    "closed": MetricUnit.COUNT,
+    "handshakes_failed": MetricUnit.COUNT,
+    "logins_failed": MetricUnit.COUNT,
+    "requests_refused": MetricUnit.COUNT,
 }
 """What a fault of certificates, users or rights has besides: what became of clients."""
-OF_WRITERS: Mapping[str, Unit] = {
-    "sent": Unit.COUNT,
-    "acked": Unit.COUNT,
-    "lost": Unit.COUNT,
-    "unread": Unit.COUNT,
-    "duplicated": Unit.COUNT,
-    "reordered": Unit.COUNT,
-    "unknown": Unit.COUNT,
-    "errors": Unit.COUNT,
-    "availability": Unit.SHARE,
-    "windows": Unit.SHARE,
-    "behind": Unit.SHARE,
-    "gap": Unit.DURATION,
-    "p50": Unit.DURATION,
-    "p99": Unit.DURATION,
-    "max": Unit.DURATION,
+OF_WRITERS: Mapping[str, MetricUnit] = {
+    "sent": MetricUnit.COUNT,
+    "acked": MetricUnit.COUNT,
+    "lost": MetricUnit.COUNT,
+    "unread": MetricUnit.COUNT,
+    "duplicated": MetricUnit.COUNT,
+    "reordered": MetricUnit.COUNT,
+    "unknown": MetricUnit.COUNT,
+    "errors": MetricUnit.COUNT,
+    "availability": MetricUnit.SHARE,
+    "windows": MetricUnit.SHARE,
+    "behind": MetricUnit.SHARE,
+    "gap": MetricUnit.DURATION,
+    "p50": MetricUnit.DURATION,
+    "p99": MetricUnit.DURATION,
+    "max": MetricUnit.DURATION,
 }
-OF_READERS: Mapping[str, Unit] = {
-    "consumed": Unit.COUNT,
-    "errors": Unit.COUNT,
-    "rebalances": Unit.COUNT,
-    "gap": Unit.DURATION,
+OF_READERS: Mapping[str, MetricUnit] = {
+    "consumed": MetricUnit.COUNT,
+    "errors": MetricUnit.COUNT,
+    "rebalances": MetricUnit.COUNT,
+    "gap": MetricUnit.DURATION,
 }
-OF_COMMAND: Mapping[str, Unit] = {
-    "exit": Unit.COUNT,
-    "probes": Unit.COUNT,
-    "errors": Unit.COUNT,
-    "availability": Unit.SHARE,
-    "gap": Unit.DURATION,
-    "p50": Unit.DURATION,
-    "p99": Unit.DURATION,
-    "max": Unit.DURATION,
+OF_COMMAND: Mapping[str, MetricUnit] = {
+    "exit": MetricUnit.COUNT,
+    "probes": MetricUnit.COUNT,
+    "errors": MetricUnit.COUNT,
+    "availability": MetricUnit.SHARE,
+    "gap": MetricUnit.DURATION,
+    "p50": MetricUnit.DURATION,
+    "p99": MetricUnit.DURATION,
+    "max": MetricUnit.DURATION,
 }
-OF_STREAMS: Mapping[str, Unit] = {
-    "counted": Unit.COUNT,
-    "missing": Unit.COUNT,
-    "excess": Unit.COUNT,
-    "exit": Unit.COUNT,
+OF_STREAMS: Mapping[str, MetricUnit] = {
+    "counted": MetricUnit.COUNT,
+    "missing": MetricUnit.COUNT,
+    "excess": MetricUnit.COUNT,
+    "exit": MetricUnit.COUNT,
 }
 ALL = "all"
 """Owner of what is about all partitions: `all.gap`."""
-OF_ALL: Mapping[str, Unit] = {"gap": Unit.DURATION}
+OF_ALL: Mapping[str, MetricUnit] = {"gap": MetricUnit.DURATION}
 
 TRANSACTIONS = "transactions"
 """Owner of what is about the transactions of all producers: `transactions.torn`."""
-OF_TRANSACTIONS: Mapping[str, Unit] = {
-    "committed": Unit.COUNT,
-    "aborted": Unit.COUNT,
-    "unknown": Unit.COUNT,
-    "torn": Unit.COUNT,
-    "stuck": Unit.COUNT,
-    "fatal": Unit.COUNT,
-    "longest_commit": Unit.DURATION,
+OF_TRANSACTIONS: Mapping[str, MetricUnit] = {
+    "committed": MetricUnit.COUNT,
+    "aborted": MetricUnit.COUNT,
+    "unknown": MetricUnit.COUNT,
+    "torn": MetricUnit.COUNT,
+    "stuck": MetricUnit.COUNT,
+    "fatal": MetricUnit.COUNT,
+    "longest_commit": MetricUnit.DURATION,
 }
 
 AT_THE_END = frozenset(
@@ -107,7 +107,7 @@ OF_CONTROLLER = ("kill", "stop", "restart", "cut")
 """The faults that a controller can have too."""
 
 
-def metrics_of(kind: str) -> Mapping[str, Unit]:
+def metrics_of(kind: str) -> Mapping[str, MetricUnit]:
     """Return what an entry can be asked for; nothing where it is no fault."""
     if kind not in KINDS:
         return {}
@@ -123,20 +123,20 @@ class Owners:
     """
 
     def __init__(
-        self, known: Mapping[str, Mapping[str, Unit]], *, are_transactional: bool = False
+        self, known: Mapping[str, Mapping[str, MetricUnit]], *, are_transactional: bool = False
     ) -> None:
         self.known = {**known, ALL: OF_ALL}
         if are_transactional:
             self.known[TRANSACTIONS] = OF_TRANSACTIONS
 
-    def live_unit_of(self, metric: Metric) -> Unit:
+    def live_unit_of(self, metric: MetricName) -> MetricUnit:
         """Return the unit of a metric that is asked for while the load runs; else as `unit_of`."""
         unit = self.unit_of(metric)
         if metric.field in AT_THE_END:
             raise ValueError(f'"{metric}" is known at the end only')
         return unit
 
-    def unit_of(self, metric: Metric) -> Unit:
+    def unit_of(self, metric: MetricName) -> MetricUnit:
         """Return what a metric is measured in.
 
         Raises:
@@ -156,7 +156,7 @@ class Owners:
         return fields[metric.field]
 
 
-def _check_argument(metric: Metric, *, is_writers: bool, is_command: bool) -> None:
+def _check_argument(metric: MetricName, *, is_writers: bool, is_command: bool) -> None:
     if is_writers and metric.field in WINDOW:
         if not metric.argument:
             raise ValueError(f'"{metric}" needs a duration: {metric}(1s)')

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from jbodlab.vocabulary.durations import duration_text
-from jbodlab.vocabulary.expressions import Expression, Metric
+from jbodlab.vocabulary.expressions import Expression, MetricName
 from jbodlab.vocabulary.ids import TRANSACTION_STATE_TOPIC, TopicPartition
 from lab.findings import Finding, Kind, Outcome, Weight, outcome, texts
 from lab.plan.plan import Command, Exit, Objective, Plan, Streams
@@ -35,7 +35,7 @@ class Held:
         measured: As a person reads it.
     """
 
-    metrics: tuple[Metric, ...]
+    metrics: tuple[MetricName, ...]
     text: str
     holds: bool | None
     value: float | None
@@ -130,7 +130,7 @@ def _held(required: Expression, objective: Objective, lookup: Measured) -> Held:
     )
 
 
-def _breaches(plan: Plan, facts: Facts, lookup: Measured) -> Iterator[tuple[Metric, Finding]]:
+def _breaches(plan: Plan, facts: Facts, lookup: Measured) -> Iterator[tuple[MetricName, Finding]]:
     """Yield what nothing softens, by its metric, unless the plan says that it may be."""
     for metric, kind, subject in _unsoftened(plan, facts):
         count = lookup(metric)
@@ -138,21 +138,21 @@ def _breaches(plan: Plan, facts: Facts, lookup: Measured) -> Iterator[tuple[Metr
             yield metric, Finding(kind=kind, subject=subject, count=int(count))
 
 
-def _unsoftened(plan: Plan, facts: Facts) -> Iterator[tuple[Metric, Kind, str]]:
+def _unsoftened(plan: Plan, facts: Facts) -> Iterator[tuple[MetricName, Kind, str]]:
     for name in facts.writers:
-        yield Metric(name, "lost"), Kind.LOST, name
+        yield MetricName(name, "lost"), Kind.LOST, name
     if plan.has_transactions:
-        yield Metric(TRANSACTIONS, "torn"), Kind.TORN, TRANSACTIONS
+        yield MetricName(TRANSACTIONS, "torn"), Kind.TORN, TRANSACTIONS
         where = ", ".join(map(str, facts.stuck or ()))
-        yield Metric(TRANSACTIONS, "stuck"), Kind.STUCK, where
+        yield MetricName(TRANSACTIONS, "stuck"), Kind.STUCK, where
     for name, streams in facts.streams.items():
         # One that has not begun proves nothing.
         if streams.counted is not None and streams.counted.counted:
-            yield Metric(name, "missing"), Kind.MISSING, name
-            yield Metric(name, "excess"), Kind.EXCESS, name
+            yield MetricName(name, "missing"), Kind.MISSING, name
+            yield MetricName(name, "excess"), Kind.EXCESS, name
 
 
-def _is_allowed(plan: Plan, metric: Metric, count: float) -> bool:
+def _is_allowed(plan: Plan, metric: MetricName, count: float) -> bool:
     """Return whether the objectives of a plan are about a metric, and admit a value of it."""
     allowed = [
         comparison
@@ -166,7 +166,7 @@ def _is_allowed(plan: Plan, metric: Metric, count: float) -> bool:
     return bool(allowed) and all(each.holds(lookup) for each in allowed)
 
 
-def _always(value: float, _: Metric) -> float:
+def _always(value: float, _: MetricName) -> float:
     return value
 
 

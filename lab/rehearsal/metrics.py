@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from jbodlab.picture.places import Place
 from jbodlab.vocabulary.durations import duration_s
-from jbodlab.vocabulary.expressions import Metric, Unit
+from jbodlab.vocabulary.expressions import MetricName, MetricUnit
 from jbodlab.vocabulary.ids import TRANSACTION_STATE_TOPIC, TopicPartition
 from lab.plan.values import show
 from lab.plan.vocabulary import ALL, OF_CLIENTS, TRANSACTIONS
@@ -65,7 +65,7 @@ class Gap(NamedTuple):
 
     def __str__(self) -> str:
         open_end = ", not ended" if self.hole.is_open else ""
-        return f"{show(self.seconds, Unit.DURATION)} in {self.partition}{open_end}"
+        return f"{show(self.seconds, MetricUnit.DURATION)} in {self.partition}{open_end}"
 
 
 class Measured:
@@ -89,7 +89,7 @@ class Measured:
             for is_early in (True, False)
         )
 
-    def __call__(self, metric: Metric) -> float | None:
+    def __call__(self, metric: MetricName) -> float | None:
         """Return the value of a metric."""
         facts, owner = self.facts, metric.owner
         if metric.field in facts.not_measured:
@@ -111,14 +111,14 @@ class Measured:
             return _of_streams(facts.streams[owner], metric.field)
         return self._of_faults(owner, metric.field)
 
-    def shown(self, metric: Metric, unit: Unit) -> str:
+    def shown(self, metric: MetricName, unit: MetricUnit) -> str:
         """Return the value of a metric as a person reads it."""
         if metric.field == "gap" and (gap := self.gap(metric)) is not None:
             return str(gap)
         value = self(metric)
         return "not known" if value is None else show(value, unit)
 
-    def gap(self, metric: Metric) -> Gap | None:
+    def gap(self, metric: MetricName) -> Gap | None:
         """Return the gap that a metric of faults, of producers or of all partitions is about."""
         facts, owner = self.facts, metric.owner
         if owner == ALL:
@@ -233,7 +233,7 @@ class Measured:
 
     # Messages
 
-    def _of_writers(self, name: str, writer: WriterFacts, metric: Metric) -> float | None:
+    def _of_writers(self, name: str, writer: WriterFacts, metric: MetricName) -> float | None:
         facts, sent, judged = self.facts, writer.sent, writer.verdict
         answers = self._answers(name)
         match metric.field:
@@ -405,7 +405,7 @@ def _since(begin_ns: int, moments: Iterable[int | None]) -> float | None:
     return max(0.0, (max(moment for moment in known if moment is not None) - begin_ns) / NS)
 
 
-def _of_command(command: CommandFacts, metric: Metric, spans: Spans) -> float | None:
+def _of_command(command: CommandFacts, metric: MetricName, spans: Spans) -> float | None:
     good = [probe for probe in command.probes if probe.is_good]
     match metric.field:
         case "exit":
@@ -435,7 +435,7 @@ def _of_streams(streams: StreamsFacts, field: str) -> float | None:
     return None if streams.counted is None else float(getattr(streams.counted, field))
 
 
-def why_unknown(metric: Metric, facts: Facts) -> str:
+def why_unknown(metric: MetricName, facts: Facts) -> str:
     """Return why a metric has no value."""
     if metric.field in ("p50", "p99"):
         return f"fewer than {SAMPLES_MIN} were measured"

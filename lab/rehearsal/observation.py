@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from jbodlab.picture.places import Place
-from jbodlab.vocabulary.expressions import Metric, Unit
+from jbodlab.vocabulary.expressions import MetricName, MetricUnit
 from jbodlab.vocabulary.ids import TopicPartition
 from lab.cluster import security
 from lab.findings import Finding, Kind
@@ -203,10 +203,10 @@ class Moment:
     def _measured(self) -> Measured:
         return self._observation.measure()
 
-    def __call__(self, metric: Metric) -> float | None:
+    def __call__(self, metric: MetricName) -> float | None:
         """Return the value of a metric."""
         return self._measured(metric)
 
-    def shown(self, metric: Metric, unit: Unit) -> str:
+    def shown(self, metric: MetricName, unit: MetricUnit) -> str:
         """Return it as a person reads it."""
         return self._measured.shown(metric, unit)

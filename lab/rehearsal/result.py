@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import Any
 
 from jbodlab.picture.places import CONTROLLER, Place
-from jbodlab.vocabulary.expressions import Metric, Unit
+from jbodlab.vocabulary.expressions import MetricName, MetricUnit
 from jbodlab.vocabulary.ids import INTERNAL_TOPICS
 from lab.hiding import hidden_plan
 from lab.plan.plan import Plan, Writers
@@ -77,19 +77,19 @@ def to_json(
 
 def metrics(plan: Plan, measured: Measured) -> dict[str, dict[str, Any]]:
     """Return every metric of a run by its name; null for what is not known, -1 for never."""
-    wanted: dict[Metric, Unit] = {}
+    wanted: dict[MetricName, MetricUnit] = {}
     for name, unit in OF_CLUSTER.items():
-        wanted[Metric("", name)] = unit
+        wanted[MetricName("", name)] = unit
     for load in plan.load:
         for name, unit in load.metrics.items():
             is_windowed = isinstance(load, Writers) and name in WINDOW
-            wanted[Metric(load.name, name, EXAMPLE_WINDOW if is_windowed else "")] = unit
+            wanted[MetricName(load.name, name, EXAMPLE_WINDOW if is_windowed else "")] = unit
     if plan.has_transactions:
         for name, unit in OF_TRANSACTIONS.items():
-            wanted[Metric(TRANSACTIONS, name)] = unit
+            wanted[MetricName(TRANSACTIONS, name)] = unit
     for entry in plan.faults:
         for name, unit in metrics_of(entry.do).items():
-            wanted[Metric(entry.name, name)] = unit
+            wanted[MetricName(entry.name, name)] = unit
     for objective in plan.objectives:
         for comparison in objective.that.comparisons:
             wanted[comparison.metric] = comparison.wanted.unit
@@ -103,7 +103,7 @@ def gaps(plan: Plan, measured: Measured) -> dict[str, dict[str, Any]]:
     """Return the gap of all partitions and that of each fault: its partition, length and end."""
     found = {}
     for owner in (ALL, *(entry.name for entry in plan.faults)):
-        if gap := measured.gap(Metric(owner, "gap")):
+        if gap := measured.gap(MetricName(owner, "gap")):
             found[owner] = {
                 "partition": str(gap.partition),
                 "seconds": _number(gap.seconds),

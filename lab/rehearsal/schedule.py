@@ -16,7 +16,7 @@ from typing import Protocol
 from jbodlab.picture.cluster_picture import PartitionPicture
 from jbodlab.picture.places import Place
 from jbodlab.vocabulary.durations import duration_text
-from jbodlab.vocabulary.expressions import Expression, Metric, Unit
+from jbodlab.vocabulary.expressions import Expression, MetricName, MetricUnit
 from jbodlab.vocabulary.ids import TopicPartition
 from lab.findings import Finding, Kind
 from lab.plan.plan import LAST, After, At, Entry, Exit, Plan, When
@@ -33,10 +33,10 @@ RESTORED_DEADLINE_NS = 60 * NS
 class Values(Protocol):
     """What metrics are in a moment."""
 
-    def __call__(self, metric: Metric) -> float | None:
+    def __call__(self, metric: MetricName) -> float | None:
         """Return the value of a metric; None where nobody knows it."""
 
-    def shown(self, metric: Metric, unit: Unit) -> str:
+    def shown(self, metric: MetricName, unit: MetricUnit) -> str:
         """Return it as a person reads it."""
 
 
@@ -303,7 +303,7 @@ class Schedule:
             return facts.injected_ns
         if moment == "healed":
             return facts.healed_ns
-        value = known.values(Metric(name, moment))
+        value = known.values(MetricName(name, moment))
         if value is None or value == NEVER or facts.begin_ns is None:
             return None
         return facts.begin_ns + value * NS

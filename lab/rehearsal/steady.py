@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from jbodlab.vocabulary.expressions import Metric
+from jbodlab.vocabulary.expressions import MetricName
 from lab.plan.plan import Command, Plan, Writers
 from lab.rehearsal.facts import Facts, WriterFacts
 from lab.rehearsal.metrics import Measured
@@ -31,7 +31,7 @@ def missing(plan: Plan, facts: Facts, ended: Mapping[str, str]) -> str:
         if found := _silent(facts.writers[writer.name], writer, partitions[writer.topic]):
             return found
     measured = Measured(facts)
-    if not plan.steady.that and measured(Metric("", "isr_full")) != 1:
+    if not plan.steady.that and measured(MetricName("", "isr_full")) != 1:
         return "not every replica is in sync"
     for expression in plan.steady.that:
         if not expression.holds(measured):

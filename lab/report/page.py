@@ -14,7 +14,7 @@ from jbodlab.pages.page import Block, Section, Verdict, html_page
 from jbodlab.pages.plots import Bars, Intervals
 from jbodlab.pages.values import Column, Unit, Value
 from jbodlab.vocabulary.durations import duration_text
-from jbodlab.vocabulary.expressions import Unit as MetricUnit
+from jbodlab.vocabulary.expressions import MetricUnit
 from lab.plan.values import show
 
 Run = Mapping[str, Any]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Mapping
 
-from jbodlab.runtime.http_message import Request
+from jbodlab.runtime.http_message import HttpRequest
 
 TOKEN_HEADER = "x-jbodlab-token"
 TOKEN_FIELD = "token"
@@ -30,7 +30,7 @@ OWN_POLICY: Mapping[str, str] = {"Content-Security-Policy": "frame-ancestors 'no
 
 
 def refusal(
-    request: Request, port: int, token: str, *, is_secret: bool = False
+    request: HttpRequest, port: int, token: str, *, is_secret: bool = False
 ) -> tuple[str, str] | None:
     """Return status and reason why a request is refused; None if it may pass.
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from fault_injection.journal import Fault
 from fault_injection.kinds import KINDS
-from jbodlab.kafka_admin.log_dirs import LogDir
+from jbodlab.kafka_admin.log_dirs import DescribedLogDir
 from jbodlab.picture.cluster_picture import (
     FENCED,
     OFFLINE,
@@ -155,7 +155,7 @@ def _broker(seen: Seen, one: BrokerPicture) -> Section:
 
 
 def _log_dir(seen: Seen, one: DirectoryPicture, led: set[TopicPartition]) -> Section:
-    nothing = LogDir(path="")
+    nothing = DescribedLogDir(path="")
     shown = one.told if one.state == ONLINE else nothing
     return {
         "number": one.number,
@@ -308,7 +308,7 @@ def sizes(seen: Seen) -> Sizes:
     }
 
 
-def _sizes(seen: Seen, broker: int, view: LogDir) -> Iterator[tuple[Any, tuple[str, int]]]:
+def _sizes(seen: Seen, broker: int, view: DescribedLogDir) -> Iterator[tuple[Any, tuple[str, int]]]:
     for key, size in view.sizes.items():
         found = seen.partitions.get(key)
         leads = found is not None and found.leader == broker

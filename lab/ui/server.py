@@ -17,7 +17,7 @@ import aiofiles
 
 from jbodlab import pages
 from jbodlab.runtime.http_connections import HttpConnections, finish
-from jbodlab.runtime.http_message import Request, answer, head_of_answer, parse_head
+from jbodlab.runtime.http_message import HttpRequest, answer, head_of_answer, parse_head
 from jbodlab.vocabulary.ids import TopicPartition
 from lab.errors import LabError
 from lab.ui import guards, model
@@ -153,7 +153,7 @@ class Server:
         async with asyncio.timeout(WRITE_TIMEOUT_S):
             await finish(writer)
 
-    async def _answer(self, request: Request, body: bytes) -> bytes:
+    async def _answer(self, request: HttpRequest, body: bytes) -> bytes:
         if request.method == "GET":
             return await self._get(request)
         if self._actions is None or request.path not in ("/faults", "/heal"):
@@ -175,7 +175,7 @@ class Server:
                 return _json("409 Conflict", {"error": str(error)})
         return _json("200 OK", done)
 
-    async def _get(self, request: Request) -> bytes:
+    async def _get(self, request: HttpRequest) -> bytes:
         if request.path in STATIC:
             path, kind = STATIC[request.path]
             async with aiofiles.open(path, "rb") as file:
@@ -200,7 +200,7 @@ class Server:
             return _json("503 Service Unavailable", {"error": str(error)})
         return answer("200 OK", page, kind=HTML, headers={**guards.HEADERS, **guards.OWN_POLICY})
 
-    async def _stream(self, request: Request, writer: asyncio.StreamWriter) -> None:
+    async def _stream(self, request: HttpRequest, writer: asyncio.StreamWriter) -> None:
         if self._streams >= STREAMS_MAX:
             writer.write(_json("503 Service Unavailable", {"error": "too many pages are open"}))
             return
@@ -232,7 +232,7 @@ class Server:
             self._streams -= 1
 
 
-async def _read(reader: asyncio.StreamReader) -> tuple[Request | bytes, bytes]:
+async def _read(reader: asyncio.StreamReader) -> tuple[HttpRequest | bytes, bytes]:
     """Return a request and its body, or the answer to what is none."""
     try:
         head = await reader.readuntil(b"\r\n\r\n")

@@ -12,7 +12,7 @@ from fault_injection.kinds import CLIENTS, CONTROLLER, FaultSpec
 from fault_injection.mechanism import Target
 from jbodlab.cli.on_kafka import FAULTS
 from jbodlab.cli.output import counted
-from jbodlab.kafka_admin.log_dirs import LogDir
+from jbodlab.kafka_admin.log_dirs import DescribedLogDir
 from jbodlab.picture.cluster_picture import ClusterPicture, PartitionPicture
 from jbodlab.picture.places import Place
 from jbodlab.vocabulary.durations import duration_text
@@ -201,7 +201,7 @@ class Detecting:
                 return " ".join(["online but", *view.conditions, *cause]) if view.conditions else ""
         return ""
 
-    def _told(self, seen: ClusterPicture) -> Sequence[LogDir] | None:
+    def _told(self, seen: ClusterPicture) -> Sequence[DescribedLogDir] | None:
         """Return what the broker says of its directories."""
         return next(one.log_dirs for one in seen.brokers if one.broker_id == self._broker.id)
 

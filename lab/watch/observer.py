@@ -14,7 +14,7 @@ from pathlib import Path
 
 from jbodlab.cli.lab_state import NodeState
 from jbodlab.group_records.partitions import coordinator_partition
-from jbodlab.kafka_admin.log_dirs import LogDir
+from jbodlab.kafka_admin.log_dirs import DescribedLogDir
 from jbodlab.picture.cluster_picture import ClusterPicture
 from jbodlab.picture.places import Place
 from jbodlab.vocabulary.ids import (
@@ -100,9 +100,9 @@ class Observer(threading.Thread):
         self.noise_ns = 0
         self._view: ClusterView | None = None
         """The last answer to a question for metadata."""
-        self._log_dirs: dict[int, list[LogDir] | None] = {}
+        self._log_dirs: dict[int, list[DescribedLogDir] | None] = {}
         """What each broker says of its directories, None where it owes that."""
-        self._before: dict[int, list[LogDir]] = {}
+        self._before: dict[int, list[DescribedLogDir]] = {}
         """The last answer that each gave."""
         self._untold: set[int] = set()
         """Brokers that serve, and yet owe that answer."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from jbodlab.kafka_admin.log_dirs import LogDir
+from jbodlab.kafka_admin.log_dirs import DescribedLogDir
 from jbodlab.metadata.log.batches import MetadataBatch
 from jbodlab.metadata.records.cluster_records import (
     BrokerRegistrationChangeRecord,
@@ -206,7 +206,7 @@ class PolledNews:
         self,
         broker: int,
         paths: Mapping[str, int],
-        found: list[LogDir] | None,
+        found: list[DescribedLogDir] | None,
         t_ns: int,
         err_ns: int,
         *,

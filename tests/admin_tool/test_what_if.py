@@ -9,7 +9,7 @@ from jbodlab.cli.dir_names import dir_or_broker
 from jbodlab.kafka_admin.client import Broker
 from jbodlab.kafka_admin.errors import AdminError, RequestError
 from jbodlab.kafka_admin.features import Features
-from jbodlab.kafka_admin.log_dirs import HeldReplica, LogDir
+from jbodlab.kafka_admin.log_dirs import DescribedLogDir, HeldReplica
 from jbodlab.kafka_admin.topics import PartitionDescription, TopicDescription
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.what_if import failure as failures
@@ -27,13 +27,13 @@ def held(partition: int, *, topic: str = "t", size: int = 10, future: bool = Fal
     )
 
 
-def seen(broker: int, *log_dirs: LogDir, metadata: str = "") -> BrokerSeen:
+def seen(broker: int, *log_dirs: DescribedLogDir, metadata: str = "") -> BrokerSeen:
     one = Broker(id=broker, host="h", port=1, rack=f"r{broker}")
     return BrokerSeen(broker=one, log_dirs=log_dirs, metadata_dir=metadata)
 
 
-def log_dir(path: str, *replicas: HeldReplica, error: int = 0) -> LogDir:
-    return LogDir(path=path, error_code=error, replicas=replicas, usable_bytes=1000)
+def log_dir(path: str, *replicas: HeldReplica, error: int = 0) -> DescribedLogDir:
+    return DescribedLogDir(path=path, error_code=error, replicas=replicas, usable_bytes=1000)
 
 
 def model(

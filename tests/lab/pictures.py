@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from jbodlab.kafka_admin.log_dirs import HeldReplica, LogDir
+from jbodlab.kafka_admin.log_dirs import DescribedLogDir, HeldReplica
 from jbodlab.picture.cluster_picture import (
     BrokerPicture,
     ClusterPicture,
@@ -22,10 +22,10 @@ def log_dir_told(
     error: str = "",
     futures: Mapping[TopicPartition, int] | None = None,
     **more: Any,
-) -> LogDir:
+) -> DescribedLogDir:
     """What a broker tells of a directory."""
     held = [(sizes or {}, False), (futures or {}, True)]
-    return LogDir(
+    return DescribedLogDir(
         path=path,
         error_code=ErrorCode[error] if error else 0,
         replicas=tuple(

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from jbodlab.kafka_admin.log_dirs import LogDir
+from jbodlab.kafka_admin.log_dirs import DescribedLogDir
 from jbodlab.picture.cluster_picture import PartitionPicture
 from jbodlab.vocabulary.ids import TopicPartition
 from lab.cluster import ClusterSpec, layout, picture
@@ -37,7 +37,7 @@ def status(tmp_path: Path) -> Status:
     )
 
 
-def with_dirs(status: Status, told: list[LogDir] | None) -> Status:
+def with_dirs(status: Status, told: list[DescribedLogDir] | None) -> Status:
     """The first broker tells something else of its directories."""
     first, second = status.brokers
     return replace(status, brokers=[replace(first, log_dirs=told), second])

@@ -18,7 +18,7 @@ from jbodlab.metadata.image.topics_image import TopicImage
 from jbodlab.vocabulary.ids import TopicId
 
 
-class Kind(NamedTuple):
+class TopicVariant(NamedTuple):
     """All that the bytes of a topic depend on besides the image."""
 
     version: int
@@ -35,9 +35,9 @@ class EncodedTopics:
 
     def __init__(self) -> None:
         self._cluster: ClusterImage | None = None
-        self._kinds: OrderedDict[Kind, Known] = OrderedDict()
+        self._kinds: OrderedDict[TopicVariant, Known] = OrderedDict()
 
-    def of(self, image: MetadataImage, kind: Kind) -> Known:
+    def of(self, image: MetadataImage, kind: TopicVariant) -> Known:
         """Return what is known of this kind; whoever encodes a topic adds it."""
         if image.cluster is not self._cluster:
             # An answer that is worked out just now keeps what it has begun with.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from broker.api.cluster.encoded_topics import EncodedTopics, Kind, Known
+from broker.api.cluster.encoded_topics import EncodedTopics, Known, TopicVariant
 from broker.api.parts import ApiParts
 from broker.api.services.callers import caller_of
 from broker.api.services.topic_creator import TopicCreator
@@ -86,7 +86,7 @@ class MetadataApi:
             METADATA.MetadataResponseBroker(node_id=b.id, host=b.host, port=b.port, rack=b.rack)
             for b in cache.live_brokers(listener)
         )
-        kind = Kind(
+        kind = TopicVariant(
             context.version,
             listener,
             getattr(request, "include_topic_authorized_operations", False),
@@ -206,7 +206,7 @@ class _Describe:
     def __init__(
         self,
         cache: MetadataCache,
-        kind: Kind,
+        kind: TopicVariant,
         live: frozenset[int],
         known: Known,
         operations: Callable[[str], int],

@@ -83,12 +83,12 @@ def _told(told: responses.ConsumerGroupHeartbeatResponse) -> Response:
     )
 
 
-def _by_topic(partitions: Iterable[TopicIdPartition]) -> responses.Assignment:
+def _by_topic(partitions: Iterable[TopicIdPartition]) -> responses.MemberAssignment:
     """Return partitions by topic; the response to a member has no names of topics."""
     topics: defaultdict[TopicId, list[int]] = defaultdict(list)
     for topic_id, partition in sorted(partitions):
         topics[topic_id].append(partition)
-    return responses.Assignment(
+    return responses.MemberAssignment(
         tuple(responses.AssignedTopic(each, "", tuple(topics[each])) for each in topics)
     )
 

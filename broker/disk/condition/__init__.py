@@ -2,8 +2,8 @@
 
 from broker.disk.condition.condition import (
     HEALTHY,
-    Condition,
     DegradedLogDirs,
+    DirectoryCondition,
     degraded_log_dirs,
     hung,
     is_hung,
@@ -14,8 +14,8 @@ from broker.disk.condition.disk_space import FILES_BYTES, DirectorySpace, DiskSp
 __all__ = [
     "FILES_BYTES",
     "HEALTHY",
-    "Condition",
     "DegradedLogDirs",
+    "DirectoryCondition",
     "DirectorySpace",
     "DiskSpace",
     "degraded_log_dirs",

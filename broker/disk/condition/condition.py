@@ -22,7 +22,7 @@ HUNG = "HUNG"
 """The word in the cause of a failure by which it can be told from an I/O error."""
 
 
-class Condition(msgspec.Struct, frozen=True, kw_only=True):
+class DirectoryCondition(msgspec.Struct, frozen=True, kw_only=True):
     """The condition of an online directory."""
 
     is_full: bool = False
@@ -44,12 +44,12 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
         named = (("FULL", self.is_full), ("SLOW", self.is_slow))
         return tuple(name for name, is_so in named if is_so)
 
-    def is_worse_than(self, other: Condition) -> bool:
+    def is_worse_than(self, other: DirectoryCondition) -> bool:
         """Return whether something is wrong here that is not wrong there."""
         return (self.is_full and not other.is_full) or (self.is_slow and not other.is_slow)
 
 
-HEALTHY = Condition()
+HEALTHY = DirectoryCondition()
 
 
 class DegradedLogDirs(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,7 +67,7 @@ class DegradedLogDirs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def degraded_log_dirs(
-    conditions: list[tuple[DirectoryId, Condition]], *, slow_moves_leaders: bool
+    conditions: list[tuple[DirectoryId, DirectoryCondition]], *, slow_moves_leaders: bool
 ) -> DegradedLogDirs:
     """Return what the controller is told of directories.
 

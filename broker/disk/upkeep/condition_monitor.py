@@ -24,8 +24,8 @@ import msgspec
 from broker.bounds.limits import STALL_LOOK_S, STALL_MIN_S, STALLS_MAX
 from broker.disk.condition import (
     HEALTHY,
-    Condition,
     DegradedLogDirs,
+    DirectoryCondition,
     DirectorySpace,
     DiskSpace,
     degraded_log_dirs,
@@ -234,13 +234,13 @@ class ConditionMonitor:
         for each in [d for d in self._watched if d.space.disk is log_dir.space.disk]:
             self._change(
                 each,
-                Condition(
+                DirectoryCondition(
                     is_full=each.space.disk.is_full, is_slow=self._watched[each].slow.is_slow
                 ),
             )
         self._tell_degraded()
 
-    def _change(self, log_dir: LogDir, condition: Condition) -> None:
+    def _change(self, log_dir: LogDir, condition: DirectoryCondition) -> None:
         before = log_dir.condition
         if condition == before:
             return

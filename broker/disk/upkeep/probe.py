@@ -20,7 +20,7 @@ from typing import NoReturn, TypeVar
 from broker.disk.calls import Fence, run_aside
 from broker.disk.condition import hung
 from broker.disk.directory import FoundLog, LogDir, LogDirs, LogDirState
-from broker.disk.slowness import Work
+from broker.disk.slowness import TimedWork
 from broker.disk.upkeep.condition_monitor import Look, look
 from jbodlab.runtime.supervised import supervised
 from jbodlab.storage.directory import disk_errors
@@ -138,7 +138,7 @@ def _timed_probe(log_dir: LogDir, fs: FileSystem) -> Look | None:
     monotonic_s = log_dir.environment.monotonic_s
     begun_s = monotonic_s()
     probe(fs, log_dir.path, log_dir.identity)
-    log_dir.io_samples.note(Work.PROBE, begun_s, monotonic_s())
+    log_dir.io_samples.note(TimedWork.PROBE, begun_s, monotonic_s())
     return look(log_dir, fs)
 
 

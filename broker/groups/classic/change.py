@@ -9,8 +9,14 @@ from typing import Any
 from msgspec.structs import replace
 
 from broker.coordination.core import Answer, Ticket, Timer
-from broker.groups.classic.group import PREDECESSORS, ClassicGroup, Member, State, to_record
-from broker.groups.decision import Decision, SoftChange
+from broker.groups.classic.group import (
+    PREDECESSORS,
+    ClassicGroup,
+    ClassicGroupState,
+    Member,
+    to_record,
+)
+from broker.groups.decision import GroupDecision, SoftChange
 from broker.groups.responses import JoinGroupResponse, SyncGroupResponse
 from broker.groups.settings import GroupSettings
 from jbodlab.group_records.records import GroupRecord
@@ -46,7 +52,7 @@ class GroupChange:
         return replace(self._group, members=MappingProxyType(self.members))
 
     @property
-    def state(self) -> State:
+    def state(self) -> ClassicGroupState:
         """State of the group."""
         return self._group.state
 
@@ -60,7 +66,7 @@ class GroupChange:
         assert not fields.keys() & {"members", "state"}
         self._group = replace(self._group, **fields)
 
-    def move_to(self, state: State) -> None:
+    def move_to(self, state: ClassicGroupState) -> None:
         """Change the state."""
         assert self._group.state in PREDECESSORS[state], (self._group.state, state)
         self._group = replace(self._group, state=state, state_timestamp=self.now_ms)
@@ -131,11 +137,11 @@ class GroupChange:
         """Write the group as it is."""
         self.records.append(to_record(self.group))
 
-    def decision(self) -> Decision:
+    def decision(self) -> GroupDecision:
         """Return the decision about the group."""
         group = self.group
         kept = replace(group, members=dict(self.members)) if group.is_worth_keeping else None
-        return Decision(
+        return GroupDecision(
             records=tuple(self.records),
             answers=tuple(self._answers),
             soft=(SoftChange(soft_key(group.group_id), kept),),

@@ -22,7 +22,7 @@ CONSUMER = "consumer"
 """Protocol type of groups whose metadata are subscriptions."""
 
 
-class State(Enum):
+class ClassicGroupState(Enum):
     """States of a group; the values are the names that clients are told."""
 
     EMPTY = "Empty"
@@ -31,14 +31,18 @@ class State(Enum):
     STABLE = "Stable"
 
 
-PREDECESSORS: Mapping[State, frozenset[State]] = MappingProxyType(
+PREDECESSORS: Mapping[ClassicGroupState, frozenset[ClassicGroupState]] = MappingProxyType(
     {
-        State.EMPTY: frozenset({State.PREPARING_REBALANCE}),
-        State.PREPARING_REBALANCE: frozenset(
-            {State.EMPTY, State.COMPLETING_REBALANCE, State.STABLE}
+        ClassicGroupState.EMPTY: frozenset({ClassicGroupState.PREPARING_REBALANCE}),
+        ClassicGroupState.PREPARING_REBALANCE: frozenset(
+            {
+                ClassicGroupState.EMPTY,
+                ClassicGroupState.COMPLETING_REBALANCE,
+                ClassicGroupState.STABLE,
+            }
         ),
-        State.COMPLETING_REBALANCE: frozenset({State.PREPARING_REBALANCE}),
-        State.STABLE: frozenset({State.COMPLETING_REBALANCE}),
+        ClassicGroupState.COMPLETING_REBALANCE: frozenset({ClassicGroupState.PREPARING_REBALANCE}),
+        ClassicGroupState.STABLE: frozenset({ClassicGroupState.COMPLETING_REBALANCE}),
     }
 )
 
@@ -88,7 +92,7 @@ class ClassicGroup(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     group_id: str
-    state: State = State.EMPTY
+    state: ClassicGroupState = ClassicGroupState.EMPTY
     generation: int = 0
     protocol_type: str | None = None
     protocol: str | None = None
@@ -112,7 +116,7 @@ class ClassicGroup(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_worth_keeping(self) -> bool:
         """Whether there is more to know than the record says."""
-        return self.state is not State.EMPTY or bool(self.pending_joins)
+        return self.state is not ClassicGroupState.EMPTY or bool(self.pending_joins)
 
     @property
     def rebalance_timeout_ms(self) -> int:
@@ -221,7 +225,7 @@ def from_record(group_id: str, value: GroupMetadataValue | None) -> ClassicGroup
     members = {each.member_id: _member(value, each) for each in value.members}
     return replace(
         group,
-        state=State.STABLE,
+        state=ClassicGroupState.STABLE,
         protocol=value.protocol,
         leader=value.leader,
         members=members,

@@ -15,7 +15,7 @@ from broker.groups.classic.change import (
     GroupChange,
     soft_key,
 )
-from broker.groups.classic.group import ClassicGroup, State, from_record
+from broker.groups.classic.group import ClassicGroup, ClassicGroupState, from_record
 from broker.groups.classic.joining import GroupCreated, join
 from broker.groups.classic.membership import (
     connection_closed,
@@ -26,7 +26,7 @@ from broker.groups.classic.membership import (
 )
 from broker.groups.classic.rebalance import join_time_is_over, prepare_rebalance, sync_time_is_over
 from broker.groups.classic.syncing import AssignmentsStored, not_stored, stored, sync
-from broker.groups.decision import NOTHING, Decision, TimerRefused
+from broker.groups.decision import NOTHING, GroupDecision, TimerRefused
 from broker.groups.requests import Heartbeat, JoinGroup, LeaveGroup, SyncGroup
 from broker.groups.responses import JoinGroupResponse, MemberResponse
 from broker.groups.state import GroupKind, GroupState, kind_of
@@ -73,7 +73,7 @@ class ClassicGroups:
         ticket: Ticket,
         now_ms: int,
         before: tuple[GroupRecord, ...] = (),
-    ) -> Decision:
+    ) -> GroupDecision:
         """Decide on a join.
 
         Args:
@@ -97,11 +97,11 @@ class ClassicGroups:
             created = self.change(empty, now_ms)
             created.write()
             change.records = [*before, *created.records]
-            if change.state is not State.EMPTY:
+            if change.state is not ClassicGroupState.EMPTY:
                 change.event = GroupCreated(group_id=request.group_id, ticket=ticket)
         return change.decision()
 
-    def sync(self, request: SyncGroup, ticket: Ticket, now_ms: int) -> Decision:
+    def sync(self, request: SyncGroup, ticket: Ticket, now_ms: int) -> GroupDecision:
         """Decide on a request for an assignment.
 
         Raises:
@@ -111,7 +111,7 @@ class ClassicGroups:
         sync(change, request, ticket)
         return change.decision()
 
-    def heartbeat(self, request: Heartbeat, ticket: Ticket, now_ms: int) -> Decision:
+    def heartbeat(self, request: Heartbeat, ticket: Ticket, now_ms: int) -> GroupDecision:
         """Decide on a sign of life.
 
         Raises:
@@ -119,7 +119,7 @@ class ClassicGroups:
         """
         return heartbeat(self._known(request.group_id), request, ticket, now_ms)
 
-    def leave(self, request: LeaveGroup, ticket: Ticket, now_ms: int) -> Decision:
+    def leave(self, request: LeaveGroup, ticket: Ticket, now_ms: int) -> GroupDecision:
         """Decide on members that leave."""
         group = self.find(request.group_id)
         if group is None:
@@ -127,12 +127,14 @@ class ClassicGroups:
                 MemberResponse(each.member_id, each.group_instance_id, ErrorCode.UNKNOWN_MEMBER_ID)
                 for each in request.members
             )
-            return Decision(answers=(Answer(ticket, leave_response(request.version, results)),))
+            return GroupDecision(
+                answers=(Answer(ticket, leave_response(request.version, results)),)
+            )
         change = self.change(group, now_ms)
         leave(change, request, ticket)
         return change.decision()
 
-    def timer(self, key: tuple[Hashable, ...], now_ms: int) -> Decision:
+    def timer(self, key: tuple[Hashable, ...], now_ms: int) -> GroupDecision:
         """Decide on what happens when a time is over."""
         name, group_id, *rest = cast("tuple[str, ...]", key)
         group = self.find(group_id)
@@ -148,7 +150,7 @@ class ClassicGroups:
         decision = change.decision()
         return replace(decision, event=TimerRefused(key=key)) if decision.records else decision
 
-    def connection_closed(self, ticket: Ticket, now_ms: int) -> Decision:
+    def connection_closed(self, ticket: Ticket, now_ms: int) -> GroupDecision:
         """Decide on a client that hung up while its join was parked."""
         for group in self._soft_groups():
             if ticket in group.tickets:
@@ -157,13 +159,13 @@ class ClassicGroups:
                 return change.decision()
         return NOTHING
 
-    def committed(self, event: ClassicEvent, now_ms: int) -> Decision:
+    def committed(self, event: ClassicEvent, now_ms: int) -> GroupDecision:
         """Decide on what follows when records are committed."""
         if not isinstance(event, AssignmentsStored):
             return NOTHING
         return self._changed(event.group_id, now_ms, lambda change: stored(change, event))
 
-    def refused(self, event: ClassicEvent, error: KafkaError, now_ms: int) -> Decision:
+    def refused(self, event: ClassicEvent, error: KafkaError, now_ms: int) -> GroupDecision:
         """Decide on what follows when records are not written, or not committed in time."""
         match event:
             case GroupCreated(group_id=group_id, ticket=ticket):
@@ -171,18 +173,18 @@ class ClassicGroups:
                 if group is not None and ticket in group.tickets:
                     return NOTHING
                 response = JoinGroupResponse(error_code=error.code)
-                return Decision(answers=(Answer(ticket, response),))
+                return GroupDecision(answers=(Answer(ticket, response),))
             case AssignmentsStored(group_id=group_id):
                 return self._changed(
                     group_id, now_ms, lambda change: not_stored(change, event, error.code)
                 )
 
-    def loaded(self, now_ms: int) -> Iterator[Decision]:
+    def loaded(self, now_ms: int) -> Iterator[GroupDecision]:
         """Let the sessions of all members begin, with their full timeouts."""
         written = self._state.written
         for group_id in written.groups(Row.CLASSIC):
             group = from_record(group_id, written.get(Row.CLASSIC, group_id))
-            if group.state is State.EMPTY:
+            if group.state is ClassicGroupState.EMPTY:
                 continue
             change = self.change(group, now_ms)
             for member in group.members.values():
@@ -206,7 +208,7 @@ class ClassicGroups:
 
     def _changed(
         self, group_id: str, now_ms: int, apply: Callable[[GroupChange], None]
-    ) -> Decision:
+    ) -> GroupDecision:
         group = self.find(group_id)
         if group is None:
             return NOTHING
@@ -215,9 +217,9 @@ class ClassicGroups:
         return change.decision()
 
 
-def _refused_join(request: JoinGroup, ticket: Ticket, error: ErrorCode) -> Decision:
+def _refused_join(request: JoinGroup, ticket: Ticket, error: ErrorCode) -> GroupDecision:
     response = JoinGroupResponse(error_code=error, member_id=request.member_id)
-    return Decision(answers=(Answer(ticket, response),))
+    return GroupDecision(answers=(Answer(ticket, response),))
 
 
 def timers_of(group: ClassicGroup) -> tuple[tuple[Hashable, ...], ...]:

@@ -13,8 +13,8 @@ from broker.coordination.core import Ticket
 from broker.groups.classic.change import SESSION_TIMER, GroupChange
 from broker.groups.classic.group import (
     ClassicGroup,
+    ClassicGroupState,
     Member,
-    State,
     choose_protocol,
     common_protocols,
     joined_members,
@@ -101,17 +101,17 @@ def _has_room(group: ClassicGroup, request: JoinGroup, holder: Member | None, li
     """
     member = holder or group.members.get(request.member_id)
     match group.state:
-        case State.EMPTY:
+        case ClassicGroupState.EMPTY:
             return True
-        case State.PREPARING_REBALANCE:
+        case ClassicGroupState.PREPARING_REBALANCE:
             joins = sum(each.join is not None for each in group.members.values())
             return joins < limit or (member is not None and member.join is not None)
-        case State.COMPLETING_REBALANCE | State.STABLE:
+        case ClassicGroupState.COMPLETING_REBALANCE | ClassicGroupState.STABLE:
             return member is not None or len(group.members) < limit
 
 
 def _supports(group: ClassicGroup, request: JoinGroup) -> bool:
-    if group.state is State.EMPTY or not group.members:
+    if group.state is ClassicGroupState.EMPTY or not group.members:
         return bool(request.protocol_type and request.protocols)
     if group.protocol_type != request.protocol_type:
         return False
@@ -149,17 +149,17 @@ def _join_with_id(change: GroupChange, request: JoinGroup, ticket: Ticket) -> No
     is_unchanged = known.protocols == request.protocols
     member = _updated(known, request)
     match change.state:
-        case State.EMPTY:
+        case ClassicGroupState.EMPTY:
             raise AssertionError(f"empty group with member {member_id}")
-        case State.PREPARING_REBALANCE:
+        case ClassicGroupState.PREPARING_REBALANCE:
             _park(change, member, ticket)
             complete_join_if_all_came(change)
-        case State.COMPLETING_REBALANCE if is_unchanged:
+        case ClassicGroupState.COMPLETING_REBALANCE if is_unchanged:
             # The answer to its last join was lost.
             _answer_again(change, member, ticket, with_members=True)
-        case State.STABLE if is_unchanged and change.leader != member_id:
+        case ClassicGroupState.STABLE if is_unchanged and change.leader != member_id:
             _answer_again(change, member, ticket, with_members=False)
-        case State.COMPLETING_REBALANCE | State.STABLE:
+        case ClassicGroupState.COMPLETING_REBALANCE | ClassicGroupState.STABLE:
             # A leader that joins a stable group wants it to assign anew.
             _park(change, member, ticket)
             prepare_rebalance(change)
@@ -185,7 +185,7 @@ def _replace_static_member(
     change.substitute(old.member_id, member)
     change.start_session(member)
     is_same_choice = choose_protocol(change.members) == change.group.protocol
-    if change.state is State.STABLE and is_same_choice:
+    if change.state is ClassicGroupState.STABLE and is_same_choice:
         # A failover must not bring the old id back (KAFKA-10284).
         change.write()
         change.answer(ticket, _in_old_place(change, request, member, old, was_leader))

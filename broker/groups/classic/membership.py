@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from broker.coordination.core import Answer, Ticket, Timer
 from broker.groups.classic.change import SESSION_TIMER, GroupChange
-from broker.groups.classic.group import ClassicGroup, State
+from broker.groups.classic.group import ClassicGroup, ClassicGroupState
 from broker.groups.classic.joining import check_member
 from broker.groups.classic.rebalance import complete_join_if_all_came, remove_member
-from broker.groups.decision import Decision
+from broker.groups.decision import GroupDecision
 from broker.groups.requests import Heartbeat, LeaveGroup, LeavingMember
 from broker.groups.responses import HeartbeatResponse, LeaveGroupResponse, MemberResponse
 from jbodlab.vocabulary.error_code import ErrorCode
@@ -17,7 +17,9 @@ MANY_MEMBERS_FROM = 3
 """Version of LeaveGroup from which it names many members, each with an error of its own."""
 
 
-def heartbeat(group: ClassicGroup, request: Heartbeat, ticket: Ticket, now_ms: int) -> Decision:
+def heartbeat(
+    group: ClassicGroup, request: Heartbeat, ticket: Ticket, now_ms: int
+) -> GroupDecision:
     """Let the member's session begin anew; in a rebalance, tell it to join.
 
     Raises:
@@ -26,10 +28,10 @@ def heartbeat(group: ClassicGroup, request: Heartbeat, ticket: Ticket, now_ms: i
     member = check_member(group, request.member_id, request.group_instance_id)
     if request.generation_id != group.generation:
         raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
-    is_over = group.state is State.PREPARING_REBALANCE
+    is_over = group.state is ClassicGroupState.PREPARING_REBALANCE
     error = ErrorCode.REBALANCE_IN_PROGRESS if is_over else ErrorCode.NONE
     key = (SESSION_TIMER, group.group_id, member.member_id)
-    return Decision(
+    return GroupDecision(
         answers=(Answer(ticket, HeartbeatResponse(error_code=error)),),
         timers=(Timer(key, now_ms + member.session_timeout_ms),),
     )
@@ -99,5 +101,5 @@ def _forget(change: GroupChange, member_id: str) -> None:
     pending = change.group.pending_joins
     change.update(pending_joins=tuple(each for each in pending if each != member_id))
     change.stop_session(member_id)
-    if change.state is State.PREPARING_REBALANCE:
+    if change.state is ClassicGroupState.PREPARING_REBALANCE:
         complete_join_if_all_came(change)

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from broker.bounds.limits import NEW_MEMBER_TIMEOUT_MS
 from broker.groups.classic.change import SESSION_TIMER, GroupChange
-from broker.groups.classic.group import Member, State, choose_protocol, joined_members
+from broker.groups.classic.group import ClassicGroupState, Member, choose_protocol, joined_members
 from broker.groups.responses import JoinGroupResponse
 from jbodlab.vocabulary.error_code import ErrorCode
 
@@ -26,7 +26,7 @@ def add_member(change: GroupChange, member: Member, protocol_type: str) -> None:
 
 def rebalance(change: GroupChange) -> None:
     """Begin a rebalance, or look whether the one that goes on has everybody."""
-    if change.state is State.PREPARING_REBALANCE:
+    if change.state is ClassicGroupState.PREPARING_REBALANCE:
         complete_join_if_all_came(change)
     else:
         prepare_rebalance(change)
@@ -34,10 +34,10 @@ def rebalance(change: GroupChange) -> None:
 
 def prepare_rebalance(change: GroupChange) -> None:
     """Begin to collect joins."""
-    was_empty = change.state is State.EMPTY
+    was_empty = change.state is ClassicGroupState.EMPTY
     reset_assignments(change, ErrorCode.REBALANCE_IN_PROGRESS)
     change.set_sync_timer(None)
-    change.move_to(State.PREPARING_REBALANCE)
+    change.move_to(ClassicGroupState.PREPARING_REBALANCE)
     if was_empty:
         delay = change.settings.initial_rebalance_delay_ms
         remaining = max(change.group.rebalance_timeout_ms - delay, 0)
@@ -72,7 +72,7 @@ def join_time_is_over(change: GroupChange) -> None:
     Each new member lengthens the wait, up to the rebalance timeout altogether.
     """
     group = change.group
-    if group.state is not State.PREPARING_REBALANCE:
+    if group.state is not ClassicGroupState.PREPARING_REBALANCE:
         return
     remaining = group.delay_remaining_ms
     if remaining and group.has_new_member:
@@ -100,14 +100,14 @@ def complete_join(change: GroupChange) -> None:
     )
     if not joined:
         change.update(protocol=None, leader=None)
-        change.move_to(State.EMPTY)
+        change.move_to(ClassicGroupState.EMPTY)
         change.write()
         return
     leader = change.members.get(change.leader or "")
     if leader is None or leader.join is None:
         change.update(leader=joined[0].member_id)
     change.update(protocol=choose_protocol(change.members))
-    change.move_to(State.COMPLETING_REBALANCE)
+    change.move_to(ClassicGroupState.COMPLETING_REBALANCE)
     _answer_joins(change)
     change.set_sync_timer(change.group.rebalance_timeout_ms)
 
@@ -142,7 +142,7 @@ def remove_member(change: GroupChange, member_id: str) -> None:
 
 def sync_time_is_over(change: GroupChange) -> None:
     """Take members away that did not ask for their assignment in time (KAFKA-12890)."""
-    if change.state not in (State.COMPLETING_REBALANCE, State.STABLE):
+    if change.state not in (ClassicGroupState.COMPLETING_REBALANCE, ClassicGroupState.STABLE):
         return
     silent = [member.member_id for member in change.members.values() if member.awaits_sync]
     if not silent:

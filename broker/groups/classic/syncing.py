@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from broker.coordination.core import Ticket
 from broker.groups.classic.change import GroupChange
-from broker.groups.classic.group import Member, State
+from broker.groups.classic.group import ClassicGroupState, Member
 from broker.groups.classic.joining import check_member
 from broker.groups.classic.rebalance import prepare_rebalance, reset_assignments
 from broker.groups.requests import SyncGroup
@@ -35,17 +35,17 @@ def sync(change: GroupChange, request: SyncGroup, ticket: Ticket) -> None:
     """
     member = _check(change, request)
     match change.state:
-        case State.EMPTY:
+        case ClassicGroupState.EMPTY:
             raise AssertionError(f"empty group with member {member.member_id}")
-        case State.PREPARING_REBALANCE:
+        case ClassicGroupState.PREPARING_REBALANCE:
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
-        case State.STABLE:
+        case ClassicGroupState.STABLE:
             member = replace(member, awaits_sync=False)
             change.put(member)
             change.start_session(member)
             change.answer(ticket, sync_response(change, member))
             _stop_waiting(change)
-        case State.COMPLETING_REBALANCE:
+        case ClassicGroupState.COMPLETING_REBALANCE:
             change.answer_sync(member, ErrorCode.REBALANCE_IN_PROGRESS)
             change.put(replace(member, sync=ticket, awaits_sync=False))
             _stop_waiting(change)
@@ -57,7 +57,7 @@ def stored(change: GroupChange, event: AssignmentsStored) -> None:
     """Give out the assignments, unless another rebalance began meanwhile."""
     if not _is_of(change, event):
         return
-    change.move_to(State.STABLE)
+    change.move_to(ClassicGroupState.STABLE)
     for member in tuple(change.members.values()):
         if member.sync is not None:
             change.answer(member.sync, sync_response(change, member))
@@ -121,4 +121,7 @@ def _stop_waiting(change: GroupChange) -> None:
 
 def _is_of(change: GroupChange, event: AssignmentsStored) -> bool:
     group = change.group
-    return group.state is State.COMPLETING_REBALANCE and group.generation == event.generation
+    return (
+        group.state is ClassicGroupState.COMPLETING_REBALANCE
+        and group.generation == event.generation
+    )

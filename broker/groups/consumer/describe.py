@@ -9,9 +9,9 @@ from broker.groups.consumer.group import ConsumerGroup, MemberState, Target, is_
 from broker.groups.consumer.replay import group_of
 from broker.groups.consumer.responses import (
     AssignedTopic,
-    Assignment,
     DescribedConsumerGroup,
     DescribedConsumerMember,
+    MemberAssignment,
 )
 from broker.groups.consumer.target import preferred_assignor
 from broker.groups.settings import GroupSettings
@@ -89,11 +89,11 @@ def _member(group: ConsumerGroup, member_id: str, topics: Topics) -> DescribedCo
     )
 
 
-def _by_topic(partitions: Target, topics: Topics) -> Assignment:
+def _by_topic(partitions: Target, topics: Topics) -> MemberAssignment:
     """Return partitions by topic; topics that were deleted meanwhile have no name to show."""
     found = []
     for topic_id, group in groupby(sorted(partitions), key=lambda each: each.topic_id):
         name = topics.topic_name(topic_id)
         if name is not None:
             found.append(AssignedTopic(topic_id, name, tuple(each.partition for each in group)))
-    return Assignment(tuple(found))
+    return MemberAssignment(tuple(found))

@@ -18,7 +18,7 @@ from broker.groups.consumer.group import (
 )
 from broker.groups.consumer.replay import current_value, target_value, with_row
 from broker.groups.consumer.topics import NO_TOPICS_HASH, metadata_hash
-from broker.groups.decision import Decision, SoftChange
+from broker.groups.decision import GroupDecision, SoftChange
 from broker.groups.settings import GroupSettings
 from broker.groups.tables import Row
 from broker.groups.topics import Topics
@@ -286,7 +286,7 @@ class Draft:
         """Say what is handed back when the records are committed or refused."""
         self._event = event
 
-    def add(self, decision: Decision) -> None:
+    def add(self, decision: GroupDecision) -> None:
         """Add what was decided on the group as one of the other kind."""
         self._records += decision.records
         self._answers += decision.answers
@@ -294,13 +294,13 @@ class Draft:
         self._timers.update({timer.key: timer.at_ms for timer in decision.timers})
         self._event = decision.event or self._event
 
-    def decision(self) -> Decision:
+    def decision(self) -> GroupDecision:
         """Return the decision."""
         event = self._event
         if self._ordered:
             assert event is None, "what else is handed back gives no orders"
             event = Ordered(group_id=self.group.group_id, member_ids=tuple(self._ordered))
-        return Decision(
+        return GroupDecision(
             records=tuple(self._records),
             answers=tuple(self._answers),
             soft=tuple(SoftChange(key, value) for key, value in self._soft.items()),

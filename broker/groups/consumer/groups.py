@@ -36,7 +36,7 @@ from broker.groups.consumer.regexes import resolve
 from broker.groups.consumer.replay import GroupIndex
 from broker.groups.consumer.responses import ConsumerGroupDescribeResponse
 from broker.groups.consumer.target import TargetWork, take_target
-from broker.groups.decision import NOTHING, Decision, SoftChange, TimerRefused
+from broker.groups.decision import NOTHING, GroupDecision, SoftChange, TimerRefused
 from broker.groups.requests import (
     ConsumerGroupDescribe,
     ConsumerGroupHeartbeat,
@@ -70,7 +70,9 @@ class ConsumerGroups:
         self._index = GroupIndex(state.written)
         self._classic = ClassicGroups(state)
 
-    def heartbeat(self, request: ConsumerGroupHeartbeat, ticket: Ticket, now_ms: int) -> Decision:
+    def heartbeat(
+        self, request: ConsumerGroupHeartbeat, ticket: Ticket, now_ms: int
+    ) -> GroupDecision:
         """Decide on everything that a member says, also for a group that is classic, or none.
 
         Raises:
@@ -109,13 +111,13 @@ class ConsumerGroups:
             )
         )
 
-    def classic_join(self, request: JoinGroup, ticket: Ticket, now_ms: int) -> Decision:
+    def classic_join(self, request: JoinGroup, ticket: Ticket, now_ms: int) -> GroupDecision:
         """Decide on a join of a classic member to a group that has members."""
         draft = self._known(request.group_id, now_ms)
         classic_members.join(draft, request, ticket, self._state.new_id())
         return draft.decision()
 
-    def classic_sync(self, request: SyncGroup, ticket: Ticket, now_ms: int) -> Decision:
+    def classic_sync(self, request: SyncGroup, ticket: Ticket, now_ms: int) -> GroupDecision:
         """Decide on a classic member's request for its assignment.
 
         Raises:
@@ -125,7 +127,7 @@ class ConsumerGroups:
         draft.answer(ticket, classic_members.sync(draft, request))
         return draft.decision()
 
-    def classic_heartbeat(self, request: Heartbeat, ticket: Ticket, now_ms: int) -> Decision:
+    def classic_heartbeat(self, request: Heartbeat, ticket: Ticket, now_ms: int) -> GroupDecision:
         """Decide on a classic member's sign of life.
 
         Raises:
@@ -135,7 +137,7 @@ class ConsumerGroups:
         draft.answer(ticket, classic_members.heartbeat(draft, request))
         return draft.decision()
 
-    def classic_leave(self, request: LeaveGroup, ticket: Ticket, now_ms: int) -> Decision:
+    def classic_leave(self, request: LeaveGroup, ticket: Ticket, now_ms: int) -> GroupDecision:
         """Decide on members that leave."""
         draft = self._known(request.group_id, now_ms)
         classic_members.leave(draft, request, ticket)
@@ -170,7 +172,7 @@ class ConsumerGroups:
         """Return the name of a group's state, from what is committed."""
         return status_of(self._state.committed, group_id).value
 
-    def timer(self, key: tuple[Hashable, ...], now_ms: int) -> Decision:
+    def timer(self, key: tuple[Hashable, ...], now_ms: int) -> GroupDecision:
         """Decide on what happens when a time is over."""
         _, kind, group_id, member_id = cast("tuple[str, str, str, str]", key)
         group = self._index.get(group_id)
@@ -195,7 +197,7 @@ class ConsumerGroups:
             return decision
         return replace(decision, event=TimerRefused(key=key))
 
-    def ordered(self, event: Ordered, now_ms: int) -> Decision:
+    def ordered(self, event: Ordered, now_ms: int) -> GroupDecision:
         """Let the time begin in which members are to give partitions up, once they can be told.
 
         Kafka lets it begin with the write: a member that could not be told in time is removed, and
@@ -210,7 +212,7 @@ class ConsumerGroups:
             if group.current_of(member_id).state == MemberState.UNREVOKED
         ]
         untold = tuple(each for each in still if not self._is_told(group.group_id, each))
-        return Decision(
+        return GroupDecision(
             timers=tuple(
                 Timer(
                     rebalance_timer(group.group_id, each),
@@ -224,7 +226,7 @@ class ConsumerGroups:
 
     def worked(
         self, event: TargetWork, result: Mapping[str, Target] | None, now_ms: int
-    ) -> Decision:
+    ) -> GroupDecision:
         """Decide on a target that was computed beside the event loop; None if that failed."""
         group = self._index.get(event.group.group_id)
         if group is None:
@@ -233,14 +235,14 @@ class ConsumerGroups:
         take_target(draft, event, result)
         return draft.decision()
 
-    def target_refused(self, event: TargetWork) -> Decision:
+    def target_refused(self, event: TargetWork) -> GroupDecision:
         """Let the target of a group be computed again."""
         key = target_in_work(event.group.group_id)
         if self._state.soft.get(key) is not event.group:
             return NOTHING
-        return Decision(soft=(SoftChange(key, None),))
+        return GroupDecision(soft=(SoftChange(key, None),))
 
-    def loaded(self, now_ms: int) -> Iterator[Decision]:
+    def loaded(self, now_ms: int) -> Iterator[GroupDecision]:
         """Let sessions begin with their full timeouts, and times to give partitions up.
 
         What has no record is looked for at the next heartbeats: changed topics, expressions that
@@ -260,7 +262,7 @@ class ConsumerGroups:
                 if has is not None and has.state == MemberState.UNREVOKED:
                     due_ms = now_ms + member.rebalance_timeout_ms
                     timers.append(Timer(rebalance_timer(group_id, member_id), due_ms))
-            yield Decision(timers=tuple(timers))
+            yield GroupDecision(timers=tuple(timers))
 
     def _is_told(self, group_id: str, member_id: str) -> bool:
         """Whether what a member has is committed, so that it may have heard of it."""
@@ -290,7 +292,7 @@ class ConsumerGroups:
         return self._draft(self._group(group_id), now_ms)
 
 
-def _ended(draft: Draft) -> Decision:
+def _ended(draft: Draft) -> GroupDecision:
     """Return a decision after which the group may be one of classic members alone."""
     if may_downgrade(draft) and draft.has_records:
         draft.add(downgrade(draft).decision())

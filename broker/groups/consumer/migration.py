@@ -19,7 +19,7 @@ from broker.groups.classic.change import (
     GroupChange,
     soft_key,
 )
-from broker.groups.classic.group import CONSUMER, ClassicGroup, State, choose_protocol
+from broker.groups.classic.group import CONSUMER, ClassicGroup, ClassicGroupState, choose_protocol
 from broker.groups.classic.group import Member as ClassicMember
 from broker.groups.classic.rebalance import prepare_rebalance
 from broker.groups.consumer.draft import Context, Draft
@@ -33,7 +33,7 @@ from broker.groups.consumer.group import (
     is_classic,
 )
 from broker.groups.consumer.topics import named, partitions_of
-from broker.groups.decision import Decision, SoftChange
+from broker.groups.decision import GroupDecision, SoftChange
 from broker.groups.requests import JoinProtocol
 from broker.groups.responses import JoinGroupResponse, SyncGroupResponse
 from broker.groups.topics import Topics
@@ -125,7 +125,7 @@ def _check_upgrade(
     return subscriptions
 
 
-def _end_of_classic(classic: ClassicGroup, *, has_record: bool) -> Decision:
+def _end_of_classic(classic: ClassicGroup, *, has_record: bool) -> GroupDecision:
     """Return what ends a classic group; whoever waits in it is told to join again."""
     group_id, error = classic.group_id, ErrorCode.REBALANCE_IN_PROGRESS
     answers = []
@@ -138,7 +138,7 @@ def _end_of_classic(classic: ClassicGroup, *, has_record: bool) -> Decision:
         if member.sync is not None:
             answers.append(Answer(member.sync, SyncGroupResponse(error_code=error)))
     tombstone = GroupRecord(GroupMetadataKey(group=group_id), None)
-    return Decision(
+    return GroupDecision(
         records=(tombstone,) if has_record else (),
         answers=tuple(answers),
         soft=(SoftChange(soft_key(group_id), None),),
@@ -246,7 +246,7 @@ def downgrade(draft: Draft) -> GroupChange:
     }
     classic = ClassicGroup(
         group_id=group.group_id,
-        state=State.STABLE,
+        state=ClassicGroupState.STABLE,
         # The newest epoch that any member was told of.
         generation=group.assignment_epoch,
         protocol_type=CONSUMER,

@@ -24,7 +24,7 @@ from broker.groups.consumer.group import (
     MemberState,
     Target,
 )
-from broker.groups.tables import CONSUMER_ROWS, Key, Row, Table
+from broker.groups.tables import CONSUMER_ROWS, Row, RowKey, Table
 from jbodlab.group_records.values import (
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupTargetAssignmentMemberValue,
@@ -56,7 +56,7 @@ class GroupIndex:
                 self._groups[group_id] = group
         return group
 
-    def _take(self, key: Key, old: Any, new: Any) -> None:
+    def _take(self, key: RowKey, old: Any, new: Any) -> None:
         group = self._groups.get(key.group)
         if group is None or key.row not in CONSUMER_ROWS:
             return

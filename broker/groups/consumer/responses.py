@@ -37,7 +37,7 @@ class AssignedTopic(NamedTuple):
     partitions: tuple[int, ...]
 
 
-class Assignment(NamedTuple):
+class MemberAssignment(NamedTuple):
     """What a member has, or shall have."""
 
     topic_partitions: tuple[AssignedTopic, ...] = ()
@@ -60,8 +60,8 @@ class DescribedConsumerMember(msgspec.Struct, frozen=True, kw_only=True):
     client_host: str
     subscribed_topic_names: tuple[str, ...]
     subscribed_topic_regex: str | None
-    assignment: Assignment = Assignment()
-    target_assignment: Assignment = Assignment()
+    assignment: MemberAssignment = MemberAssignment()
+    target_assignment: MemberAssignment = MemberAssignment()
     member_type: int
 
 

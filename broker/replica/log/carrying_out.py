@@ -24,7 +24,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from broker.disk.calls import ReplicaLostError, WaitsForRoomError, fsync_or_fail
-from broker.disk.slowness import IoSamples, Work
+from broker.disk.slowness import IoSamples, TimedWork
 from jbodlab.storage.directory import disk_errors
 from jbodlab.storage.directory.disk_errors import OutOfRoomError
 from jbodlab.storage.log.instructions import (
@@ -45,7 +45,7 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 
-class Change(msgspec.Struct, eq=False):
+class LogChange(msgspec.Struct, eq=False):
     """Instructions for the files of one log, and who wants to know when they are carried out.
 
     Attributes:
@@ -65,7 +65,7 @@ class Change(msgspec.Struct, eq=False):
     blocked: Callable[[], None]
 
 
-class Outcome(NamedTuple):
+class CallOutcome(NamedTuple):
     """What came of one call.
 
     Attributes:
@@ -74,8 +74,8 @@ class Outcome(NamedTuple):
         cause: Why the disk took no more in this call; None if it was not the disk.
     """
 
-    finished: Sequence[tuple[Change, Exception | None]]
-    blocked: Mapping[LogFiles, Change]
+    finished: Sequence[tuple[LogChange, Exception | None]]
+    blocked: Mapping[LogFiles, LogChange]
     cause: str | None
 
 
@@ -84,7 +84,7 @@ class _PendingChange:
 
     __slots__ = ("change", "instructions")
 
-    def __init__(self, change: Change) -> None:
+    def __init__(self, change: LogChange) -> None:
         self.change = change
         self.instructions: Sequence[Instruction] = change.instructions
 
@@ -101,10 +101,10 @@ class CarryingOut:
         self._samples = samples
         self._monotonic_s = monotonic_s
         self._kept: dict[LogFiles, deque[_PendingChange]] = {}
-        self._finished: list[tuple[Change, Exception | None]] = []
+        self._finished: list[tuple[LogChange, Exception | None]] = []
         self._cause: str | None = None
 
-    def carry_out(self, changes: Sequence[Change]) -> Outcome:
+    def carry_out(self, changes: Sequence[LogChange]) -> CallOutcome:
         """Carry out new changes; each log gets one call with all of its own.
 
         Raises:
@@ -121,10 +121,10 @@ class CarryingOut:
             else:
                 kept.extend(new)
                 self._work(files, kept, self._run_retention_ahead)
-        self._samples.note(Work.APPEND, begun_s, self._monotonic_s())
+        self._samples.note(TimedWork.APPEND, begun_s, self._monotonic_s())
         return self._outcome()
 
-    def try_again(self) -> Outcome:
+    def try_again(self) -> CallOutcome:
         """Try again what the disk had no room for; raises as `carry_out`."""
         for files, kept in list(self._kept.items()):
             self._work(files, kept, self._run_retention_ahead)
@@ -132,17 +132,17 @@ class CarryingOut:
                 self._work(files, kept, self._do)
         return self._outcome()
 
-    def give_up(self, files: LogFiles) -> Outcome:
+    def give_up(self, files: LogFiles) -> CallOutcome:
         """Drop what is kept of a log that nobody will use any more."""
         for left in self._kept.pop(files, ()):
             self._finished.append((left.change, WaitsForRoomError(files.topic_partition)))
         return self._outcome()
 
-    def _outcome(self) -> Outcome:
+    def _outcome(self) -> CallOutcome:
         finished, self._finished = self._finished, []
         cause, self._cause = self._cause, None
         blocked = {files: kept[0].change for files, kept in self._kept.items()}
-        return Outcome(finished, blocked, cause)
+        return CallOutcome(finished, blocked, cause)
 
     def _work(
         self,

@@ -21,7 +21,7 @@ from typing import TypeVar
 from broker.bounds.limits import FULL_RETRY_S, MAX_CALL_BYTES
 from broker.disk.calls import NoSpaceError, ShortageError
 from broker.disk.directory import LogDir
-from broker.replica.log.carrying_out import CarryingOut, Change, Outcome
+from broker.replica.log.carrying_out import CallOutcome, CarryingOut, LogChange
 from jbodlab.runtime.supervised import call_each
 from jbodlab.storage.log.log_files import LogFiles
 
@@ -43,18 +43,18 @@ class DirectoryWriter:
     def __init__(self, log_dir: LogDir, write_checkpoints: WriteCheckpoints) -> None:
         self.log_dir = log_dir
         self.write_checkpoints = write_checkpoints
-        self._queue: list[Change] = []
+        self._queue: list[LogChange] = []
         self._carrying_out = CarryingOut(log_dir.io_samples, log_dir.environment.monotonic_s)
         """On the thread only."""
-        self._waiting: dict[Change, None] = {}
+        self._waiting: dict[LogChange, None] = {}
         """Changes that came back from the thread and wait for room there, in their order."""
-        self._blocked: Mapping[LogFiles, Change] = {}
+        self._blocked: Mapping[LogFiles, LogChange] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._is_stopped = False
         self._running = 0
         self._is_scheduled = False
 
-    def submit(self, change: Change, *, at_once: bool = False) -> None:
+    def submit(self, change: LogChange, *, at_once: bool = False) -> None:
         """Have a change carried out; those of one log are in the order of these calls.
 
         Args:
@@ -140,11 +140,11 @@ class DirectoryWriter:
             partial(self._carrying_out.carry_out, changes), partial(self._done, changes)
         )
 
-    def _call(self, work: Callable[[], Outcome], changes: Sequence[Change]) -> None:
+    def _call(self, work: Callable[[], CallOutcome], changes: Sequence[LogChange]) -> None:
         self._running += 1
         self.log_dir.run_then(work, partial(self._done, changes))
 
-    def _take(self) -> list[Change]:
+    def _take(self) -> list[LogChange]:
         size = 0
         for count, change in enumerate(self._queue):
             size += change.size
@@ -155,11 +155,11 @@ class DirectoryWriter:
         return changes
 
     def _done(
-        self, changes: Sequence[Change], outcome: Outcome | None, error: BaseException | None
+        self, changes: Sequence[LogChange], outcome: CallOutcome | None, error: BaseException | None
     ) -> None:
         self._running -= 1
         before = self._blocked
-        finished: Sequence[tuple[Change, BaseException | None]]
+        finished: Sequence[tuple[LogChange, BaseException | None]]
         if outcome is None:
             # Also what waits for room, since the thread keeps nothing then.
             finished = [(change, error) for change in (*self._waiting, *changes)]
@@ -193,7 +193,7 @@ class DirectoryWriter:
             except Exception:
                 logger.exception("a change of the log of %s failed", change.files.topic_partition)
         # Once for each log: who waits for one of its batches often waits for the next.
-        news: dict[LogFiles | Change, Callable[[], None]] = {}
+        news: dict[LogFiles | LogChange, Callable[[], None]] = {}
         for change, _ in finished:
             news[change.files] = change.told
         for files, change in self._blocked.items():

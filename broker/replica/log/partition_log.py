@@ -24,7 +24,7 @@ from typing import TypeVar
 
 from broker.disk.calls import fsync_or_fail
 from broker.disk.directory import LogCleaning, LogDir
-from broker.replica.log.carrying_out import Change, require_complete
+from broker.replica.log.carrying_out import LogChange, require_complete
 from broker.replica.log.cuts import about_to_cut, find_cut
 from broker.replica.log.directory_writer import DirectoryWriter
 from broker.replica.log.tail_cache import EMPTY_SLICE, Slice, TailCache, TailCacheBudget
@@ -268,7 +268,7 @@ class PartitionLog:
         self._on_its_way.append(self.state.segments.active.next_offset)
         done = self._carried_out if sync is None else partial(self._synced, sync)
         self.writer.submit(
-            Change(self.files, instructions, size, sync, done, self._tell, self._blocked),
+            LogChange(self.files, instructions, size, sync, done, self._tell, self._blocked),
             at_once=at_once,
         )
 

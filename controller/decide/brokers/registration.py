@@ -27,7 +27,7 @@ from controller.decide.state import (
     RECORDS_PER_RESULT_MAX,
     ControllerResult,
     ControllerState,
-    Partition,
+    PartitionEntry,
     RecordList,
     partitions,
 )
@@ -191,7 +191,7 @@ def _left_behind(
     is_unclean = state.metadata_version >= ELR_LEVEL and not is_clean
     # Its session may have run out, but the timer has not come round to fence it.
     is_left = is_unclean or (old is not None and not is_same and not old.fenced)
-    affected: Iterable[Partition]
+    affected: Iterable[PartitionEntry]
     if is_unclean:
         affected = in_isr_or_elr(state, broker_id)
     else:

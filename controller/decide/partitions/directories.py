@@ -18,7 +18,7 @@ from controller.decide.state import (
     ControllerResult,
     ControllerState,
     LeaderTest,
-    Partition,
+    PartitionEntry,
     RecordList,
     leader_test,
 )
@@ -120,7 +120,7 @@ class _Assigner:
         self.records = RecordList(state.metadata_version)
         self._state = state
         self._broker = registration
-        self._partitions: dict[TopicIdPartition, Partition] = {}
+        self._partitions: dict[TopicIdPartition, PartitionEntry] = {}
         self._may_lead = leader_test(state.image.cluster)
         self._degraded = state.degraded
 
@@ -156,7 +156,7 @@ class _Assigner:
             self._apply(partition, record)
         return ErrorCode.NONE
 
-    def _is_move(self, partition: Partition, directory: DirectoryId) -> bool:
+    def _is_move(self, partition: PartitionEntry, directory: DirectoryId) -> bool:
         """Return whether a replica has what it had in the directory that it was in.
 
         A copy that takes its place has all of it, and the first report of a directory loses
@@ -186,7 +186,7 @@ class _Assigner:
             if record is not None:
                 self._apply(partition, record)
 
-    def _partition(self, assignment: DirectoryAssignment) -> Partition | ErrorCode:
+    def _partition(self, assignment: DirectoryAssignment) -> PartitionEntry | ErrorCode:
         key = TopicIdPartition(assignment.topic_id, assignment.partition)
         if key in self._partitions:
             return self._partitions[key]
@@ -198,19 +198,19 @@ class _Assigner:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if self._broker.broker_id not in state.replicas:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        partition = Partition(topic.name, topic.topic_id, assignment.partition, state)
+        partition = PartitionEntry(topic.name, topic.topic_id, assignment.partition, state)
         self._partitions[key] = partition
         return partition
 
-    def _apply(self, partition: Partition, record: PartitionChangeRecord) -> None:
+    def _apply(self, partition: PartitionEntry, record: PartitionChangeRecord) -> None:
         self.records.add(record)
         key = TopicIdPartition(partition.topic_id, partition.index)
         self._partitions[key] = with_state(partition, partition.state.merge(record))
 
 
-def with_state(partition: Partition, state: PartitionRegistration) -> Partition:
+def with_state(partition: PartitionEntry, state: PartitionRegistration) -> PartitionEntry:
     """Return a partition with another state."""
-    return Partition(partition.topic, partition.topic_id, partition.index, state)
+    return PartitionEntry(partition.topic, partition.topic_id, partition.index, state)
 
 
 def _judging_by(may_lead: LeaderTest, broker_id: BrokerId, directory: DirectoryId) -> LeaderTest:

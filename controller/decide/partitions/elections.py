@@ -13,7 +13,7 @@ from controller.decide.partitions.partition_change import KEEP, partition_change
 from controller.decide.state import (
     ControllerResult,
     ControllerState,
-    Partition,
+    PartitionEntry,
     RecordList,
     leader_test,
     partitions,
@@ -120,7 +120,7 @@ def elect_leaderless(state: ControllerState, now_ms: int) -> ControllerResult[No
 
 
 def _periodic(
-    state: ControllerState, candidates: Iterable[Partition], election: Election
+    state: ControllerState, candidates: Iterable[PartitionEntry], election: Election
 ) -> ControllerResult[bool]:
     may_lead, degraded = leader_test(state.image.cluster), state.degraded
     records = RecordList(state.metadata_version)
@@ -141,11 +141,11 @@ def _periodic(
     return ControllerResult(response=False, records=records.as_tuple())
 
 
-def _find(topic: str, index: int, state: ControllerState) -> Partition | ElectionResult:
+def _find(topic: str, index: int, state: ControllerState) -> PartitionEntry | ElectionResult:
     image = state.image.topics.by_name.get(topic)
     known = None if image is None else image.partitions.get(index)
     if image is not None and known is not None:
-        return Partition(image.name, image.topic_id, index, known)
+        return PartitionEntry(image.name, image.topic_id, index, known)
     what = f"No such topic as {topic}" if image is None else f"No such partition as {topic}-{index}"
     return ElectionResult(
         topic=topic,
@@ -156,7 +156,7 @@ def _find(topic: str, index: int, state: ControllerState) -> Partition | Electio
 
 
 def _elect(
-    partition: Partition, election: Election, state: ControllerState, records: RecordList
+    partition: PartitionEntry, election: Election, state: ControllerState, records: RecordList
 ) -> ElectionResult:
     known = partition.state
     if election is Election.PREFERRED:
@@ -189,7 +189,7 @@ def _elect(
     return ElectionResult(topic=partition.topic, partition=partition.index)
 
 
-def _not_needed(partition: Partition) -> ElectionResult:
+def _not_needed(partition: PartitionEntry) -> ElectionResult:
     return ElectionResult(
         topic=partition.topic,
         partition=partition.index,

@@ -10,7 +10,7 @@ from controller.decide.partitions.partition_change import Wanted, election_for, 
 from controller.decide.state import (
     ControllerResult,
     ControllerState,
-    Partition,
+    PartitionEntry,
     RecordList,
     default_directory,
     leader_test,
@@ -42,7 +42,7 @@ def alter_partition(
             )
         )
     records = RecordList(state.metadata_version)
-    changed: dict[TopicIdPartition, Partition] = {}
+    changed: dict[TopicIdPartition, PartitionEntry] = {}
     results = []
     for change in request.changes:
         try:
@@ -65,8 +65,8 @@ def alter_partition(
 
 
 def _find(
-    change: IsrChange, state: ControllerState, changed: dict[TopicIdPartition, Partition]
-) -> Partition:
+    change: IsrChange, state: ControllerState, changed: dict[TopicIdPartition, PartitionEntry]
+) -> PartitionEntry:
     key = TopicIdPartition(change.topic_id, change.partition)
     if key in changed:
         return changed[key]
@@ -76,7 +76,7 @@ def _find(
     partition = topic.partitions.get(change.partition)
     if partition is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return Partition(topic.name, topic.topic_id, change.partition, partition)
+    return PartitionEntry(topic.name, topic.topic_id, change.partition, partition)
 
 
 def _check_leader(sender: BrokerId, change: IsrChange, known: PartitionRegistration) -> None:
@@ -125,8 +125,8 @@ def _check_members(change: IsrChange, known: PartitionRegistration, state: Contr
 
 
 def _changed(
-    change: IsrChange, partition: Partition, state: ControllerState, records: RecordList
-) -> tuple[Partition, ErrorCode]:
+    change: IsrChange, partition: PartitionEntry, state: ControllerState, records: RecordList
+) -> tuple[PartitionEntry, ErrorCode]:
     """Append the record of an accepted change; returns the partition after it."""
     brokers = state.image.cluster.brokers
     record = partition_change(

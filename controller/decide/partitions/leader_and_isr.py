@@ -17,17 +17,23 @@ from controller.decide.partitions.partition_change import (
     election_for,
     partition_change,
 )
-from controller.decide.state import ControllerState, LeaderTest, Partition, leader_test, partitions
+from controller.decide.state import (
+    ControllerState,
+    LeaderTest,
+    PartitionEntry,
+    leader_test,
+    partitions,
+)
 from jbodlab.metadata.records.topic_records import PartitionChangeRecord
 from jbodlab.vocabulary.ids import NO_LEADER, BrokerId, DirectoryId
 
 
-def in_isr(state: ControllerState, broker_id: BrokerId) -> Iterator[Partition]:
+def in_isr(state: ControllerState, broker_id: BrokerId) -> Iterator[PartitionEntry]:
     """Yield the partitions that have a broker in their ISR."""
     return (each for each in partitions(state.image) if broker_id in each.state.isr)
 
 
-def in_isr_or_elr(state: ControllerState, broker_id: BrokerId) -> Iterator[Partition]:
+def in_isr_or_elr(state: ControllerState, broker_id: BrokerId) -> Iterator[PartitionEntry]:
     """Yield the partitions that have a broker in their ISR or ELR."""
     for each in partitions(state.image):
         if broker_id in each.state.isr or broker_id in each.state.elr:
@@ -36,7 +42,7 @@ def in_isr_or_elr(state: ControllerState, broker_id: BrokerId) -> Iterator[Parti
 
 def in_directory(
     state: ControllerState, broker_id: BrokerId, directory: DirectoryId
-) -> Iterator[Partition]:
+) -> Iterator[PartitionEntry]:
     """Yield the partitions whose replica on a broker lies in one of its directories."""
     for each in partitions(state.image):
         for replica, held_in in zip(each.state.replicas, each.state.directories, strict=True):
@@ -52,7 +58,7 @@ def leads_any(state: ControllerState, broker_id: BrokerId) -> bool:
 def without_broker(
     state: ControllerState,
     broker_id: BrokerId,
-    affected: Iterable[Partition],
+    affected: Iterable[PartitionEntry],
     *,
     failed: Collection[DirectoryId] = (),
     is_unclean: bool = False,
@@ -119,7 +125,7 @@ def electable(state: ControllerState) -> Iterator[PartitionChangeRecord]:
 def _elections(
     state: ControllerState,
     may_lead: LeaderTest,
-    is_passed_over: Callable[[Partition], bool] | None = None,
+    is_passed_over: Callable[[PartitionEntry], bool] | None = None,
 ) -> Iterator[PartitionChangeRecord]:
     degraded = state.degraded
     for each in partitions(state.image):
@@ -140,7 +146,9 @@ def _elections(
             yield record
 
 
-def lies_in(each: Partition, broker_id: BrokerId, directories: Collection[DirectoryId]) -> bool:
+def lies_in(
+    each: PartitionEntry, broker_id: BrokerId, directories: Collection[DirectoryId]
+) -> bool:
     """Return whether the replica of a broker is in one of these directories."""
     return any(
         replica == broker_id and held_in in directories

@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Mapping
 import msgspec
 
 from controller.decide.degraded import NOTHING_DEGRADED, Degraded
-from controller.decide.state import LeaderTest, Partition
+from controller.decide.state import LeaderTest, PartitionEntry
 from jbodlab.metadata.election import Candidates, Election, Members, completed, elect
 from jbodlab.metadata.eligible_replicas import (
     eligible_replicas,
@@ -72,7 +72,7 @@ KEEP = Wanted()
 
 
 def partition_change(
-    partition: Partition,
+    partition: PartitionEntry,
     wanted: Wanted,
     *,
     may_lead: LeaderTest,

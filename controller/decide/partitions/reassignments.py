@@ -24,7 +24,7 @@ from controller.decide.partitions.partition_change import Wanted, election_for, 
 from controller.decide.state import (
     ControllerResult,
     ControllerState,
-    Partition,
+    PartitionEntry,
     RecordList,
     default_directory,
     leader_test,
@@ -60,7 +60,7 @@ def alter_partition_reassignments(
         KafkaError: POLICY_VIOLATION, too many partitions for one request.
     """
     records = RecordList(state.metadata_version)
-    changed: dict[tuple[str, int], Partition] = {}
+    changed: dict[tuple[str, int], PartitionEntry] = {}
     results = []
     for wish in request.partitions:
         key = wish.topic, wish.partition
@@ -124,14 +124,14 @@ def is_under_way(state: PartitionRegistration) -> bool:
     return bool(state.adding_replicas or state.removing_replicas)
 
 
-def _known(asked: Iterable[tuple[str, int]], image: MetadataImage) -> Iterator[Partition]:
+def _known(asked: Iterable[tuple[str, int]], image: MetadataImage) -> Iterator[PartitionEntry]:
     for name, index in dict.fromkeys(asked):
         topic = image.topics.by_name.get(name)
         if topic is not None and index in topic.partitions:
-            yield Partition(name, topic.topic_id, index, topic.partitions[index])
+            yield PartitionEntry(name, topic.topic_id, index, topic.partitions[index])
 
 
-def _find(wish: PartitionToReassign, state: ControllerState) -> Partition:
+def _find(wish: PartitionToReassign, state: ControllerState) -> PartitionEntry:
     topic = state.image.topics.by_name.get(wish.topic)
     if topic is None:
         raise KafkaError(
@@ -143,7 +143,7 @@ def _find(wish: PartitionToReassign, state: ControllerState) -> Partition:
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             f"Unable to find partition {wish.topic}:{wish.partition}.",
         )
-    return Partition(topic.name, topic.topic_id, wish.partition, known)
+    return PartitionEntry(topic.name, topic.topic_id, wish.partition, known)
 
 
 def _check_factor(target: tuple[BrokerId, ...], known: PartitionRegistration) -> None:
@@ -157,7 +157,7 @@ def _check_factor(target: tuple[BrokerId, ...], known: PartitionRegistration) ->
 
 
 def _retargeted(
-    partition: Partition, target: tuple[BrokerId, ...], state: ControllerState
+    partition: PartitionEntry, target: tuple[BrokerId, ...], state: ControllerState
 ) -> PartitionChangeRecord | None:
     """Return the record that sets a target; None where the partition has it already.
 
@@ -175,7 +175,7 @@ def _retargeted(
     return _changed(partition, wanted, state, Election.ONLINE)
 
 
-def _cancelled(partition: Partition, state: ControllerState) -> PartitionChangeRecord | None:
+def _cancelled(partition: PartitionEntry, state: ControllerState) -> PartitionChangeRecord | None:
     """Return the record that takes out what is being added."""
     known = partition.state
     if not is_under_way(known):
@@ -204,7 +204,7 @@ def _cancelled(partition: Partition, state: ControllerState) -> PartitionChangeR
 
 
 def _changed(
-    partition: Partition, wanted: Wanted, state: ControllerState, election: Election
+    partition: PartitionEntry, wanted: Wanted, state: ControllerState, election: Election
 ) -> PartitionChangeRecord | None:
     brokers = state.image.cluster.brokers
     return partition_change(

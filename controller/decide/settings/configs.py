@@ -23,7 +23,7 @@ from controller.decide.state import (
     RecordList,
 )
 from jbodlab.config import client_metrics, dynamic_keys, group_configs, kafka_configs, topic_keys
-from jbodlab.config.key_table import Key, Kind, Values
+from jbodlab.config.key_table import ConfigType, Key, Values
 from jbodlab.controller_api.requests import (
     AlterConfigsRequest,
     AlterConfigsResponse,
@@ -228,7 +228,7 @@ def _apply(
             operation = Operation(change.config_operation)
             key = _TABLES[resource_type].get(change.name)
             # Kafka's controller knows the types of the settings of topics, brokers and groups only.
-            is_list = key is not None and key.kind is Kind.LIST
+            is_list = key is not None and key.kind is ConfigType.LIST
             if key is None or not is_list or resource_type == CLIENT_METRICS_RESOURCE:
                 raise KafkaError(
                     ErrorCode.INVALID_CONFIG,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from jbodlab.config import dynamic_keys
-from jbodlab.config.key_table import Kind
+from jbodlab.config.key_table import ConfigType
 from jbodlab.metadata.records import frame
 from jbodlab.metadata.records.config_records import BROKER_RESOURCE, ConfigRecord
 from jbodlab.metadata.records.frame import VersionedRecord
@@ -55,4 +55,4 @@ def _is_secret(config: ConfigRecord) -> bool:
     if config.resource_type != BROKER_RESOURCE:
         return False
     key = dynamic_keys.key_of(config.name)
-    return key is None or key.kind is Kind.PASSWORD
+    return key is None or key.kind is ConfigType.PASSWORD

@@ -14,7 +14,7 @@ from admin_tool.log_dir_actions.table import (
     render,
     state_of,
 )
-from jbodlab.kafka_admin.log_dirs import HeldReplica, LogDir
+from jbodlab.kafka_admin.log_dirs import DescribedLogDir, HeldReplica
 from jbodlab.vocabulary.sizes import size_text
 
 GIB = 1 << 30
@@ -31,15 +31,17 @@ def held(name: str, size_bytes: int = 1024, lag: int = 0, is_future: bool = Fals
     )
 
 
-ONE = LogDir(
+ONE = DescribedLogDir(
     path="/mnt/d1",
     error_code=0,
     replicas=(held("foo-0", 400), held("bar-1", 600)),
     total_bytes=10 * GIB,
     usable_bytes=4 * GIB,
 )
-TWO = LogDir(path="/mnt/d2", error_code=56, replicas=())
-TARGET = LogDir(path="/mnt/d3", error_code=0, replicas=(held("foo-0", 100, 7, is_future=True),))
+TWO = DescribedLogDir(path="/mnt/d2", error_code=56, replicas=())
+TARGET = DescribedLogDir(
+    path="/mnt/d3", error_code=0, replicas=(held("foo-0", 100, 7, is_future=True),)
+)
 
 
 def test_the_json_is_kafkas() -> None:
@@ -186,7 +188,9 @@ def test_a_move_that_is_still_listed_is_not_complete() -> None:
 def test_the_state_says_what_is_wrong(
     error_code: int, conditions: tuple[str, ...], cordoned: bool, state: str
 ) -> None:
-    log_dir = LogDir(path="/a", error_code=error_code, is_cordoned=cordoned, conditions=conditions)
+    log_dir = DescribedLogDir(
+        path="/a", error_code=error_code, is_cordoned=cordoned, conditions=conditions
+    )
     assert state_of(log_dir) == state
 
 

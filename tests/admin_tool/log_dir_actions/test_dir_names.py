@@ -7,9 +7,9 @@ import pytest
 from admin_tool.log_dir_actions.dir_names import resolve
 from jbodlab.cli.dir_names import DirName, dir_name, dir_or_broker
 from jbodlab.kafka_admin.errors import AdminError
-from jbodlab.kafka_admin.log_dirs import LogDir
+from jbodlab.kafka_admin.log_dirs import DescribedLogDir
 
-DIRS = [LogDir(path=path, error_code=0, replicas=()) for path in ("/b", "/a")]
+DIRS = [DescribedLogDir(path=path, error_code=0, replicas=()) for path in ("/b", "/a")]
 
 
 def test_a_directory_is_named_by_its_number_or_its_path() -> None:

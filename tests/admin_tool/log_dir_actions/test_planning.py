@@ -28,7 +28,7 @@ from admin_tool.reassignment import moves as reassignment_moves
 from admin_tool.reassignment.moves import why_refused
 from jbodlab.cli.output import Output
 from jbodlab.kafka_admin.errors import AdminError
-from jbodlab.kafka_admin.log_dirs import HeldReplica, LogDir, Replica, ReplicaDirs
+from jbodlab.kafka_admin.log_dirs import DescribedLogDir, HeldReplica, Replica, ReplicaDirs
 from jbodlab.runtime import event_loop
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import TopicPartition
@@ -45,8 +45,10 @@ def held(index: int, size_bytes: int, *, is_future: bool = False) -> HeldReplica
     )
 
 
-def log_dir(path: str, *replicas: HeldReplica, usable: int = 900, **fields: object) -> LogDir:
-    return LogDir(
+def log_dir(
+    path: str, *replicas: HeldReplica, usable: int = 900, **fields: object
+) -> DescribedLogDir:
+    return DescribedLogDir(
         path=path,
         error_code=fields.pop("error_code", 0),  # type: ignore[arg-type]
         replicas=replicas,
@@ -56,7 +58,7 @@ def log_dir(path: str, *replicas: HeldReplica, usable: int = 900, **fields: obje
     )
 
 
-def broker(*dirs: LogDir, **conditions: tuple[str, ...]) -> BrokerDirs:
+def broker(*dirs: DescribedLogDir, **conditions: tuple[str, ...]) -> BrokerDirs:
     """A broker of jbodlab, with conditions by the last part of the path."""
     return BrokerDirs(
         broker=1,

@@ -20,7 +20,7 @@ from admin_tool.log_dir_actions.repair_online import (
 )
 from admin_tool.log_dir_actions.table import BrokerDirs
 from jbodlab.kafka_admin.errors import AdminError
-from jbodlab.kafka_admin.log_dirs import HeldReplica, LogDir, Replica, ReplicaDirs
+from jbodlab.kafka_admin.log_dirs import DescribedLogDir, HeldReplica, Replica, ReplicaDirs
 from jbodlab.kafka_admin.topics import PartitionDescription, TopicDescription
 from jbodlab.runtime import event_loop
 from jbodlab.storage.directory.meta_properties import MetaProperties
@@ -32,7 +32,7 @@ from jbodlab.vocabulary.ids import TopicPartition
 TP = TopicPartition("orders", 0)
 TOPIC_ID, OTHER_ID = UUID(int=5), UUID(int=6)
 HELD = HeldReplica(topic="orders", partition=0, size_bytes=1, offset_lag=0, is_future=False)
-LOG_DIR = LogDir(path="/d1", error_code=0, replicas=(HELD,))
+LOG_DIR = DescribedLogDir(path="/d1", error_code=0, replicas=(HELD,))
 
 
 def topic(*isr: int, leader: int = 1, replicas: tuple[int, ...] = (1, 2, 3)) -> TopicDescription:

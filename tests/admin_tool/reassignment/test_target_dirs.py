@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from admin_tool.reassignment.target_dirs import problem_of
-from jbodlab.kafka_admin.log_dirs import HeldReplica, LogDir, Replica
+from jbodlab.kafka_admin.log_dirs import DescribedLogDir, HeldReplica, Replica
 
 MIB = 1 << 20
 HERE = Replica(1, "foo", 0)
@@ -25,10 +25,10 @@ def held(replica: Replica, size_bytes: int = 10 * MIB, *, is_future: bool = Fals
 
 def log_dirs(
     *, error_code: int = 0, usable_bytes: int = 100 * MIB, is_cordoned: bool = False
-) -> list[LogDir]:
+) -> list[DescribedLogDir]:
     return [
-        LogDir(path="/d1", error_code=0, replicas=(held(HERE), held(OTHER))),
-        LogDir(
+        DescribedLogDir(path="/d1", error_code=0, replicas=(held(HERE), held(OTHER))),
+        DescribedLogDir(
             path="/d2",
             error_code=error_code,
             replicas=(),
@@ -66,7 +66,7 @@ def test_an_offline_directory_is_named() -> None:
 def test_nothing_moves_while_another_directory_is_offline_and_new_replicas_may_come() -> None:
     found = [
         *log_dirs(),
-        LogDir(path="/d3", error_code=56, replicas=()),
+        DescribedLogDir(path="/d3", error_code=56, replicas=()),
     ]
     assert problem_of({HERE: "/d2"}, found) == (
         HERE,
@@ -84,7 +84,7 @@ def test_a_cordoned_directory_takes_nothing(replica: Replica) -> None:
 
 def test_what_is_in_a_cordoned_directory_or_on_its_way_may_stay() -> None:
     first, second = log_dirs(is_cordoned=True)
-    second = LogDir(
+    second = DescribedLogDir(
         path="/d2", error_code=0, replicas=(held(HERE, is_future=True),), is_cordoned=True
     )
     assert problem_of({HERE: "/d2"}, [first, second]) is None

@@ -477,7 +477,7 @@ def offsets(asked: requests.OffsetFetch) -> responses.OffsetFetchResponse:
     return responses.OffsetFetchResponse(
         group_id=asked.group_id,
         topics=tuple(
-            responses.FetchedTopic(
+            responses.CommittedTopic(
                 name,
                 tuple(
                     responses.FetchedOffset(0, 5, 2, "x") if index == 0

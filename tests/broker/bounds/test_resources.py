@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.bounds.resources import Wanted, check, divide, memory_limit
+from broker.bounds.resources import WantedResources, check, divide, memory_limit
 from jbodlab.vocabulary.errors import ConfigError
 
 SHOW = (
@@ -32,8 +32,8 @@ def test_too_few_open_files_are_refused_by_number() -> None:
         divide(64, 24)
 
 
-def wanted(directories: int = 4) -> Wanted:
-    return Wanted(
+def wanted(directories: int = 4) -> WantedResources:
+    return WantedResources(
         directories=directories,
         request_bytes=100 << 20,
         queued_bytes=None,

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from broker.controller_link.broker_life_events import (
+    ControllerUnreachable,
     DirectoryFailed,
     DirectoryRevived,
     Event,
@@ -10,7 +11,6 @@ from broker.controller_link.broker_life_events import (
     HeartbeatRefused,
     Instruction,
     LifeMilestone,
-    NoAnswer,
     ReadyToUnfence,
     Registered,
     RegistrationOutdated,
@@ -151,15 +151,15 @@ def test_a_directory_that_failed_before_the_registration_comes_with_the_first_he
 def test_after_a_failure_the_pause_is_kept_whatever_happens(life: Life) -> None:
     life.after(2_000)
 
-    life.handle(NoAnswer())
+    life.handle(ControllerUnreachable())
     assert life.delay_ms == 100
     assert life.after(50, DirectoryFailed(D1)) == []
     assert life.after(50) == [heartbeat(D1)]
-    life.handle(NoAnswer())
+    life.handle(ControllerUnreachable())
     assert life.delay_ms == 200
     for _ in range(5):
         life.after(1_000)
-        life.handle(NoAnswer())
+        life.handle(ControllerUnreachable())
     assert life.delay_ms == 1_000
 
 
@@ -167,7 +167,7 @@ def test_a_starting_broker_looks_for_its_controller_often(new_life: Life) -> Non
     new_life.handle(Started())
     pauses = []
     for _ in range(5):
-        new_life.handle(NoAnswer())
+        new_life.handle(ControllerUnreachable())
         assert new_life.delay_ms is not None
         pauses.append(new_life.delay_ms)
         assert new_life.after(new_life.delay_ms) == [SendRegistration()]
@@ -192,7 +192,7 @@ def test_a_broker_that_cannot_register_in_time_stops() -> None:
     life.handle(Started())
     reasons: list[Instruction] = []
     for _ in range(10):
-        reasons += life.handle(NoAnswer())
+        reasons += life.handle(ControllerUnreachable())
         told = life.after(500)
         reasons += [each for each in told if isinstance(each, RequireShutdown)]
 
@@ -240,7 +240,7 @@ def test_only_directories_that_the_answered_heartbeat_contained_count_as_told(li
     life.handle(HeartbeatAnswered(is_caught_up=True, is_fenced=False))
 
     # The heartbeat with it is never answered.
-    life.handle(NoAnswer())
+    life.handle(ControllerUnreachable())
     told = life.after(5_000)
     assert any(isinstance(each, RequireShutdown) for each in told)
 
@@ -250,26 +250,26 @@ def test_each_failed_directory_has_a_timer_of_its_own(life: Life, second_delay_m
     life.led = {D1}
     life.handle(DirectoryFailed(D1))
     life.after(second_delay_ms, DirectoryFailed(D2))
-    life.handle(NoAnswer())
+    life.handle(ControllerUnreachable())
 
     seen: list[int] = []
     for _ in range(100):
         told = life.after(100)
         seen += [life.now_ms for each in told if isinstance(each, RequireShutdown)]
         if any(isinstance(each, SendHeartbeat) for each in told):
-            life.handle(NoAnswer())
+            life.handle(ControllerUnreachable())
 
     assert seen == [6_000]
 
 
 def test_a_broker_that_leads_nothing_in_the_directory_goes_on_until_it_does(life: Life) -> None:
     life.handle(DirectoryFailed(D1))
-    life.handle(NoAnswer())
+    life.handle(ControllerUnreachable())
     for _ in range(80):
         told = life.after(100)
         assert not any(isinstance(each, RequireShutdown) for each in told)
         if told:
-            life.handle(NoAnswer())
+            life.handle(ControllerUnreachable())
 
     life.led = {D1}
 
@@ -285,7 +285,7 @@ def test_a_directory_told_in_time_stops_its_timer(life: Life) -> None:
     for _ in range(10):
         told = life.after(2_000)
         assert told == [heartbeat(D1)]
-        life.handle(NoAnswer())
+        life.handle(ControllerUnreachable())
 
 
 def test_a_controlled_shutdown_waits_until_the_controller_lets_go(life: Life) -> None:
@@ -365,7 +365,7 @@ def test_a_registration_is_due_until_the_controller_knows_that_a_directory_is_ba
     assert life.core.is_registration_due
     life.handle(AGREED)
     assert life.core.is_registration_due
-    life.handle(NoAnswer())
+    life.handle(ControllerUnreachable())
     assert life.core.is_registration_due
     life.after(100)
     life.handle(Registered(EPOCH))
@@ -386,26 +386,26 @@ def test_a_revived_directory_that_fails_again_is_told_again(life: Life) -> None:
     assert life.handle(DirectoryRevived(D1)) == [SendRegistration()]
     assert life.handle(DirectoryFailed(D1)) == []
     assert life.handle(Registered(EPOCH)) == [heartbeat(D1)]
-    told = life.after(5_000, NoAnswer())
+    told = life.after(5_000, ControllerUnreachable())
     assert [each for each in told if isinstance(each, RequireShutdown)]
 
 
 def test_a_directory_that_is_back_needs_not_be_told_in_time_any_more(life: Life) -> None:
     life.led = {D1}
     life.handle(DirectoryFailed(D1))
-    life.handle(NoAnswer())
+    life.handle(ControllerUnreachable())
     life.handle(DirectoryRevived(D1))
     for _ in range(10):
         told = life.after(1_000)
         assert told in ([], [SendRegistration()])
-        life.handle(NoAnswer())
+        life.handle(ControllerUnreachable())
 
 
 def test_a_registration_that_is_lost_is_repeated_and_heartbeats_go_on_meanwhile(life: Life) -> None:
     told_of(life, D1)
 
     assert life.handle(DirectoryRevived(D1)) == [SendRegistration()]
-    assert life.handle(NoAnswer()) == []
+    assert life.handle(ControllerUnreachable()) == []
     assert life.after(100) == [SendRegistration()]
 
     # One that is refused must not cost the session.

@@ -14,12 +14,12 @@ from broker.disk.slowness import (
     SlowSettings,
     SlowWatch,
     Stall,
-    Work,
+    TimedWork,
     excess,
     without_stalls,
 )
 
-PROBE, APPEND = Work.PROBE, Work.APPEND
+PROBE, APPEND = TimedWork.PROBE, TimedWork.APPEND
 SETTINGS = SlowSettings(threshold_ms=1_000, outlier_factor=5, min_ms=100, window_ms=10_000)
 
 

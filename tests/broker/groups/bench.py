@@ -14,7 +14,7 @@ from itertools import count
 from typing import Any
 
 from broker.coordination.core import Ticket, Work
-from broker.groups.decision import Decision
+from broker.groups.decision import GroupDecision
 from broker.groups.group_core import GroupCore
 from broker.groups.replay import changes_of
 from broker.groups.requests import (
@@ -138,7 +138,7 @@ class Bench:
         self.timers: dict[tuple[Hashable, ...], int] = {}
         self.works: list[Work] = []
         self.next_ticket = 1
-        self._waiting: deque[tuple[int, Decision]] = deque()
+        self._waiting: deque[tuple[int, GroupDecision]] = deque()
         self._replay = Tables()
         self._replayed = 0
         for offset, (record, end_offset) in enumerate(log or ()):
@@ -160,7 +160,7 @@ class Bench:
         return self.answers[self.ask(request)]
 
     def carry_out(
-        self, decision: Decision, ticket: Ticket | None = None, *, at_once: bool = False
+        self, decision: GroupDecision, ticket: Ticket | None = None, *, at_once: bool = False
     ) -> None:
         """Do what a decision says; with `at_once` its answers wait for no batch but its own."""
         if decision.at_once:
@@ -255,12 +255,12 @@ class Bench:
         assert len(set(parked)) == len(parked)
         assert not set(parked) & (self.answers.keys() | self.waiting())
 
-    def _done(self, decision: Decision) -> None:
+    def _done(self, decision: GroupDecision) -> None:
         self._send(decision)
         if decision.event is not None:
             self.carry_out(self.shard.committed(decision.event, self.now_ms))
 
-    def _send(self, decision: Decision) -> None:
+    def _send(self, decision: GroupDecision) -> None:
         for ticket, response in decision.answers:
             assert ticket not in self.answers
             self.answers[ticket] = response

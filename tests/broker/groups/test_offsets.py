@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from broker.coordination.core import Ticket
-from broker.groups.decision import Decision
+from broker.groups.decision import GroupDecision
 from broker.groups.group_core import GroupCore
 from broker.groups.requests import (
     DeleteGroups,
@@ -259,12 +259,12 @@ P = Producer(7, 2)
 
 def in_transaction(
     shard: GroupCore, *, member: str = "", generation: int = -1, **fields: Any
-) -> Decision:
+) -> GroupDecision:
     request = commit(1, member_id=member, generation_id_or_member_epoch=generation, **fields)
     return shard.decide(TxnOffsetCommit(producer=P, commit=request), Ticket(1), START_MS)
 
 
-def told(decision: Decision) -> ErrorCode:
+def told(decision: GroupDecision) -> ErrorCode:
     return error_of(decision.answers[0].response)
 
 

@@ -9,14 +9,14 @@ import pytest
 
 from broker.groups.replay import StoredOffset, changes_of
 from broker.groups.state import GroupKind, kind_of
-from broker.groups.tables import Change, Key, Row, Table, Tables
+from broker.groups.tables import Row, RowChange, RowKey, Table, Tables
 from jbodlab.group_records import keys, values
 from jbodlab.group_records.records import GroupRecord
 from jbodlab.group_records.values import GroupMetadataMember, GroupMetadataValue, OffsetCommitValue
 from tests.broker.groups.bench import Bench, compacted, table_of
 
 OFFSET = keys.OffsetCommitKey(group="g", topic="t", partition=0)
-ROW = Key(Row.OFFSET, "g", ("t", 0))
+ROW = RowKey(Row.OFFSET, "g", ("t", 0))
 GROUP = keys.GroupMetadataKey(group="g")
 CLASSIC = GroupMetadataValue(protocol_type="consumer", generation=1)
 EPOCH = keys.ConsumerGroupMetadataKey(group_id="g")
@@ -54,8 +54,8 @@ def committed_at(offset: int) -> OffsetCommitValue:
 
 def test_committed_follows_the_high_watermark() -> None:
     tables = Tables()
-    tables.write(2, [Change(ROW, 1), Change(ROW, 2)])
-    tables.write(3, [Change(ROW, 3)])
+    tables.write(2, [RowChange(ROW, 1), RowChange(ROW, 2)])
+    tables.write(3, [RowChange(ROW, 3)])
 
     seen = []
     for high_watermark in range(4):
@@ -71,7 +71,7 @@ def test_observers_hear_of_changes_alone() -> None:
     heard: list[object] = []
     table.observers.append(lambda *change: heard.append(change))
 
-    table.apply([Change(ROW, 1), Change(ROW, None), Change(ROW, None)])
+    table.apply([RowChange(ROW, 1), RowChange(ROW, None), RowChange(ROW, None)])
 
     assert heard == [(ROW, None, 1), (ROW, 1, None)]
     assert table == Table()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from broker.coordination.core import Ticket
-from broker.transactions.decision import Decision, MarkersDue
+from broker.transactions.decision import MarkersDue, TransactionDecision
 from broker.transactions.requests import (
     AddPartitions,
     DescribedTransaction,
@@ -170,7 +170,7 @@ class Coordinator:
 
     # What the shell does
 
-    def carry_out(self, decision: Decision) -> None:
+    def carry_out(self, decision: TransactionDecision) -> None:
         if decision.records and self.refuses is not None:
             error = KafkaError(self.refuses)
             for answer in decision.answers:

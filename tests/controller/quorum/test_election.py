@@ -4,12 +4,12 @@ from itertools import product
 
 import pytest
 
-from controller.quorum.election import TRANSITIONS, Event, Role, Voter
+from controller.quorum.election import TRANSITIONS, Event, Role, SoleVoter
 from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch
 
 
-def voter(role: Role, epoch: int = 7) -> Voter:
-    return Voter(node_id=BrokerId(1), epoch=LeaderEpoch(epoch), role=role)
+def voter(role: Role, epoch: int = 7) -> SoleVoter:
+    return SoleVoter(node_id=BrokerId(1), epoch=LeaderEpoch(epoch), role=role)
 
 
 @pytest.mark.parametrize("role", [Role.UNATTACHED, Role.RESIGNED])

@@ -24,7 +24,7 @@ UPDATE_MODES = {"read-only", "per-broker", "cluster-wide"}
 def test_a_row_becomes_a_key() -> None:
     assert kafka_configs.TOPIC["segment.ms"] == Key(
         "segment.ms",
-        key_table.Kind.LONG,
+        key_table.ConfigType.LONG,
         "604800000",
         "age at which a segment is rolled",
         minimum=1,

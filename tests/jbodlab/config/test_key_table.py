@@ -6,12 +6,12 @@ import msgspec
 import pytest
 
 from jbodlab.config import key_table
-from jbodlab.config.key_table import Key, Kind
+from jbodlab.config.key_table import ConfigType, Key
 from jbodlab.vocabulary.errors import ConfigError
 
 TABLE = {
-    "whole": Key("whole", Kind.INT, "0", "an integer"),
-    "part": Key("part", Kind.DOUBLE, "0", "a number"),
+    "whole": Key("whole", ConfigType.INT, "0", "an integer"),
+    "part": Key("part", ConfigType.DOUBLE, "0", "a number"),
 }
 
 
@@ -42,7 +42,7 @@ def test_a_number_may_have_a_point_and_an_exponent(text: str, value: float) -> N
 
 
 def test_a_warning_about_an_unknown_key_names_the_most_similar_one() -> None:
-    table = {name: Key(name, Kind.STRING, "", "") for name in ("log.dirs", "node.id")}
+    table = {name: Key(name, ConfigType.STRING, "", "") for name in ("log.dirs", "node.id")}
 
     assert key_table.unknown_text(table, "log.dir") == (
         "unknown configuration log.dir is ignored (did you mean log.dirs?)"
@@ -68,15 +68,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 def test_a_field_is_the_key_of_its_name_with_the_prefix_or_without() -> None:
     kinds = {
-        "p.count": Kind.INT,
-        "p.more.or.none": Kind.LONG,
-        "p.part": Kind.DOUBLE,
-        "p.is.on": Kind.BOOLEAN,
-        "p.name": Kind.STRING,
-        "p.name.or.none": Kind.STRING,
-        "p.words": Kind.LIST,
-        "a.whole.key": Kind.INT,
-        "count": Kind.INT,
+        "p.count": ConfigType.INT,
+        "p.more.or.none": ConfigType.LONG,
+        "p.part": ConfigType.DOUBLE,
+        "p.is.on": ConfigType.BOOLEAN,
+        "p.name": ConfigType.STRING,
+        "p.name.or.none": ConfigType.STRING,
+        "p.words": ConfigType.LIST,
+        "a.whole.key": ConfigType.INT,
+        "count": ConfigType.INT,
     }
     table = {name: Key(name, kind, None, "") for name, kind in kinds.items()}
     properties = {"p.count": "1", "p.part": "0.5", "p.is.on": "true", "p.name": " n "}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from jbodlab.config.key_table import Kind
+from jbodlab.config.key_table import ConfigType
 from jbodlab.config.value_sources import BrokerLayers, describe_broker, describe_topic
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -44,7 +44,7 @@ def test_brokers_have_kafkas_settings_types_and_defaults() -> None:
     ours = {each.name: each for each in describe_broker(NOTHING_SET)}
     for name, kind, default in rows("broker_configs_4.3.1.txt"):
         found = ours.pop(name)
-        assert found.config_type == Kind[kind].value, name
+        assert found.config_type == ConfigType[kind].value, name
         if name not in (*REQUIRED, *OTHER_DEFAULTS) and kind != "PASSWORD":
             assert found.value == (None if default == "null" else default), name
     others = {name for name in ours if not name.startswith(("jbodlab.", "log.dir."))}
@@ -100,5 +100,5 @@ def test_what_nobody_knows_is_described_as_a_secret_and_what_a_listener_has_by_i
     assert (own.value, own.is_sensitive, own.is_read_only, own.config_type) == (None, True, True, 0)
     limit = found[of_listener]
     assert (limit.value, limit.is_sensitive, limit.is_read_only) == ("5", False, True)
-    assert limit.config_type == Kind.INT.value
+    assert limit.config_type == ConfigType.INT.value
     assert "x" not in found

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jbodlab.vocabulary.durations import duration_s
-from jbodlab.vocabulary.expressions import Metric, Unit, parse, parse_quantity
+from jbodlab.vocabulary.expressions import MetricName, MetricUnit, parse, parse_quantity
 
 NAIVE = {
     "<": operator.lt,
@@ -26,8 +26,8 @@ COMPARISONS = st.lists(
 )
 
 
-def count(_: Metric) -> Unit:
-    return Unit.COUNT
+def count(_: MetricName) -> MetricUnit:
+    return MetricUnit.COUNT
 
 
 @given(
@@ -65,19 +65,27 @@ def test_and_binds_more_closely_than_or(
     ],
 )
 def test_a_value_is_compared_in_its_unit(text: str, value: float | None, holds: bool) -> None:
-    unit = Unit.SHARE if "%" in text else Unit.DURATION if text.endswith("s") else Unit.COUNT
+    unit = (
+        MetricUnit.SHARE
+        if "%" in text
+        else MetricUnit.DURATION
+        if text.endswith("s")
+        else MetricUnit.COUNT
+    )
 
     assert parse(text, lambda _: unit).holds(lambda _: value) is holds
 
 
 def test_a_metric_has_an_owner_and_an_argument() -> None:
-    found = parse("writers.availability(1s) > 99%", lambda _: Unit.SHARE)
+    found = parse("writers.availability(1s) > 99%", lambda _: MetricUnit.SHARE)
 
-    assert found.metrics == [Metric("writers", "availability", "1s")]
+    assert found.metrics == [MetricName("writers", "availability", "1s")]
 
 
 def test_a_repetition_is_an_owner() -> None:
-    assert parse("first#2.gap < 1s", lambda _: Unit.DURATION).metrics == [Metric("first#2", "gap")]
+    assert parse("first#2.gap < 1s", lambda _: MetricUnit.DURATION).metrics == [
+        MetricName("first#2", "gap")
+    ]
 
 
 def test_a_percentage_is_a_share() -> None:
@@ -110,6 +118,8 @@ def test_any_other_text_is_not_a_duration(text: object) -> None:
 
 
 def test_milliseconds_need_no_unit_where_the_name_of_the_metric_has_it() -> None:
-    assert parse("longest_ms > 500", lambda _: Unit.DURATION).comparisons[0].wanted.number == 0.5
+    assert (
+        parse("longest_ms > 500", lambda _: MetricUnit.DURATION).comparisons[0].wanted.number == 0.5
+    )
     with pytest.raises(ValueError, match='expected a duration for "gap", got "500"'):
-        parse("gap > 500", lambda _: Unit.DURATION)
+        parse("gap > 500", lambda _: MetricUnit.DURATION)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from jbodlab.kafka_admin.log_dirs import LogDir
+from jbodlab.kafka_admin.log_dirs import DescribedLogDir
 from jbodlab.picture.cluster_picture import BrokerPicture, PartitionPicture
 from jbodlab.vocabulary.ids import TopicPartition
-from jbodlab.what_if.cluster import Cluster, Directory, Partition, TopicRules
+from jbodlab.what_if.cluster import Cluster, Directory, PartitionModel, TopicRules
 from tests.lab.pictures import log_dir_told
 
 
@@ -20,10 +20,10 @@ def b(broker: int) -> int:
     return 2 * broker - 1
 
 
-def partition(index: int, *places: int, topic: str = "t", **fields: object) -> Partition:
+def partition(index: int, *places: int, topic: str = "t", **fields: object) -> PartitionModel:
     """A partition with replicas in directories, all in sync, the first one leading."""
     replicas = tuple(place // 2 + 1 for place in places)
-    made = Partition(
+    made = PartitionModel(
         topic=topic,
         index=index,
         replicas=replicas,
@@ -38,7 +38,7 @@ def partition(index: int, *places: int, topic: str = "t", **fields: object) -> P
 
 def pictured(
     directories: Sequence[Directory],
-    partitions: Sequence[Partition],
+    partitions: Sequence[PartitionModel],
     racks: Sequence[str | None] = (),
 ) -> list[BrokerPicture]:
     """Brokers with some directories, and in these the replicas of partitions."""
@@ -47,7 +47,7 @@ def pictured(
         for at, number in enumerate(one.directories):
             name = TopicPartition(one.topic, one.index)
             held.setdefault(number, {})[name] = one.sizes[at] if one.sizes else 0
-    found: dict[int, list[LogDir]] = {}
+    found: dict[int, list[DescribedLogDir]] = {}
     for number, each in enumerate(directories):
         view = log_dir_told(
             path=each.path,
@@ -72,7 +72,7 @@ def pictured(
 
 
 def cluster(
-    partitions: Sequence[Partition],
+    partitions: Sequence[PartitionModel],
     *,
     brokers: int = 3,
     racks: Sequence[str | None] = (),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jbodlab.kafka_admin.log_dirs import LogDir
+from jbodlab.kafka_admin.log_dirs import DescribedLogDir
 from lab.cluster import log_dir_states
 from lab.cluster.engine import OWN, Engine
 from lab.commands import breaking
@@ -44,7 +44,7 @@ class Broker:
         self.done.append("start")
         self._offline = set(self.broken)
 
-    def states(self) -> list[LogDir]:
+    def states(self) -> list[DescribedLogDir]:
         return [
             log_dir_told(path=str(path), error="", sizes={}, state="OFFLINE", cause="broken")
             if str(path) in self._offline

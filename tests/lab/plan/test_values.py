@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jbodlab.vocabulary.expressions import Unit
+from jbodlab.vocabulary.expressions import MetricUnit
 from lab.plan.values import parse_rate, show
 
 
@@ -18,12 +18,12 @@ def test_a_rate_is_in_messages(text: str, messages: float) -> None:
 @pytest.mark.parametrize(
     ("number", "unit", "shown"),
     [
-        (0.2281, Unit.DURATION, "228 ms"),
-        (31.04, Unit.DURATION, "31 s"),
-        (float("inf"), Unit.DURATION, "never"),
-        (0.99951, Unit.SHARE, "99.951 %"),
-        (3.0, Unit.COUNT, "3"),
+        (0.2281, MetricUnit.DURATION, "228 ms"),
+        (31.04, MetricUnit.DURATION, "31 s"),
+        (float("inf"), MetricUnit.DURATION, "never"),
+        (0.99951, MetricUnit.SHARE, "99.951 %"),
+        (3.0, MetricUnit.COUNT, "3"),
     ],
 )
-def test_values_are_shown_for_people(number: float, unit: Unit, shown: str) -> None:
+def test_values_are_shown_for_people(number: float, unit: MetricUnit, shown: str) -> None:
     assert show(number, unit) == shown

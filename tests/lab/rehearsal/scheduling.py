@@ -33,7 +33,7 @@ from msgspec import structs
 
 from jbodlab.picture.cluster_picture import PartitionPicture
 from jbodlab.picture.places import Place
-from jbodlab.vocabulary.expressions import Metric, Unit
+from jbodlab.vocabulary.expressions import MetricName, MetricUnit
 from lab.findings import Finding, Kind
 from lab.plan.plan import End, Exit, Plan
 from lab.plan.plans import shipped
@@ -131,7 +131,7 @@ class World:
             if word == what and since <= self.seconds < until
         }
 
-    def __call__(self, metric: Metric) -> float | None:
+    def __call__(self, metric: MetricName) -> float | None:
         found = [
             value
             for since, name, value in self.values
@@ -142,7 +142,7 @@ class World:
         begin, after_s = self.faults[metric.owner].begin_ns, found[-1] if found else 0.5
         return after_s if begin is not None and self.now >= begin + after_s * NS else None
 
-    def shown(self, metric: Metric, unit: Unit) -> str:
+    def shown(self, metric: MetricName, unit: MetricUnit) -> str:
         value = self(metric)
         return "not known" if value is None else show(value, unit)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from jbodlab.picture.places import Place
-from jbodlab.vocabulary.expressions import Metric
+from jbodlab.vocabulary.expressions import MetricName
 from jbodlab.vocabulary.ids import TopicPartition
 from lab.rehearsal.facts import CommandFacts, Facts, Outcome, Probe, ReaderFacts, Received
 from lab.rehearsal.metrics import NEVER, Measured
@@ -31,7 +31,7 @@ from tests.lab.rehearsal.runs import (
 def value(found: Facts, name: str) -> float | None:
     owner, _, field = name.rpartition(".")
     field, _, argument = field.partition("(")
-    return Measured(found)(Metric(owner, field, argument.removesuffix(")")))
+    return Measured(found)(MetricName(owner, field, argument.removesuffix(")")))
 
 
 HOLE = [*steady(0, 1), sent(1.0, 2.5), *steady(5.0, 6)]
@@ -54,7 +54,7 @@ def test_a_gap_outside_of_a_fault_is_not_its_own() -> None:
 
 
 def gap(found: Facts, owner: str) -> str:
-    return str(Measured(found).gap(Metric(owner, "gap")))
+    return str(Measured(found).gap(MetricName(owner, "gap")))
 
 
 def test_a_gap_without_an_acknowledgement_until_the_end_lasts_until_the_end() -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jbodlab.vocabulary.expressions import Metric
+from jbodlab.vocabulary.expressions import MetricName
 from lab.rehearsal.facts import NOT_ANSWERED, Sent
 from lab.rehearsal.metrics import Measured
 from lab.rehearsal.series import SENT, GrowingSeries
@@ -21,14 +21,17 @@ from tests.lab.rehearsal.runs import facts, fault, ns, sent, steady, writer
 
 RATE, PARTITIONS = 5000, 6
 ASKED = [
-    Metric("all", "gap"),
-    Metric("first", "gap"),
-    Metric("writers", "gap"),
-    *(Metric("writers", field) for field in ("acked", "errors", "unknown", "p50", "p99", "max")),
-    Metric("writers", "p99", "inside"),
-    Metric("writers", "max", "outside"),
-    Metric("writers", "availability", "1s"),
-    Metric("writers", "windows", "100ms"),
+    MetricName("all", "gap"),
+    MetricName("first", "gap"),
+    MetricName("writers", "gap"),
+    *(
+        MetricName("writers", field)
+        for field in ("acked", "errors", "unknown", "p50", "p99", "max")
+    ),
+    MetricName("writers", "p99", "inside"),
+    MetricName("writers", "max", "outside"),
+    MetricName("writers", "availability", "1s"),
+    MetricName("writers", "windows", "100ms"),
 ]
 
 
@@ -162,7 +165,7 @@ def test_what_a_killed_producer_left_without_an_answer_is_unanswered(tmp_path: P
     series.close()
     found = series.since(0)
     assert [one.due_ns for one in found] == [ns(2), ns(1), ns(3)]
-    assert Measured(facts(found))(Metric("writers", "unknown")) == 2
+    assert Measured(facts(found))(MetricName("writers", "unknown")) == 2
 
 
 def test_a_series_keeps_the_last_acknowledgement_before_a_moment_and_late_ones(
@@ -183,4 +186,4 @@ def test_two_producers_of_one_topic_share_its_gaps() -> None:
     writers = {"a": writer(steady(0, 5)), "b": writer(steady(5.05, 10))}
     measured = Measured(facts(writers=writers))
 
-    assert measured(Metric("all", "gap")) == pytest.approx(0.15)
+    assert measured(MetricName("all", "gap")) == pytest.approx(0.15)

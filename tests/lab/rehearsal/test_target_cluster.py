@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jbodlab.kafka_admin.log_dirs import LogDir
+from jbodlab.kafka_admin.log_dirs import DescribedLogDir
 from jbodlab.picture.places import Place
 from lab.cluster import questions, revival
 from lab.rehearsal.target_cluster import TargetCluster
@@ -37,7 +37,7 @@ class Broker:
 def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
     made = Broker()
 
-    async def ask(_state: object, _timeout_s: float) -> list[LogDir]:
+    async def ask(_state: object, _timeout_s: float) -> list[DescribedLogDir]:
         return [
             log_dir_told(
                 path=path, error="KAFKA_STORAGE_ERROR" if path in made.offline else "", sizes={}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jbodlab.runtime.http_message import Request
+from jbodlab.runtime.http_message import HttpRequest
 from lab.ui import guards
 
 PORT, TOKEN = 4711, "secret"
@@ -19,7 +19,7 @@ GOOD = {
 def refused(method: str, headers: dict[str, str | None]) -> str:
     """Return the status of the refusal, empty if there is none."""
     given = {name: value for name, value in {**GOOD, **headers}.items() if value is not None}
-    request = Request(method=method, path="/heal", query={}, headers=given)
+    request = HttpRequest(method=method, path="/heal", query={}, headers=given)
     found = guards.refusal(request, PORT, TOKEN)
     return found[0][:3] if found else ""
 
@@ -82,7 +82,7 @@ def test_other_methods_are_refused(method: str) -> None:
 def test_what_is_told_of_a_closed_cluster_takes_the_token(
     query: dict[str, str], headers: dict[str, str], expected: str
 ) -> None:
-    request = Request(
+    request = HttpRequest(
         method="GET", path="/events", query=query, headers={"host": GOOD["host"], **headers}
     )
 
@@ -95,6 +95,6 @@ def test_what_is_told_of_a_closed_cluster_takes_the_token(
 def test_the_token_of_an_action_is_never_in_its_url() -> None:
     headers = {name: value for name, value in GOOD.items() if name != "x-jbodlab-token"}
 
-    request = Request(method="POST", path="/heal", query={"token": TOKEN}, headers=headers)
+    request = HttpRequest(method="POST", path="/heal", query={"token": TOKEN}, headers=headers)
 
     assert guards.refusal(request, PORT, TOKEN) is not None

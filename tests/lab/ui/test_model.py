@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jbodlab.kafka_admin.log_dirs import LogDir
+from jbodlab.kafka_admin.log_dirs import DescribedLogDir
 from jbodlab.picture.cluster_picture import BrokerPicture, PartitionPicture
 from jbodlab.vocabulary.ids import TopicPartition
 from lab.cluster.picture import place_of
@@ -21,11 +21,11 @@ from tests.lab.ui.faults import FAULT
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-def dir_view(path: str, sizes: dict[TopicPartition, int], **more: Any) -> LogDir:
+def dir_view(path: str, sizes: dict[TopicPartition, int], **more: Any) -> DescribedLogDir:
     return log_dir_told(path=path, error="", sizes=sizes, **more)
 
 
-def broker(number: int, *views: LogDir) -> BrokerPicture:
+def broker(number: int, *views: DescribedLogDir) -> BrokerPicture:
     return BrokerPicture(
         broker_id=number,
         address=f"h:{number}",

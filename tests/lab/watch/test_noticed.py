@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jbodlab.picture.places import Place
-from jbodlab.vocabulary.expressions import Metric
+from jbodlab.vocabulary.expressions import MetricName
 from lab.rehearsal.facts import Facts, FaultFacts
 from lab.rehearsal.metrics import NEVER, Measured
 from lab.watch.events import Event
@@ -60,7 +60,7 @@ def detected(*events: Event, answers_tell: bool) -> float | None:
         events=events,
         answers_tell=answers_tell,
     )
-    return Measured(facts)(Metric("dead", "detected"))
+    return Measured(facts)(MetricName("dead", "detected"))
 
 
 def test_the_log_is_surer_than_the_metrics_and_these_than_answers() -> None:

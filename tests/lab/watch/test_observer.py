@@ -9,7 +9,7 @@ import pytest
 
 from jbodlab.group_records.partitions import coordinator_partition
 from jbodlab.kafka_admin.errors import NoAnswerError
-from jbodlab.kafka_admin.log_dirs import LogDir
+from jbodlab.kafka_admin.log_dirs import DescribedLogDir
 from jbodlab.picture.cluster_picture import PartitionPicture
 from jbodlab.vocabulary.ids import TRANSACTION_STATE_TOPIC, TopicPartition
 from lab.cluster import ClusterSpec, layout, questions, wait_for
@@ -29,7 +29,7 @@ class Asked:
 
     def __init__(self) -> None:
         self.view: ClusterView | None = ClusterView(broker_ids=frozenset({1}), partitions={})
-        self.log_dirs: list[LogDir] | None = []
+        self.log_dirs: list[DescribedLogDir] | None = []
         self.times = 0
 
     async def connect(self, *_: object) -> Connection:
@@ -43,7 +43,7 @@ class Asked:
     async def ask_view(self, *_: object) -> ClusterView | None:
         return self.view
 
-    async def ask_log_dirs(self, *_: object, **__: object) -> list[LogDir]:
+    async def ask_log_dirs(self, *_: object, **__: object) -> list[DescribedLogDir]:
         self.times += 1
         if self.log_dirs is None:
             raise NoAnswerError("no answer from broker 1 within 2 s")

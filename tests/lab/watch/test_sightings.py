@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from jbodlab.kafka_admin.log_dirs import LogDir
+from jbodlab.kafka_admin.log_dirs import DescribedLogDir
 from jbodlab.metadata.log.batches import MetadataBatch
 from jbodlab.metadata.records.cluster_records import (
     BrokerRegistrationChangeRecord,
@@ -150,7 +150,7 @@ def test_polled_answers_are_news_only_where_they_differ() -> None:
     assert kinds == ["leader", "isr"]
 
 
-def log_dir(path: str, error: str = "") -> LogDir:
+def log_dir(path: str, error: str = "") -> DescribedLogDir:
     return log_dir_told(path=path, error=error, sizes={ORDERS: 10})
 
 
@@ -158,7 +158,7 @@ def log_dir(path: str, error: str = "") -> LogDir:
     "second", [[log_dir("/d/1"), log_dir("/d/2", "KAFKA_STORAGE_ERROR")], [log_dir("/d/1")]]
 )
 def test_a_directory_with_an_error_or_not_named_at_all_is_offline(
-    second: list[LogDir],
+    second: list[DescribedLogDir],
 ) -> None:
     news, paths = PolledNews(), {"/d/1": 1, "/d/2": 2}
     both = [log_dir("/d/1"), log_dir("/d/2")]

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from broker.api.cluster.encoded_topics import EncodedTopics, Kind
+from broker.api.cluster.encoded_topics import EncodedTopics, TopicVariant
 from broker.bounds.limits import ENCODED_KINDS_MAX
 from broker.metadata.metadata_cache import MetadataCache
 from jbodlab.controller_api import requests
@@ -338,7 +338,7 @@ async def test_each_version_and_listener_has_bytes_of_its_own_up_to_a_bound(
 ) -> None:
     cluster.publish_topic("a", cluster.partition(1))
     image, encoded = cluster.cache.image, EncodedTopics()
-    kinds = [Kind(version, "CLIENTS", False) for version in range(ENCODED_KINDS_MAX + 1)]
+    kinds = [TopicVariant(version, "CLIENTS", False) for version in range(ENCODED_KINDS_MAX + 1)]
     first, *others = (encoded.of(image, kind) for kind in kinds)
 
     assert [encoded.of(image, kind) for kind in kinds[1:]] == others
@@ -349,7 +349,7 @@ async def test_each_version_and_listener_has_bytes_of_its_own_up_to_a_bound(
 
 
 async def test_bytes_of_deleted_topics_are_forgotten(cluster: Any, client: Any) -> None:
-    encoded, kind = EncodedTopics(), Kind(12, "CLIENTS", False)
+    encoded, kind = EncodedTopics(), TopicVariant(12, "CLIENTS", False)
     for name in "ab":
         cluster.publish_topic(name, cluster.partition(1))
     known = encoded.of(cluster.cache.image, kind)

@@ -6,7 +6,7 @@ from pathlib import Path
 from uuid import UUID
 
 from broker.api.directories.log_dir_states import DescribeLogDirStatesApi
-from broker.disk.condition.condition import Condition
+from broker.disk.condition.condition import DirectoryCondition
 from broker.disk.directory.lifecycle import LogDirEvent
 from broker.disk.directory.log_dir import LogDir
 from jbodlab.kafka_wire.api_table import ApiKey, response_class, response_reader
@@ -41,8 +41,8 @@ def test_ids_states_conditions_and_causes_are_told() -> None:
     dead = LogDir(Path("/data/c"), None)
     full.handle(LogDirEvent.LOAD)
     full.handle(LogDirEvent.LOADED)
-    full.condition = Condition(is_full=True, is_slow=True)
-    dead.condition = Condition(is_full=True)
+    full.condition = DirectoryCondition(is_full=True, is_slow=True)
+    dead.condition = DirectoryCondition(is_full=True)
     dead.go_offline("[Errno 5] Input/output error")
     try:
         assert described(fresh, full, dead) == [

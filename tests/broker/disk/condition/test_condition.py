@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from broker.disk.condition.condition import (
     HEALTHY,
-    Condition,
     DegradedLogDirs,
+    DirectoryCondition,
     degraded_log_dirs,
     hung,
     is_hung,
@@ -12,8 +12,8 @@ from broker.disk.condition.condition import (
 from broker.disk.condition.disk_space import DiskSpace
 from tests.broker.disks import directory_id
 
-FULL, SLOW = Condition(is_full=True), Condition(is_slow=True)
-BOTH = Condition(is_full=True, is_slow=True)
+FULL, SLOW = DirectoryCondition(is_full=True), DirectoryCondition(is_slow=True)
+BOTH = DirectoryCondition(is_full=True, is_slow=True)
 D1, D2, D3, D4 = (directory_id(number) for number in (1, 2, 3, 4))
 CONDITIONS = [(D1, HEALTHY), (D2, FULL), (D3, SLOW), (D4, BOTH)]
 

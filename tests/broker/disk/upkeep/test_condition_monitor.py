@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from broker.bounds.limits import DENIAL_S
-from broker.disk.condition.condition import HEALTHY, Condition, DegradedLogDirs, is_hung
+from broker.disk.condition.condition import HEALTHY, DegradedLogDirs, DirectoryCondition, is_hung
 from broker.disk.directory.log_dir import LogDir
 from broker.disk.directory.log_dirs import LogDirs
 from broker.disk.slowness import SlowSettings
@@ -27,7 +27,7 @@ from tests.broker.disks import (
 )
 from tests.waiting import pass_by, set_forward
 
-FULL, SLOW = Condition(is_full=True), Condition(is_slow=True)
+FULL, SLOW = DirectoryCondition(is_full=True), DirectoryCondition(is_slow=True)
 QUICK = SlowSettings(threshold_ms=0, outlier_factor=5, min_ms=20, window_ms=1_000)
 
 
@@ -53,7 +53,7 @@ class Heard:
     """Remembers what listeners are told."""
 
     def __init__(self) -> None:
-        self.conditions: list[tuple[str, Condition]] = []
+        self.conditions: list[tuple[str, DirectoryCondition]] = []
         self.degraded: list[DegradedLogDirs] = []
 
     def log_dir_condition_changed(self, log_dir: LogDir) -> None:

@@ -14,7 +14,7 @@ import pytest
 from broker.disk.directory.lifecycle import LogDirEvent
 from broker.disk.directory.log_dir import LogDir
 from broker.disk.directory.log_dirs import LogDirs
-from broker.disk.slowness import Work
+from broker.disk.slowness import TimedWork
 from broker.disk.upkeep.probe import PROBE_FILE, LogDirProbe, probe
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from tests.broker.disks import (
@@ -162,7 +162,7 @@ async def test_a_long_queue_that_moves_on_is_no_failure(tmp_path: Path) -> None:
     watcher = LogDirProbe(log_dirs, interval_ms=60_000, deadline_ms=200)
     turn = threading.Semaphore(0)
     watcher.start()
-    await eventually(lambda: log_dirs.all[0].io_samples.take()[Work.PROBE])
+    await eventually(lambda: log_dirs.all[0].io_samples.take()[TimedWork.PROBE])
     work = [log_dirs.all[0].run(turn.acquire) for _ in range(60)]
 
     for call in work:
@@ -179,7 +179,7 @@ async def test_work_of_any_length_is_no_failure_as_long_as_no_step_hangs(tmp_pat
     watcher = LogDirProbe(log_dirs, interval_ms=60_000, deadline_ms=1_000)
     watcher.start()
     # The probe of the beginning meets a real disk, which has its own idea of time.
-    await eventually(lambda: log_dirs.all[0].io_samples.take()[Work.PROBE])
+    await eventually(lambda: log_dirs.all[0].io_samples.take()[TimedWork.PROBE])
 
     gate = threading.Event()
     work = log_dirs.all[0].run(lambda: gate.wait(10))
@@ -230,7 +230,7 @@ async def test_loading_logs_may_take_as_long_as_it_needs(tmp_path: Path) -> None
     watcher = LogDirProbe(log_dirs, interval_ms=60_000, deadline_ms=50)
     watcher.start()
     # The probe of the metadata directory meets a real disk, which has its own idea of time.
-    await eventually(lambda: log_dirs.metadata_dir.io_samples.take()[Work.PROBE])
+    await eventually(lambda: log_dirs.metadata_dir.io_samples.take()[TimedWork.PROBE])
 
     gate = threading.Event()
     work = loading.run(lambda: gate.wait(10))

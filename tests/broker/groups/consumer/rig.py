@@ -8,7 +8,7 @@ from typing import Any
 from broker.coordination.core import Ticket
 from broker.groups.consumer.group import ConsumerGroup, CurrentAssignment
 from broker.groups.consumer.replay import group_of
-from broker.groups.decision import Decision
+from broker.groups.decision import GroupDecision
 from broker.groups.requests import (
     ConsumerGroupHeartbeat,
     Heartbeat,
@@ -32,7 +32,7 @@ class Rig(Bench):
     """A bench without waits before a rebalance; answers with an error are its code."""
 
     def __init__(self, topics: FakeTopics | None = None, **settings: Any) -> None:
-        self.last = Decision()
+        self.last = GroupDecision()
         defaults = {"consumer_assignment_interval_ms": 0, "initial_rebalance_delay_ms": 0}
         values = GroupSettings(**{**defaults, **settings})
         super().__init__(values, topics or FakeTopics(t=12))
@@ -48,7 +48,7 @@ class Rig(Bench):
         return response.code if isinstance(response, KafkaError) else response
 
     def carry_out(
-        self, decision: Decision, ticket: Ticket | None = None, *, at_once: bool = False
+        self, decision: GroupDecision, ticket: Ticket | None = None, *, at_once: bool = False
     ) -> None:
         """Do what a decision says, and keep it as the last one."""
         super().carry_out(decision, ticket, at_once=at_once)
