@@ -5,7 +5,8 @@ connection starts nothing after such batches until they are answered, so batches
 reach the leader in order. A client that changes the connection or the broker meanwhile has no order
 in Kafka either.
 
-Kafka forwards nothing: there such a client waits for its own timer.
+Kafka forwards nothing: there such a client waits for its own timer
+(`broker.clients.client_behaviour`).
 """
 
 from __future__ import annotations

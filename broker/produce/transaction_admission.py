@@ -2,8 +2,9 @@
 
 The first batch of a transaction in a partition waits until the coordinator has said that the
 transaction has the partition; with transaction version 2 the coordinator adds the partition then.
-Later batches of the producer wait behind it. The coordinator may be gone or hang: batches of other
-producers do not wait.
+Later batches of the producer wait behind it. A coordinator that will soon answer otherwise is asked
+again here, not by the client (`broker.clients.client_behaviour`). The coordinator may be gone or
+hang: batches of other producers do not wait.
 
 Source: `kafka.server.ReplicaManager.maybeSendPartitionsToTransactionCoordinator`,
 `kafka.server.AddPartitionsToTxnManager`.

@@ -8,8 +8,8 @@ they are never given up. Kafka drops the partitions of a transaction when a lead
 epoch of a marker, and the transaction stays as it is until the coordinator is loaded anew.
 
 A client adds partitions to its next transaction while the last one is being completed. Kafka tells
-it to come again, which takes longer than the rest of a transaction; and librdkafka, if it aborts
-meanwhile, ends a transaction that never began, which is a fatal error. Here it waits.
+it to come again, which takes longer than the rest of a transaction, and may be fatal
+(`broker.clients.client_behaviour`). Here it waits.
 
 Source: `kafka.coordinator.transaction.TransactionCoordinator` and `TransactionStateManager`.
 """

@@ -141,7 +141,7 @@ class MetadataApi:
         may_create = getattr(request, "allow_auto_topic_creation", True)
         for topic in request.topics or ():
             topic_id = getattr(topic, "topic_id", None)
-            # Java's client sends an empty name beside an id, others none.
+            # A name beside an id may be empty, or none (`client_behaviour`).
             if topic_id is not None or topic.name is None:
                 version = context.version
                 if version < TOPIC_IDS_FROM:

@@ -19,6 +19,7 @@ from broker.api.data.leader_hints import LeaderHints
 from broker.api.followers import asking_replica, by_follower, named_replica
 from broker.api.parts import ApiParts
 from broker.bounds.limits import FETCH_BYTES_MAX, FETCHED_AT_ONCE
+from broker.clients.client_behaviour import waits_after_errors
 from broker.clients.client_quotas import ClientQuotas
 from broker.clients.traffic import Traffic
 from broker.fetch.fetch_requests import (
@@ -58,11 +59,6 @@ FINAL_SESSION_EPOCH = -1
 
 ANY_REPLICA_FROM = 11
 """From here on a consumer tells its rack, and may ask any replica (KIP-392)."""
-
-SARAMA = "sarama"
-"""A library whose consumer waits for 2 s by default after any error of a partition. It does not
-where an answer sends it to another replica: it asks at once who leads if it does not know that one.
-"""
 
 UNKNOWN_REPLICA = 2**31 - 1
 """No broker's id, it is hoped; who has it is asked, and names the leader."""
@@ -214,7 +210,9 @@ class FetchApi:
     ) -> Iterator[FetchResponse | None]:
         """Yield the response; a None has nothing but taken some time."""
         hints = LeaderHints(self._cache, self._broker_id, context.listener_name)
-        redirects = context.version >= ANY_REPLICA_FROM and context.session.software_name == SARAMA
+        redirects = context.version >= ANY_REPLICA_FROM and waits_after_errors(
+            context.session.software_name
+        )
         partitions = []
         for number, result in enumerate(results, 1):
             self._count(result, by_follower=by_follower)
@@ -333,7 +331,7 @@ def _known_high_watermark(wanted: FetchPartition) -> int:
 
 
 def _sent_elsewhere(told: FetchedPartition) -> FetchedPartition:
-    """Send a consumer of `SARAMA` to another replica where the metadata name another leader."""
+    """Name another replica, not an error, where the metadata name another leader."""
     if told.current_leader is None:
         return told
     return told._replace(

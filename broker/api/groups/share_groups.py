@@ -1,7 +1,7 @@
 """ShareGroupHeartbeat: refused, as by a Kafka whose feature `share.version` is 0.
 
-It is advertised all the same. A share consumer of librdkafka that does not find it asks for its
-coordinator again, for ever and in silence; the answer ends it with an error that names the cause.
+It is advertised all the same, so that a share consumer ends with an error that names the cause
+(`broker.clients.client_behaviour`).
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Forwards the requests of producers whose coordinator was here to the broker that has it now.
 
 A producer that gets NOT_COORDINATOR looks for its coordinator. Some clients first wait for a timer
-of their own (librdkafka: 500 ms, and 100 ms more before the request is repeated), and in that time
-none of their transactions ends. So the request waits here for the next leader of the coordinator's
-partition, is sent there, and the client gets that broker's response. As it gets no error, it may go
-on asking here for as long as it lives.
+of their own (`broker.clients.client_behaviour`), and in that time none of their transactions ends.
+So the request waits here for the next leader of the coordinator's partition, is sent there, and the
+client gets that broker's response. As it gets no error, it may go on asking here for as long as it
+lives.
 
 Kafka forwards nothing: there the gap contains the client's timer.
 """

@@ -3,9 +3,10 @@
 An idempotent producer has up to five batches in flight. If the leader refuses one because the disk
 is full or too few replicas are in sync, the batches behind it leave a gap in the sequence. The
 leader caused this gap, and the next retry closes it. If these batches got
-OUT_OF_ORDER_SEQUENCE_NUMBER, as in Apache Kafka, librdkafka would continue in a new producer epoch
-and repeat all unacknowledged batches; batches that were written before the refused one would then
-be in the log twice. So the batches behind a refused one are refused for the same reason.
+OUT_OF_ORDER_SEQUENCE_NUMBER, as in Apache Kafka, some clients would continue in a new producer
+epoch and repeat all unacknowledged batches (`broker.clients.client_behaviour`); batches that were
+written before the refused one would then be in the log twice. So the batches behind a refused one
+are refused for the same reason.
 """
 
 from __future__ import annotations
