@@ -10,12 +10,15 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import cache
 from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import duckdb
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
-from analytics.engines.functions import FUNCTIONS
+from analytics.engines.functions import FUNCTIONS, ArrowFunction, plain
 from analytics.engines.sql import in_duckdb
 from analytics.store.questions import connection
 from analytics.tables.sql_files import SqlFile, needed, sql_files
@@ -40,6 +43,9 @@ def _read_by_others() -> frozenset[str]:
     return frozenset(chain.from_iterable(file.reads for file in sql_files().values()))
 
 
+ROWS_AT_ONCE = 1 << 21
+"""Rows of large logs that a function is called with."""
+
 _ROWS_OF_PART = 122_880
 """What a thread of DuckDB takes at once of its own tables, too."""
 
@@ -56,6 +62,7 @@ class DuckEngine(ExitStack):
         self._connection = self.enter_context(connection())
         self._connection.execute(_FUNCTIONS)
         self._known: set[str] = set()
+        self._is_of_files = any(isinstance(source, list) for source in views.values())
         given = {name: self._given(name, source) for name, source in views.items()}
         for column in _NUMBERED:
             texts = [
@@ -148,10 +155,33 @@ class DuckEngine(ExitStack):
     def _call(self, name: str) -> None:
         """Register what a function of Arrow makes of a step."""
         function = FUNCTIONS[name]
-        rows = self._connection.sql(f"FROM {function.reads}").to_arrow_table()
-        if not function.is_of_many:
-            rows = _texts(rows)
-        self._view(name, self._given(name, function.of_all(rows)))
+        if function.is_of_many:
+            found = self._of_many(function)
+        else:
+            rows = self._connection.sql(f"FROM {function.reads}").to_arrow_table()
+            found = function.of_all(_texts(rows))
+        self._view(name, self._given(name, found))
+
+    def _of_many(self, function: ArrowFunction) -> pa.Table | list[str]:
+        """Call a function with all rows, or with some groups after the others where they are many.
+
+        Returns:
+            Rows, or files.
+        """
+        if not self._is_of_files:
+            return function.call(self._connection.sql(f"FROM {function.reads}").to_arrow_table())
+        self._connection.execute(f"CREATE TEMP TABLE given_rows AS FROM {function.reads}")
+        (size,) = self._connection.sql("SELECT count(*) FROM given_rows").fetchall()[0]
+        parts = size // ROWS_AT_ONCE + 1
+        folder = Path(self.enter_context(TemporaryDirectory(prefix="jbod-replay-")))
+        files = [str(folder / f"{part}.parquet") for part in range(parts)]
+        keys = ", ".join(function.keys)
+        for part, file in enumerate(files):
+            asked = f"FROM given_rows WHERE hash({keys}) % {parts} = {part}"
+            rows = function.call(self._connection.sql(asked).to_arrow_table())
+            pq.write_table(plain(rows, function.schema), file, compression="lz4")
+        self._connection.execute("DROP TABLE given_rows")
+        return files
 
 
 def _in_parts(rows: pa.Table) -> pa.Table:

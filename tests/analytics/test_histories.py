@@ -57,6 +57,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     replay(root / "meta", root / "in_memory", LOCAL)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("analytics.job.local_tables.IN_MEMORY_BYTES", 0)
+        patch.setattr("analytics.engines.duck.ROWS_AT_ONCE", 100)
         replay(root / "meta", root / "by_files", LOCAL)
     return Runs(
         log=root / "meta",
