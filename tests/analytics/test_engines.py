@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import random
+import re
 import shutil
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -19,6 +22,7 @@ from analytics.tables.catalog import TABLES
 from analytics.tables.table import Table
 from bench.metadata_log_generator import generate
 from tests.analytics.builders import LogBuilder, RandomHistory
+from tests.analytics.history_logs import RandomTopics, write
 from tests.analytics.shared import FIXTURES
 
 pytestmark = pytest.mark.spark
@@ -38,6 +42,13 @@ def generated_log(folder: Path) -> None:
     generate(folder, 20_000)
 
 
+def odd_log(seed: int, folder: Path) -> None:
+    log = RandomTopics(random.Random(seed), oddity=0.05 * (seed % 3))
+    log.run(40)
+    folder.mkdir()
+    write(log, folder)
+
+
 LOGS: dict[str, Callable[[Path], None]] = {
     **{
         f"{version}-{node}": partial(kafka_log, f"{version}/{node}")
@@ -46,29 +57,62 @@ LOGS: dict[str, Callable[[Path], None]] = {
     },
     "random": random_log,
     "generated": generated_log,
+    **{f"odd-{seed}": partial(odd_log, seed) for seed in range(3)},
 }
 
 
-@pytest.mark.parametrize("are_few", [True, False], ids=["few-rows", "many-rows"])
 def test_spark_makes_the_tables_that_this_process_makes(
-    are_few: bool, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    assert_equal_tables(LOGS, spark, tmp_path)
+
+
+def test_tables_of_many_clusters_and_many_rows_are_one_plan_each(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("analytics.job.spark_tables.SMALL_LOG_BYTES", 0)
+    monkeypatch.setattr("analytics.engines.spark.FEW_BYTES", 0)
+    # The files of a table are written by tasks then, however few its rows are.
+    for module in ("engines.spark", "job.spark_tables"):
+        monkeypatch.setattr(f"analytics.{module}.FEW_CLUSTERS", 1)
+    before = len(plans(spark))
+
+    assert_equal_tables(LOGS, spark, tmp_path)
+
+    # As Spark's page shows them: the name of what is made, and the columns of the dictionary.
+    found = plans(spark)[before:]
+    names = Counter(description.partition(":")[0] for description, _ in found)
+    for table in TABLES:
+        assert names[table.name] == 1, table.name
+    (plan,) = [plan for description, plan in found if description.startswith("leadership:")]
+    assert {"leader_epoch", "previous_leader", "valid_from_offset"} <= set(re.findall(r"\w+", plan))
+
+
+def plans(spark: SparkSession) -> list[tuple[str, str]]:
+    """Return the descriptions and the plans of what the session was asked to write."""
+    store = spark._jsparkSession.sharedState().statusStore()  # type: ignore[attr-defined]
+    executions = store.executionsList()
+    found = (executions.apply(at) for at in range(executions.size()))
+    pairs = ((each.description(), each.physicalPlanDescription()) for each in found)
+    return [pair for pair in pairs if "InsertIntoHadoopFsRelationCommand" in pair[1]]
+
+
+def assert_equal_tables(
+    logs: Mapping[str, Callable[[Path], None]], spark: SparkSession, root: Path
 ) -> None:
     inputs = []
-    for name, make in LOGS.items():
-        make(tmp_path / name)
-        inputs.append(f"{name}={tmp_path / name}")
-    if not are_few:
-        monkeypatch.setattr("analytics.job.spark_tables.SMALL_LOG_BYTES", 0)
-        monkeypatch.setattr("analytics.engines.spark.FEW_BYTES", 0)
+    for name, make in logs.items():
+        make(root / name)
+        inputs.append(f"{name}={root / name}")
 
-    by_spark = replay(inputs, tmp_path / "spark", SparkTables(spark))
-    by_this = replay(inputs, tmp_path / "local", LOCAL)
+    by_spark = replay(inputs, root / "spark", SparkTables(spark))
+    by_this = replay(inputs, root / "local", LOCAL)
 
     assert by_spark.report == by_this.report
     for table in TABLES:
-        for cluster in LOGS:
-            found = _rows(tmp_path / "spark", table, cluster)
-            assert found == _rows(tmp_path / "local", table, cluster), (table.name, cluster)
+        for cluster in logs:
+            found = _rows(root / "spark", table, cluster)
+            assert found == _rows(root / "local", table, cluster), (table.name, cluster)
 
 
 def _rows(folder: Path, table: Table, cluster: str) -> list[dict[str, object]]:
