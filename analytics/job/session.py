@@ -26,7 +26,7 @@ from analytics.job import spark_environment
 from jbodlab.cli.program_names import ROOT
 
 SMALL_LOG_BYTES = 16 << 20
-"""Up to this size the start counts, and little memory is needed."""
+"""Up to this size a start and a plan cost more than what they do, and little memory is needed."""
 
 _OF_WORKERS = {
     # Whatever lies in the folder that somebody works in, they do not import it.
@@ -184,8 +184,4 @@ def _local_settings(size_bytes: int) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.catalogImplementation": "in-memory",
-        # Two plans of few steps: to compile their code takes longer than they run.
-        "spark.sql.adaptive.enabled": "false",
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     }

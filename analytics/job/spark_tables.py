@@ -24,6 +24,7 @@ from analytics.engines.spark import FEW_CLUSTERS, STEPS, SparkEngine
 from analytics.errors import ReplayInputError
 from analytics.job.engine import RunOptions
 from analytics.job.output import OutputDir
+from analytics.job.session import SMALL_LOG_BYTES
 from analytics.read.log_copies import LogCopy
 from analytics.read.log_facts import log_facts
 from analytics.read.named_logs import Archive, layout_of, unpack_archive
@@ -32,9 +33,6 @@ from analytics.source.data_source import SCHEMA, KraftMetadataSource
 from analytics.source.requirements import NAME
 from analytics.store.store import Store
 from analytics.tables.table import INT, LONG, STRING, TYPES
-
-SMALL_LOG_BYTES = 16 << 20
-"""Up to this size a plan costs more than what it does."""
 
 ADAPTED_BYTES = 256 << 20
 """Of larger logs Spark adapts its plans while they run."""
