@@ -107,11 +107,12 @@ class SparkTables:
         """Write all tables of clusters into the scratch folder of an output."""
         size = sum(copy.size_bytes for copies in clusters.values() for copy in copies)
         is_small = size <= SMALL_LOG_BYTES
-        self.spark.dataSource.register(KraftMetadataSource)
         names = [table.name for table in output.tables]
         with ExitStack() as opened:
             folder = self._folder(output.scratch_store, opened)
             engine = SparkEngine(self.spark, folder, len(clusters), self._settings(size))
+            # Each session knows its own; only what is installed is found by its name.
+            engine.spark.dataSource.register(KraftMetadataSource)
             read = partial(_read, engine.spark, _named(clusters))
             _view_logs(engine, clusters, read, options)
             if is_small:
