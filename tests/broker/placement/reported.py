@@ -13,23 +13,50 @@ A directory is `d0`, `d1`, `?` (unknown), `lost`, `migrating` or `-` (not assign
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from broker.controller_link.assignments import Assignment
+from broker.disk.directory.log_dirs import LogDirs
 from broker.placement.directory_reports import DirectoryReports
+from broker.replica.registry.registry import ReplicaRegistry
 from jbodlab.metadata.records.schema import Record
 from jbodlab.metadata.records.topic_records import PartitionChangeRecord
 from jbodlab.storage.log.loaded_log import create_log
 from jbodlab.storage.log.log_config import LogConfig
 from jbodlab.vocabulary.directory_id import LOST, MIGRATING, UNASSIGNED
 from jbodlab.vocabulary.ids import BrokerId, DirectoryId, TopicId, TopicIdPartition
+from tests.broker.groups.scenario import scenarios_of
 from tests.broker.replicas import ME, TOPIC_ID, Metadata, change, directory_id, partition_record
 from tests.broker.stage import Stage, tp
 from tests.waiting import turns
 
 UNKNOWN = directory_id(777)
+
+
+class Story(NamedTuple):
+    """A story of a file; `JBODLAB_REWRITE_SCENARIOS` writes what happens into it."""
+
+    file: Path
+    title: str
+    text: str
+
+    async def check(self, broker: Reported) -> None:
+        happened = await broker.play(self.text)
+        if os.environ.get("JBODLAB_REWRITE_SCENARIOS"):
+            whole = self.file.read_text()
+            before, after = (f"== {self.title}\n{each}" for each in (self.text, happened))
+            self.file.write_text(whole.replace(before, after))
+        assert happened == self.text
+
+
+def stories(name: str) -> dict[str, Story]:
+    """The stories of a file of `scenarios/`, by their titles."""
+    file = Path(__file__).parent / "scenarios" / f"{name}.txt"
+    found = scenarios_of(file.read_text()).items()
+    return {title: Story(file, title, text.rstrip("\n") + "\n") for title, text in found}
 
 
 class Sender:
@@ -59,17 +86,16 @@ class Sender:
 class Reported(Stage):
     """A broker with two directories, its replicas, and what it tells of them."""
 
+    ARE_ASKED_BY_REPLICAS = False
+    """Whether replicas have their directory reported as soon as they are made."""
+
     def __init__(self, root: Path) -> None:
-        super().__init__(root)
         self.sender = Sender()
         self.new: set[int] = set()
         """Partitions that this broker has never heard of before."""
-        self.reports = DirectoryReports(
-            self.host.registry,
-            self.host.log_dirs,
-            self.sender,
-            lambda key: key.partition in self.new,
-        )
+        super().__init__(root, assigner=self._reports if self.ARE_ASKED_BY_REPLICAS else None)
+        if not self.ARE_ASKED_BY_REPLICAS:
+            self._reports(self.host.registry, self.host.log_dirs)
         self.host.log_dirs.add_failure_listener(self.reports)
         self.metadata = Metadata(self.host.manager.roles, self.reports)
         self.pending: list[Record] = []
@@ -79,6 +105,12 @@ class Reported(Stage):
             **here,
             **{"?": UNKNOWN, "lost": LOST, "migrating": MIGRATING, "-": UNASSIGNED},
         }
+
+    def _reports(self, replicas: ReplicaRegistry, log_dirs: LogDirs) -> DirectoryReports:
+        self.reports = DirectoryReports(
+            replicas, log_dirs, self.sender, lambda key: key.partition in self.new
+        )
+        return self.reports
 
     def publish(self, *records: Record) -> None:
         """Let metadata come; the first ones have the brokers and the topic as well."""
@@ -120,19 +152,28 @@ class Reported(Stage):
         command, *words = line.split()
         fields = dict(word.split("=") for word in words if "=" in word)
         names = [word for word in words if "=" not in word]
-        match command:
-            case "partition":
+        if command in ("partition", "change"):
+            if command == "partition":
                 self.pending.append(self._partition(*names))
-                if fields:
-                    self.pending.append(self._change(names[0], fields))
-            case "change":
+            if command == "change" or fields:
                 self.pending.append(self._change(names[0], fields))
+            return ""
+        told = await self._do(command, names)
+        await turns()
+        new, self.printed = self.sender.reports[self.printed :], len(self.sender.reports)
+        names_of = {directory: name for name, directory in self.named.items()}
+        reports = [f"{index} {names_of[found]}" for index, found in sorted(new)]
+        return ", ".join([*([told] if told else []), *reports])
+
+    async def _do(self, command: str, names: list[str]) -> str | None:
+        match command:
             case "publish":
                 records, self.pending = self.pending, []
                 self.publish(*records)
             case "online":
-                for partition in list(self.host.registry.partitions()):
-                    await self.host.online(partition.topic_partition)
+                all_of_them = [each.topic_partition for each in self.host.registry.partitions()]
+                for partition in [tp(int(name)) for name in names] or all_of_them:
+                    await self.host.online(partition)
             case "fails":
                 self.fail(int(names[0].removeprefix("d")))
             case "log-fails":
@@ -154,11 +195,8 @@ class Reported(Stage):
             case "forgets":
                 self.sender.waiting.clear()
             case _:
-                raise AssertionError(line)
-        await turns()
-        new, self.printed = self.sender.reports[self.printed :], len(self.sender.reports)
-        names_of = {directory: name for name, directory in self.named.items()}
-        return ", ".join(f"{index} {names_of[found]}" for index, found in sorted(new))
+                raise AssertionError(command)
+        return None
 
     def _partition(self, index: str, *places: str) -> Record:
         replicas = [int(each.partition(":")[0]) for each in places]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -11,14 +10,12 @@ import pytest
 
 from broker.replica.replica_state import Offline
 from jbodlab.vocabulary.directory_id import LOST, MIGRATING, UNASSIGNED
-from tests.broker.groups.scenario import scenarios_of
-from tests.broker.placement.reported import Reported
+from tests.broker.placement.reported import Reported, stories
 from tests.broker.replicas import broker, feature, partition_record, topic, until
 from tests.broker.stage import tp
 from tests.waiting import set_forward, turns
 
-FILE = Path(__file__).parent / "scenarios" / "directory_reports.txt"
-SCENARIOS = scenarios_of(FILE.read_text())
+STORIES = stories("directory_reports")
 
 
 @pytest.fixture
@@ -27,16 +24,9 @@ async def reported(tmp_path: Path) -> AsyncIterator[Reported]:
         yield made
 
 
-@pytest.mark.parametrize("title", SCENARIOS)
-async def test_scenario(reported: Reported, title: str) -> None:
-    expected = SCENARIOS[title].rstrip("\n") + "\n"
-
-    happened = await reported.play(expected)
-
-    if os.environ.get("JBODLAB_REWRITE_SCENARIOS"):
-        text = FILE.read_text()
-        FILE.write_text(text.replace(f"== {title}\n{expected}", f"== {title}\n{happened}"))
-    assert happened == expected
+@pytest.mark.parametrize("title", STORIES)
+async def test_story(reported: Reported, title: str) -> None:
+    await STORIES[title].check(reported)
 
 
 async def test_broker_waits_to_be_unfenced_until_all_its_directories_are_known(
