@@ -196,7 +196,7 @@ class BrokerServer:
             listeners_after_clients=[
                 self._coordinators.groups,
                 self._coordinators.transactions,
-                self._coordinators.of_transactions,
+                self._coordinators.add_partitions,
                 self._front.produce_forwarder,
                 self._front.user_sessions,
                 replicas.reports,

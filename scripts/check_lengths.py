@@ -1,6 +1,8 @@
-"""Check how long pages are to read: no sentence and no cell of a table has more than 40 words.
+"""Check how pages are to read: no sentence and no cell of a table has more than 40 words.
 
-A piece of code counts as one word. What is generated elsewhere is looked at where it is written.
+No sentence begins with Who, What or Whoever: such a clause stands for a noun that has a name, and a
+reader has to guess it. A question may, and a heading. A piece of code counts as one word. Generated
+pages are looked at where they are written.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ _CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)")
 _TARGET = re.compile(r"\]\([^)]*\)")
 _BEGIN = re.compile(r"\s*([*-]|\d+\.|#+)\s")
 _END_OF_SENTENCE = re.compile(r"(?<=[.!?])\s+")
+_NAMELESS = re.compile(r"(?:\s*(?:[*-]|\d+\.)\s)?[^\w#]*(Whoever|Who|What)\s(?!.*\?\W*$)")
 _BAR = re.compile(r"(?<!\\)\|")
 
 
@@ -25,6 +28,8 @@ def problems(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str, str]]
         if (count := _count(text)) > WORDS_MAX:
             begin = " ".join(text.split()[:4])
             yield number, begin, f"a {kind} of {count} words, at most {WORDS_MAX}"
+        if kind == "sentence" and (found := _NAMELESS.match(text)):
+            yield number, " ".join(text.split()[:4]), f"a sentence that begins with {found[1]}"
 
 
 def _pieces(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str, str]]:

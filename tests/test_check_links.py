@@ -124,3 +124,21 @@ def test_a_longer_one_is_named(tmp_path: Path, text: str, number: int, kind: str
 
 def test_all_pages_of_the_clone_have_links_that_lead_somewhere() -> None:
     assert check_links.main([]) == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["It ends. Who waits is answered.", "* What is left goes.", "Whoever asks\nis told."],
+)
+def test_a_sentence_without_a_noun_in_front_is_found(tmp_path: Path, text: str) -> None:
+    (found,) = check_links.problems(page(tmp_path, text))
+
+    assert "a sentence that begins with W" in found
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["## What it needs", "What is a disk?", "The reader who waits is answered.", "| What | a |"],
+)
+def test_a_heading_and_a_question_may_begin_with_what(tmp_path: Path, text: str) -> None:
+    assert list(check_links.problems(page(tmp_path, text))) == []

@@ -15,9 +15,9 @@ from broker.coordination.internal_topics import internal_topic
 from broker.coordination.shard import Shard, ShardContext
 from broker.groups.group_core import APPEND_ERRORS, GroupCore
 from broker.metadata.metadata_cache import MetadataCache
+from broker.produce.add_partitions_to_txn import AddPartitionsToTxnManager, Answers
 from broker.produce.marker_appends import MarkerAppends
 from broker.produce.transaction_admission import Part
-from broker.produce.transaction_coordinators import Answers, CoordinatorsOfTransactions
 from broker.replica.partition import Partition
 from broker.replica.registry import ReplicaRegistry
 from broker.transaction_markers.marker_sender import MarkerSender
@@ -49,7 +49,7 @@ from jbodlab.vocabulary.ids import (
 )
 
 
-class GroupCoordinator(CoordinatorService[GroupCore, GroupRecord]):
+class GroupCoordinatorService(CoordinatorService[GroupCore, GroupRecord]):
     """The group coordinators of one broker."""
 
     def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
@@ -59,7 +59,7 @@ class GroupCoordinator(CoordinatorService[GroupCore, GroupRecord]):
             self.run(lambda core: core.topics_deleted(names))
 
 
-class TransactionCoordinator(CoordinatorService[TransactionCore, TransactionRecord]):
+class TransactionCoordinatorService(CoordinatorService[TransactionCore, TransactionRecord]):
     """The transaction coordinators of one broker, and the markers that they have written.
 
     Args:
@@ -144,7 +144,7 @@ class Coordinators:
         groups: The coordinators of groups.
         transactions: The coordinators of transactions.
         markers: Ends transactions in the partitions that this broker leads.
-        of_transactions: Asks the transaction coordinators of all brokers.
+        add_partitions: Asks the transaction coordinators of all brokers.
 
     Args:
         config: Settings of the broker.
@@ -166,7 +166,7 @@ class Coordinators:
         self._settings = config.groups
         self._transaction_settings = config.transactions
         topics = CachedTopics(link.cache)
-        self.groups = GroupCoordinator(
+        self.groups = GroupCoordinatorService(
             GROUP_METADATA_TOPIC,
             replicas.registry,
             link.cache,
@@ -185,7 +185,7 @@ class Coordinators:
         self.markers = MarkerAppends(
             replicas.registry, self.groups, asyncio.get_running_loop(), environment.wall_ms
         )
-        self.transactions = TransactionCoordinator(
+        self.transactions = TransactionCoordinatorService(
             replicas.registry,
             link.cache,
             config.transactions,
@@ -193,17 +193,17 @@ class Coordinators:
             MarkerSender(link.cache, config.node_id, self.markers, peers),
         )
         replicas.manager.leaderships[TRANSACTION_STATE_TOPIC] = self.transactions
-        self.of_transactions = CoordinatorsOfTransactions(
+        self.add_partitions = AddPartitionsToTxnManager(
             link.cache, config.node_id, self.transactions.answers_leader, peers
         )
-        replicas.manager.appends.admission.coordinators = self.of_transactions
+        replicas.manager.appends.admission.verifier = self.add_partitions
 
     async def stop(self) -> None:
         """Answer everybody who waits; coordinators end with the leadership of replicas anyway."""
         self.groups.stop()
         self.transactions.stop()
         await self.transactions.markers.close()
-        await self.of_transactions.close()
+        await self.add_partitions.close()
 
     def internal_topic(self, name: str) -> NewTopic | None:
         """Return how a topic of the brokers' own is to be created; None for one not used."""

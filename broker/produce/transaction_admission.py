@@ -57,15 +57,15 @@ class Part(NamedTuple):
     transaction: BatchTransaction
 
 
-class TransactionCoordinators(Protocol):
-    """The coordinators of all transactional ids, on whichever broker they are."""
+class PartitionVerifier(Protocol):
+    """Asks the coordinators of transactional ids, on whichever broker they are."""
 
     def ask(self, part: Part) -> asyncio.Future[ErrorCode]:
         """Ask whether a transaction has a partition, or have it added; the future never fails."""
 
 
-class NoCoordinators:
-    """What a broker knows of coordinators that takes part in no transactions."""
+class NoVerifier:
+    """The verifier of a broker that takes part in no transactions."""
 
     def ask(self, part: Part) -> asyncio.Future[ErrorCode]:
         """Find nobody."""
@@ -75,15 +75,15 @@ class NoCoordinators:
 
 
 class TransactionAdmission:
-    """Asks coordinators, and lets batches wait for their answers; on the event loop.
+    """Lets batches wait for their answers; on the event loop.
 
     Attributes:
-        coordinators: Who is asked.
+        verifier: Asks the coordinators.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self.coordinators: TransactionCoordinators = NoCoordinators()
+        self.verifier: PartitionVerifier = NoVerifier()
 
     def ask(self, leader: LeaderState, part: Part, answered: Callable[[Guard], None]) -> None:
         """Ask about the first batch of a transaction, or wait for an answer that is under way.
@@ -133,7 +133,7 @@ class TransactionAdmission:
         return future
 
     def _ask(self, leader: LeaderState, part: Part, guard: Guard, since_s: float) -> None:
-        answer = self.coordinators.ask(part)
+        answer = self.verifier.ask(part)
         answer.add_done_callback(partial(self._answered, leader, part, guard, since_s))
 
     def _ask_again(self, leader: LeaderState, part: Part, guard: Guard, since_s: float) -> None:

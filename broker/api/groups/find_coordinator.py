@@ -17,8 +17,8 @@ from msgspec import structs
 
 from broker.api.parts import ApiParts
 from broker.api.services.coordinators import (
-    CoordinatorsOf,
     GroupCoordinators,
+    LocalCoordinators,
     TransactionCoordinators,
 )
 from broker.api.services.topic_creator import TopicCreator
@@ -70,7 +70,7 @@ class FindCoordinatorApi:
     ) -> None:
         self._cache = cache
         self._broker_id = broker_id
-        self._places: Mapping[int, tuple[str, CoordinatorsOf[Any]]] = {
+        self._places: Mapping[int, tuple[str, LocalCoordinators[Any]]] = {
             GROUP: (GROUP_METADATA_TOPIC, groups),
             TRANSACTION: (TRANSACTION_STATE_TOPIC, transactions),
         }
@@ -94,7 +94,7 @@ class FindCoordinatorApi:
         """Return the error for every key."""
         return _coordinators(_failed(key, error) for key in _keys(request, context.version))
 
-    def _of(self, key: str, name: str, own: CoordinatorsOf[Any], listener_name: str) -> Any:
+    def _of(self, key: str, name: str, own: LocalCoordinators[Any], listener_name: str) -> Any:
         found = self._cache.coordinator(name, key)
         if found is None:
             return _failed(key, self._created(name))

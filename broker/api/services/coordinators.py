@@ -25,7 +25,7 @@ Each = list[tuple[tuple[str, ...], Any]]
 """Keys, and the answer for them: what their shard said, or a `KafkaError`."""
 
 
-class CoordinatorsOf(Protocol[R]):
+class LocalCoordinators(Protocol[R]):
     """The coordinators of one kind on this broker; a key is the id of what they coordinate."""
 
     def submit(self, key: str, request: R) -> asyncio.Future[Any]:
@@ -46,8 +46,8 @@ class CoordinatorsOf(Protocol[R]):
         """Return whether a coordinator that the metadata has here cannot be."""
 
 
-GroupCoordinators = CoordinatorsOf[groups.Request]
-TransactionCoordinators = CoordinatorsOf[transactions.Request]
+GroupCoordinators = LocalCoordinators[groups.Request]
+TransactionCoordinators = LocalCoordinators[transactions.Request]
 
 
 def described(

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from broker.assemblies.coordinators import CachedTopics, GroupCoordinator
+from broker.assemblies.coordinators import CachedTopics, GroupCoordinatorService
 from broker.compaction.log_cleaner import LogCleaner
 from broker.compaction.settings import CleanerSettings
 from broker.coordination import loading
@@ -57,7 +57,7 @@ GROUP, SIMPLE = "g", "s"
 """One with members, and one with offsets alone."""
 
 
-class Cluster(LedTopic[GroupCoordinator]):
+class Cluster(LedTopic[GroupCoordinatorService]):
     """The offsets topic, and a topic whose offsets are committed."""
 
     def __init__(self, root: Path, settings: GroupSettings) -> None:
@@ -65,7 +65,7 @@ class Cluster(LedTopic[GroupCoordinator]):
 
         def new_service(
             host: Host, cache: MetadataCache, wall_ms: Callable[[], int]
-        ) -> GroupCoordinator:
+        ) -> GroupCoordinatorService:
             topics = CachedTopics(cache)
             context = ShardContext(
                 new_core=lambda: GroupCore(
@@ -77,7 +77,7 @@ class Cluster(LedTopic[GroupCoordinator]):
                 commit_timeout_ms=lambda: settings.offsets_commit_timeout_ms,
                 threads=system_environment().threads,
             )
-            return GroupCoordinator(GROUP_METADATA_TOPIC, host.registry, cache, context)
+            return GroupCoordinatorService(GROUP_METADATA_TOPIC, host.registry, cache, context)
 
         super().__init__(root, GROUP_METADATA_TOPIC, new_service)
         self.publisher.publish_to(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from broker.produce.leader_appends import append_marker, append_own
-from broker.produce.transaction_admission import NoCoordinators, Part
+from broker.produce.transaction_admission import NoVerifier, Part
 from broker.replica.waiting.append_entries import AppendResult, BatchTransaction
 from jbodlab.record_batch.record_batch import TRANSACTIONAL
 from jbodlab.storage.log.transactions import ABORT, COMMIT, Marker
@@ -58,7 +58,7 @@ class Leader(Stage):
     def __init__(self, root: Path) -> None:
         super().__init__(root)
         self.coordinators = Coordinators()
-        self.host.manager.appends.admission.coordinators = self.coordinators
+        self.host.manager.appends.admission.verifier = self.coordinators
 
     def send(
         self,
@@ -424,7 +424,7 @@ async def test_a_batch_of_a_transaction_without_its_id_is_refused(leader: Leader
 async def test_a_broker_that_knows_no_coordinator_lets_the_producer_try_again(
     leader: Leader,
 ) -> None:
-    leader.host.manager.appends.admission.coordinators = NoCoordinators()
+    leader.host.manager.appends.admission.verifier = NoVerifier()
 
     assert await code(leader.send(0)) is NOT_THERE
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from broker.produce.add_partitions_to_txn import AddPartitionsToTxnManager
 from broker.produce.transaction_admission import Part
-from broker.produce.transaction_coordinators import CoordinatorsOfTransactions
 from broker.replica.waiting.append_entries import BatchTransaction
 from jbodlab.group_records.partitions import coordinator_partition
 from jbodlab.kafka_wire.api_table import ApiKey, response_class
@@ -111,7 +111,7 @@ class Setup:
         self.cluster, self.other, self.own = Cluster(), other, Own()
         self.cluster.publish_brokers(1, 2, on_this_machine={2: port})
         self.lead(1, 2)
-        self.asking = CoordinatorsOfTransactions(self.cluster.cache, US, self.own)
+        self.asking = AddPartitionsToTxnManager(self.cluster.cache, US, self.own)
 
     def lead(self, *leaders: int) -> None:
         partitions = [self.cluster.partition(leader, (1, 2)) for leader in leaders]
@@ -224,7 +224,7 @@ async def test_a_coordinator_that_hangs_is_waited_for_until_another_one_leads(
 async def test_a_coordinator_that_hangs_is_not_waited_for_long(
     setup: Setup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.produce.transaction_coordinators.TRANSACTION_ASK_MAX_S", 0.05)
+    monkeypatch.setattr("broker.produce.add_partitions_to_txn.TRANSACTION_ASK_MAX_S", 0.05)
 
     assert await asyncio.wait_for(await asked(setup), 10) is ErrorCode.NETWORK_EXCEPTION
 

@@ -54,7 +54,7 @@ class _Question(msgspec.Struct, frozen=True, eq=False):
             self.answer.set_result(code)
 
 
-class CoordinatorsOfTransactions:
+class AddPartitionsToTxnManager:
     """Finds the coordinator of each transactional id; on the event loop.
 
     Args:
