@@ -27,8 +27,8 @@ left no result. REFUSED: the release refuses what the plan asks for, which is ho
 The reasons are below the tables.
 
 "Engines side by side" counts acknowledged messages that were lost or read twice, and the times in
-which a producer got no acknowledgement of a partition, over all runs of an engine. The waits of consumers
-are in the tables of the plans. Plans of known bugs are left out, and engines that ran
+which a producer got no acknowledgement of a partition, over all runs of an engine. The waits of
+consumers are in the tables of the plans. Plans of known bugs are left out, and engines that ran
 other plans are not comparable there.
 
 A plan that is named after a number of Kafka's tracker shows that bug: it is FAIL on a release that
