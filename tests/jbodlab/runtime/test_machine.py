@@ -72,7 +72,7 @@ DEFAULTS = {
     "system_environment": {
         "jbodlab/runtime/machine.py",
         # A process of its own, which `machine` starts.
-        "jbodlab/runtime/cleaner_process.py",
+        "jbodlab/runtime/cleaner_main.py",
         "jbodlab/metadata/log/formatting.py",
         "broker/server.py",
         "broker/disk/directory/log_dir.py",
