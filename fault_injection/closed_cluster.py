@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from fault_injection import sockets
-from fault_injection.mechanism import Clients
+from fault_injection.clients import Clients
 
 SASL_SSL = "sasl_ssl"
 SECURITY = "security"

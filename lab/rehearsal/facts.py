@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
 
-from fault_injection.mechanism import Clients
+from fault_injection.clients import Clients
 from jbodlab.picture.places import Place
 from jbodlab.vocabulary.ids import TopicPartition
 from lab.findings import Finding

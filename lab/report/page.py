@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from typing import Any
 
-from fault_injection.mechanism import Clients
+from fault_injection.clients import Clients
 from jbodlab.cli.output import counted
 from jbodlab.pages.page import Block, Section, Verdict, html_page
 from jbodlab.pages.plots import Bars, Intervals

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from uuid import UUID
 
-from fault_injection.mechanism import Advice, Clients
+from fault_injection.clients import Clients
+from fault_injection.mechanism import Advice
 from jbodlab.vocabulary.ids import DirectoryId, TopicPartition
 from lab import cluster as library
 from lab.cluster import ClusterSpec, NotInTimeError, wait_for

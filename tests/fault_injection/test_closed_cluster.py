@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from fault_injection import closed_cluster, sockets
+from fault_injection.clients import Clients
 from fault_injection.closed_cluster import ClosedBroker, became, look
-from fault_injection.mechanism import Clients
 from fault_injection.sockets import Connection
 
 METRICS = """\

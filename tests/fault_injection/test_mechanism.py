@@ -7,7 +7,8 @@ from dataclasses import asdict
 
 import pytest
 
-from fault_injection.mechanism import Broken, Clients
+from fault_injection.clients import Clients
+from fault_injection.mechanism import Broken
 
 
 @pytest.mark.parametrize(
