@@ -7,13 +7,18 @@ disk. A killed process leaves a `.part` file, which the next opening of the log 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from jbodlab.metadata.image.image_writer import each_record
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.log.batches import control_batch
 from jbodlab.metadata.log.snapshots import batches_of_values, snapshot_name
-from jbodlab.metadata.records.control_records import SnapshotFooterRecord, SnapshotHeaderRecord
+from jbodlab.metadata.records.control_records import (
+    ControlRecord,
+    SnapshotFooterRecord,
+    SnapshotHeaderRecord,
+)
 from jbodlab.record_batch.record_batch import build_batch
 from jbodlab.storage.directory.filesystem import AppendFile, FileSystem
 
@@ -26,10 +31,17 @@ class SnapshotWriter:
         directory: Directory of the metadata log.
         image: The image to write; it ends at the end of a batch of the log.
         created_ms: Time of the batches in the file.
+        quorum: What `quorum_records` says of the voters at the last offset of the image.
     """
 
     def __init__(
-        self, fs: FileSystem, directory: Path, image: MetadataImage, *, created_ms: int
+        self,
+        fs: FileSystem,
+        directory: Path,
+        image: MetadataImage,
+        *,
+        created_ms: int,
+        quorum: Sequence[ControlRecord] = (),
     ) -> None:
         self.path = directory / snapshot_name(image.offset + 1, image.epoch)
         self.size_bytes = 0
@@ -39,6 +51,7 @@ class SnapshotWriter:
         self._epoch = image.epoch
         self._timestamp_ms = image.timestamp_ms
         self._created_ms = created_ms
+        self._quorum = quorum
         self._values = batches_of_values(each_record(image))
         self._next_offset = 0
         self._file: AppendFile | None = None
@@ -53,7 +66,7 @@ class SnapshotWriter:
             self._file = self._fs.open_append(self._part)
             self._file.truncate(0)
             self._write_control(
-                SnapshotHeaderRecord(last_contained_log_timestamp=self._timestamp_ms)
+                SnapshotHeaderRecord(last_contained_log_timestamp=self._timestamp_ms), *self._quorum
             )
         values = next(self._values, None)
         if values is None:
@@ -92,14 +105,14 @@ class SnapshotWriter:
             self._file.close()
         self._fs.unlink(self._part, missing_ok=True)
 
-    def _write_control(self, record: SnapshotHeaderRecord | SnapshotFooterRecord) -> None:
+    def _write_control(self, *records: ControlRecord) -> None:
         batch = control_batch(
-            record,
+            *records,
             base_offset=self._next_offset,
             epoch=self._epoch,
             timestamp_ms=self._created_ms,
         )
-        self._write(batch, 1)
+        self._write(batch, len(records))
 
     def _write(self, batch: bytes, records: int) -> None:
         assert self._file is not None

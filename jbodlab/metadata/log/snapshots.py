@@ -28,6 +28,7 @@ from jbodlab.metadata.log.batches import (
 )
 from jbodlab.metadata.records import frame
 from jbodlab.metadata.records.control_records import (
+    ControlRecord,
     SnapshotFooterRecord,
     SnapshotHeaderRecord,
 )
@@ -226,12 +227,25 @@ def read_bootstrap(path: Path, *, fs: FileSystem | None = None) -> list[Versione
 
 
 def snapshot_bytes(
-    records: Iterable[VersionedRecord], *, epoch: int, timestamp_ms: int, created_ms: int
+    records: Iterable[VersionedRecord],
+    *,
+    epoch: int,
+    timestamp_ms: int,
+    created_ms: int,
+    quorum: Sequence[ControlRecord] = (),
 ) -> bytes:
-    """Return the content of a snapshot file."""
+    """Return the content of a snapshot file.
+
+    Args:
+        records: The data.
+        epoch: Of the last record that the snapshot stands for.
+        timestamp_ms: Of that record, ms since 1970.
+        created_ms: Of the batches in the file.
+        quorum: See `quorum_records`.
+    """
     header = SnapshotHeaderRecord(last_contained_log_timestamp=timestamp_ms)
-    parts = [control_batch(header, base_offset=0, epoch=epoch, timestamp_ms=created_ms)]
-    offset = 1
+    parts = [control_batch(header, *quorum, base_offset=0, epoch=epoch, timestamp_ms=created_ms)]
+    offset = 1 + len(quorum)
     for values in batches_of_values(records):
         parts.append(
             build_batch(
