@@ -115,6 +115,10 @@ class ReplayError(JbodlabError):
     """The metadata log contradicts itself, or holds a record that this version cannot interpret."""
 
 
+class QuorumViolationError(JbodlabError):
+    """The quorum of controllers contradicts itself; the process ends, and changes nothing more."""
+
+
 class AuthenticationError(JbodlabError):
     """A login failed; the text is for the log of the server, and has no secret in it."""
 
