@@ -12,16 +12,15 @@ their meaning.
 
 from __future__ import annotations
 
+import pkgutil
 import re
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-FILE = Path(__file__).with_suffix(".tsv")
 LIST, MAP, OPTIONAL, OR_NULL, OR = "list of ", "map of ", "optional ", " or null", " or "
 WORDS = {"text": str, "integer": int, "number": float, "flag": bool, "any": Any}
 _HEAD = re.compile(r"(\w+)(?: \((\w+)\))?")
@@ -49,7 +48,9 @@ class Declared(NamedTuple):
 @cache
 def declared() -> dict[str, Declared]:
     """Return all structs by their names."""
-    return {one.name: one for one in _read(FILE.read_text("utf-8"))}
+    data = pkgutil.get_data(__package__, "results.tsv")
+    assert data is not None
+    return {one.name: one for one in _read(data.decode())}
 
 
 def _read(text: str) -> Iterator[Declared]:
