@@ -91,8 +91,8 @@ def _serve(config: BrokerConfig) -> None:
 
 
 async def _run_server(config: BrokerConfig) -> None:
-    # What is imported and loaded stays; to look for garbage in it again and again takes a tenth of
-    # the start. See `_settle_memory`.
+    # Imported modules and loaded state stay; to look for garbage in them again and again takes a
+    # tenth of the start. See `_settle_memory`.
     gc.disable()
     # Imported here, so that a wrong setting is refused at once.
     from broker.server import BrokerServer
@@ -106,7 +106,7 @@ async def _run_server(config: BrokerConfig) -> None:
 
 def _settle_memory() -> None:
     """Prepare the memory of this process for its work, when all is imported and loaded."""
-    # What exists now lives as long as the process: collections need not look at it again. The
+    # Objects that exist now live as long as the process: collections need not look at it again. The
     # allocator is tuned only now, or it would keep what the imports needed and gave back.
     gc.enable()
     gc.collect()

@@ -49,7 +49,7 @@ BROKER_ROLES = frozenset({"broker"})
 
 
 class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What a broker needs to know; fields are named after Kafka's keys.
+    """Configuration of a broker; fields are named after Kafka's keys.
 
     Attributes:
         values: All settings, for what topics may override one by one.
@@ -60,7 +60,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
         peers: How this broker connects to the others.
         broker_principals: Which user is which broker, where brokers have users of their own.
         controller_tls: How it reaches the controller; None where that is not encrypted.
-        authorizer: What counts besides access control entries; None without an authorizer.
+        authorizer: Settings that count besides access control entries; None without an authorizer.
         log_dirs: In configured order.
         metadata_log_dir: One of them, or a separate directory.
     """

@@ -47,7 +47,7 @@ class BrokerServer:
 
     Args:
         config: The broker's.
-        environment: What it is in; the machine by default.
+        environment: Surroundings of the process; the machine by default.
         before_serving: Called once, when all is there that lives as long as the broker.
     """
 
@@ -224,7 +224,7 @@ class BrokerServer:
         await disks.look()
         replicas.start()
         link.feed.begin_publishing()
-        # What came since the logs were loaded has taken replicas away that nobody will ask for.
+        # Changes since the logs were loaded have taken replicas away that nobody will ask for.
         replicas.put_strays_aside(link.feed.image)
         await disks.start()
         await replicas.reports.all_known()

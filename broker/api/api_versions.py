@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kio.schema.api_versions.v4.request import ApiVersionsRequest
 
 SOFTWARE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?")
-"""What a client may call its software and its version."""
+"""Valid names and versions of a client's software."""
 
 TELEMETRY = (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
 ZERO_SINCE_VERSION = 4

@@ -1,4 +1,4 @@
-"""What the handlers of a broker are made of."""
+"""The parts that a broker's handlers are made of."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class BrokerParts(msgspec.Struct, frozen=True, kw_only=True):
-    """What the broker consists of."""
+    """The parts of a broker."""
 
     broker_id: BrokerId
     cluster_id: str
@@ -73,11 +73,11 @@ class BrokerParts(msgspec.Struct, frozen=True, kw_only=True):
     configs: OwnConfigs
     """The settings of this broker."""
     traffic: Traffic
-    """What is counted of requests."""
+    """Counts of requests."""
     telemetry: TelemetryClients
     """The clients that push metrics."""
     rights: Rights = AllRights()
-    """What clients may do."""
+    """Rights of clients."""
     follower_names: Callable[[int], str] | None = None
     """Tells the user of a broker by its id, for requests of followers; None where any may be it."""
     peers: ClientSecurity | None = None

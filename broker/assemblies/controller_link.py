@@ -1,4 +1,4 @@
-"""What this broker and the controller tell each other, and the metadata that comes of it."""
+"""The exchange between this broker and the controller, and the metadata that comes of it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from jbodlab.vocabulary.ids import BrokerEpoch, DirectoryId
 
 
 class ControllerLink:
-    """What one broker and the controller tell each other.
+    """The exchange between one broker and the controller.
 
     Args:
         config: The broker's.

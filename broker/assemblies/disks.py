@@ -84,7 +84,7 @@ class Disks:
         Args:
             logs: The logs in use.
             replicas: Say which logs may come back with a directory.
-            rules: What the metadata of the moment says of logs that may be found.
+            rules: Rules of the present metadata for logs that may be found.
         """
         config = self._config
         self._checkpoints = CheckpointWriter(

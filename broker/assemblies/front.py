@@ -1,4 +1,4 @@
-"""What clients and operators meet: the listeners, the handlers behind them, and the metrics."""
+"""The side of a broker that clients and operators meet: listeners, handlers and metrics."""
 
 from __future__ import annotations
 

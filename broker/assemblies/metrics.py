@@ -43,11 +43,11 @@ class BrokerMetrics(msgspec.Struct, frozen=True, kw_only=True):
         metadata_failures: Returns how often a listener could not follow the metadata.
         conditions: Which directories are full or slow.
         wall_ms: Milliseconds since 1970.
-        traffic: What clients and followers sent and were sent.
+        traffic: Counts of requests and bytes of clients and followers.
         contexts: Certificates of this broker.
         encrypted: Listeners that encrypt.
         listeners: All of them.
-        rights: What clients may do.
+        rights: Rights of clients.
         peers: How other brokers are reached.
         transaction_max_timeout_ms: How long a transaction may last.
     """

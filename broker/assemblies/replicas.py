@@ -68,7 +68,7 @@ class ReplicationSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplicaManager:
-    """What looks after the replicas of a broker, and what answers requests about them.
+    """Cares for the replicas of a broker, and answers requests about them.
 
     Args:
         registry: Where the replicas are found.
@@ -95,7 +95,7 @@ class ReplicaManager:
         moves: Between directories.
         placement: The logs in the directories.
         isr_changes: How often the ISR of led partitions changed.
-        leaderships: Who follows the leaders of a topic's partitions, by its name.
+        leaderships: Listeners to the leadership of a topic's partitions, by its name.
     """
 
     def __init__(
@@ -185,7 +185,7 @@ class ReplicaManager:
             former = FormerReplica.of(each.log, each.log_dir)
             self.moves.formers.keep(each.log.topic_partition, former)
 
-    # What is asked
+    # Questions
 
     def describe_log_dirs(
         self, topics: Mapping[str, set[int]] | None

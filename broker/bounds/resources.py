@@ -1,4 +1,4 @@
-"""What the process may use, compared with the sums of its bounds when a broker starts.
+"""Limits of the process, compared with the sums of its bounds when a broker starts.
 
 Every log directory keeps `.log` files open, every client needs a connection, and everything else
 uses a reserve. Together they never exceed the limit of open files, because a part without a
@@ -34,7 +34,7 @@ NO_LIMIT = 1 << 20
 
 
 class WantedResources(msgspec.Struct, frozen=True, kw_only=True):
-    """What the configuration of a broker asks for.
+    """Resources that the configuration of a broker asks for.
 
     Attributes:
         directories: Log directories, 1 or more.
@@ -113,7 +113,7 @@ def check(wanted: WantedResources, open_files: int, memory_bytes: int | None) ->
     """Check the bounds against the limits of the process; logs a warning if memory may not do.
 
     Args:
-        wanted: What the configuration asks for.
+        wanted: Resources that the configuration asks for.
         open_files: Most descriptors that the process may have.
         memory_bytes: Most memory that the process may have; None if unknown.
 

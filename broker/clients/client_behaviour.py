@@ -1,4 +1,4 @@
-"""What single client libraries do differently, and which rule of the broker answers to it.
+"""Differences of single client libraries, each with the rule of the broker that answers to it.
 
 All other code of the servers is written for the protocol and names no library; where a rule exists
 for one of them, it refers to this page. A row is a fact that was seen with the versions in
@@ -17,7 +17,7 @@ class ClientBehaviour(NamedTuple):
     Attributes:
         client: The library; a version where others are known to differ.
         behaviour: How it behaves.
-        rule: What the broker does about it.
+        rule: The broker's answer to it.
         module: Path of the module with the rule.
         test: Path and name of a test of the rule.
     """

@@ -1,8 +1,8 @@
-"""What clients may send, fetch and keep busy: accounts, and who is muted for how long.
+"""Quotas of clients: accounts of bytes and of time, and how long a client is muted.
 
-An account fills with its limit and every byte, or second of the event loop, is taken from it. What
-goes below nothing is told to the client as throttle time, and no further request of its connection
-is started until then. A second's worth is kept for later.
+An account fills with its limit and every byte, or second of the event loop, is taken from it. A
+balance below 0 is told to the client as throttle time, and no further request of its connection is
+started until then. A second's worth is kept for later.
 
 Kafka measures a rate over eleven windows of a second; on average both let the same pass.
 

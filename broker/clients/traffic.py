@@ -1,4 +1,4 @@
-"""What passes through a broker: requests, and the records of each topic.
+"""Counts of a broker's traffic: requests, and the records of each topic.
 
 Everything is counted on the event loop.
 
@@ -20,7 +20,7 @@ TOPICS_MAX = 1_000
 
 
 class TopicCount(StrEnum):
-    """What is counted of each topic, under Kafka's names without their `PerSec`."""
+    """Counts of each topic, under Kafka's names without their `PerSec`."""
 
     BYTES_IN = "BytesIn"
     BYTES_OUT = "BytesOut"
@@ -48,7 +48,7 @@ class Traffic(RequestCounts):
 
     @property
     def total(self) -> Counter[TopicCount]:
-        """What is counted of all topics together."""
+        """Counts of all topics together."""
         total = Counter(self._others)
         for counts in self._topics.values():
             total.update(counts)

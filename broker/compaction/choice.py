@@ -1,4 +1,4 @@
-"""What there is to compact in a directory, and how much of it."""
+"""Choice of the logs to compact in a directory, and the size of their dirty parts."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def damage_is_there(log: OwnedLog, base_offset: int) -> Callable[[], bool]:
     """Return what tells whether damage that was met in a segment may still be there.
 
     It goes with the segment, which retention, a deletion of records, a cut or a move takes away,
-    and where the log begins later in the segment. What is copied anew after a cut may have the very
-    bounds of before.
+    and where the log begins later in the segment. A segment copied anew after a cut may have the
+    very bounds of before.
     """
     files, cuts, former = log.files, log.state.cut_count, _closed_at(log, base_offset)
     start = max(base_offset, log.state.start_offset)

@@ -48,7 +48,7 @@ class LogCleaner:
         settings: Of this broker.
 
     Attributes:
-        stats: What is known of the rounds of each directory, by its path.
+        stats: Statistics of the rounds of each directory, by its path.
     """
 
     def __init__(

@@ -87,7 +87,7 @@ class Round:
         throttle = RateThrottle(stop, self.rate, environment.monotonic_s)
         begun_s = environment.monotonic_s()
         try:
-            # What is closed may be on its way to the disk.
+            # Closed segments may be on their way to the disk.
             await log.barrier()
             plan = self._plan()
             mapped = await self._aside(
@@ -158,8 +158,8 @@ class Round:
             self._files.directory,
             self._dirty,
             now_ms=self._wall_ms(),
-            # Whoever is not in sync may not have seen them, and would bring back what they deleted
-            # when it leads.
+            # A replica that is not in sync may not have seen them, and would bring back what they
+            # deleted when it leads.
             keeps_deletes=not self._in_use.all_in_sync(self.log.topic_partition),
             map_bytes=self._map_bytes,
             map_load_factor=self._map_load_factor,
@@ -202,7 +202,7 @@ class Round:
             folder = self._files.directory
             await self._on_disk(partial(_prepare, self._fs, folder, bases))
             if not self._is_here():
-                # Whoever opens these files completes the swap.
+                # The next opening of these files completes the swap.
                 raise CleaningStoppedError("the log is no longer in use")
             replaced = log.replace(group.former, group.cleaned, self._wall_ms())
         finally:

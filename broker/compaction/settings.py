@@ -11,7 +11,7 @@ NO_LIMIT = 1e18
 
 
 class CleanerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What `log.cleaner.*` says.
+    """Settings of `log.cleaner.*`.
 
     Attributes:
         is_enabled: Whether logs are compacted at all.

@@ -11,7 +11,7 @@ class RoundStats(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         seconds: How long it took.
         bytes_before: Size of the segments that were cleaned.
-        bytes_after: What was left of them.
+        bytes_after: Size of the segments that replace them.
         utilization: Which part of the memory for keys was filled.
         ended_ms: When, in ms since 1970.
     """

@@ -1,1 +1,1 @@
-"""What this broker and the controller tell each other: a channel, a life, assignments, metadata."""
+"""This broker's exchange with the controller: channel, life, assignments, metadata."""

@@ -95,7 +95,7 @@ class AssignmentQueue:
         for assignment in taken:
             del self._ready[assignment.partition]
         self._in_flight = {each.partition: each for each in taken if is_valid(each)}
-        # What did not fit waited long enough.
+        # Assignments that did not fit have waited long enough.
         self._send_ms = 0 if self._ready else None
         return tuple(self._in_flight.values())
 

@@ -47,7 +47,7 @@ SUPPORTED_FEATURES = tuple(
 
 
 class BrokerIdentity(msgspec.Struct, frozen=True, kw_only=True):
-    """What a broker says of itself when it registers."""
+    """A broker's description of itself in its registration."""
 
     broker_id: BrokerId
     cluster_id: str
@@ -69,7 +69,7 @@ class BrokerLife:
     """Keeps this broker known to the controller; also hears of directories that fail or return.
 
     Args:
-        identity: Who we are.
+        identity: The broker's identity.
         incarnation_id: Of this process.
         settings: Timing.
         random: A number of [0, 1), which spreads what is tried again.
@@ -288,7 +288,7 @@ class BrokerLife:
             self._handle(events.RegistrationRefused(response.error_code))
             return
         self._last_complaint = ""
-        # What a later registration of this process follows is no clean shutdown.
+        # A later registration of this process does not follow a clean shutdown.
         self._previous_broker_epoch = UNKNOWN_BROKER_EPOCH
         logger.info("registered with broker epoch %d", response.broker_epoch)
         self._handle(events.Registered(response.broker_epoch))

@@ -53,7 +53,7 @@ class DirectoryFailed(msgspec.Struct, frozen=True):
 
 
 class DirectoriesDegraded(msgspec.Struct, frozen=True, kw_only=True):
-    """What is wrong with directories that are online; replaces what was said of them before.
+    """Conditions of directories that are online; they replace all conditions told before.
 
     Attributes:
         degraded: Those that are full or slow.
@@ -140,7 +140,7 @@ class SendHeartbeat(msgspec.Struct, frozen=True):
 
 
 class LifeMilestone(Enum):
-    """What others wait for; each is told at most once."""
+    """Milestones that other parts wait for; each is told at most once."""
 
     REGISTERED = auto()
     CAUGHT_UP = auto()

@@ -183,7 +183,7 @@ class BrokerLifeRules:
         """Take an event in, and say what is to be done now, in order.
 
         Args:
-            event: What happened.
+            event: The event.
             now_ms: Time of a clock that never goes back.
         """
         instructions: list[Instruction] = []

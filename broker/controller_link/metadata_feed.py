@@ -84,7 +84,7 @@ class MetadataDir(Protocol):
 
 
 class MetadataListener(Protocol):
-    """Whoever acts on metadata."""
+    """A listener that acts on metadata."""
 
     def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Follow a change; `image` is the state after it. On the loop, without waiting."""
@@ -129,7 +129,7 @@ class MetadataFeed:
         self._wall_ms = wall_ms
         self._loader = MetadataLoader()
         self._former_image = EMPTY
-        """What this broker knew when it last ran; kept until the image is published."""
+        """The image that this broker had when it last ran; kept until the image is published."""
         self._copy: MetadataCopy | None = None
         self._snapshots: Snapshotter | None = None
         self._last_epoch = LeaderEpoch(-1)

@@ -36,7 +36,7 @@ class CoordinatorService(Generic[C, Record]):
         topic: Name of the internal topic.
         registry: The replicas of this broker.
         cache: The metadata that clients get.
-        context: What its shards have in common.
+        context: The parts that its shards have in common.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class CoordinatorService(Generic[C, Record]):
         shards, self._shards = self._shards, {}
         call_each((shard.close for shard in shards.values()), "the end of a coordinator")
 
-    # What replicas say
+    # Events of replicas
 
     def leadership_began(self, partition: Partition, leader_epoch: LeaderEpoch) -> None:
         """Begin to load the coordinator of a partition."""
@@ -85,7 +85,7 @@ class CoordinatorService(Generic[C, Record]):
         for shard in self._shards.values():
             shard.run(decide)
 
-    # What APIs ask
+    # Questions of APIs
 
     def submit(self, key: str, request: Any) -> asyncio.Future[Any]:
         """Ask the coordinator of a key.

@@ -78,7 +78,7 @@ class Work(NamedTuple):
 
 
 class Decision(msgspec.Struct, Generic[Record], frozen=True, kw_only=True):
-    """What follows from one event; a ticket that is in no answer stays parked.
+    """The consequences of one event; a ticket that is in no answer stays parked.
 
     A core that also changes state without records declares a subclass with fields for it.
     """
@@ -92,7 +92,7 @@ class Decision(msgspec.Struct, Generic[Record], frozen=True, kw_only=True):
     """Handed back when the records are committed or refused."""
     work: Work | None = None
     effects: tuple[Any, ...] = ()
-    """What other parts of the broker carry out once applied; a load starts all of it again."""
+    """Tasks for other parts of the broker once applied; a load starts all of them again."""
     at_once: bool = False
     """Whether the answers wait for nothing; such a decision has no records and no event."""
 

@@ -36,7 +36,7 @@ class EncodedRecord(msgspec.Struct, frozen=True, gc=False):
 
 
 class RawBatch(NamedTuple):
-    """What one batch, or the marker that ends a transaction, makes count."""
+    """Records that one batch, or the marker that ends a transaction, makes count."""
 
     end_offset: int
     records: Sequence[EncodedRecord]
@@ -55,7 +55,7 @@ class LogReduction:
         self._open: dict[int, list[EncodedRecord]] = {}
         """Records of transactions without a marker yet, by producer id."""
         self.above: list[RawBatch] = []
-        """What lies above the high watermark, in the order of the log."""
+        """Batches above the high watermark, in the order of the log."""
         self._newest_above: dict[bytes, int] = {}
         """The offset of the last record there of each key."""
         self.record_count = 0

@@ -21,7 +21,7 @@ def coordinator_metrics(
         coordinator: Those of this broker.
         kind: `group` or `transaction`.
         topic: Where they keep their state, in words.
-        requests: What waits, in words.
+        requests: The kind of request that waits, in words.
     """
     counts = coordinator.shard_counts.items()
     yield from rows(

@@ -59,7 +59,7 @@ class ShardState(Enum):
 
 
 class _Pending(msgspec.Struct):
-    """What waits for the high watermark to pass a batch."""
+    """Decisions that wait for the high watermark to pass a batch."""
 
     end_offset: int
     deadline_s: float
@@ -72,7 +72,7 @@ C = TypeVar("C", bound=Core[Any])
 
 
 class ShardContext(msgspec.Struct, Generic[C, Record], frozen=True, kw_only=True):
-    """What all shards of one topic have in common.
+    """The parts that all shards of one topic have in common.
 
     Attributes:
         new_core: Makes the empty state machine of a partition.
@@ -90,7 +90,7 @@ class ShardContext(msgspec.Struct, Generic[C, Record], frozen=True, kw_only=True
     threads: Threads
     bring_about: Callable[[Shard[C, Record], Any], None] = lambda _shard, _effect: None
     working: asyncio.Lock = msgspec.field(default_factory=asyncio.Lock)
-    """What takes long is computed one after the other: more threads would make none faster."""
+    """Long computations run one after the other: more threads would make none faster."""
 
 
 class Shard(Generic[C, Record]):
@@ -151,7 +151,7 @@ class Shard(Generic[C, Record]):
 
         Args:
             producer: Whose transaction ends, with its epoch from then on.
-            marker: What the coordinator says.
+            marker: The coordinator's decision.
             bumps_epoch: Whether each end of a transaction bumps the epoch (transaction version 2).
 
         Returns:
@@ -323,7 +323,7 @@ class Shard(Generic[C, Record]):
         """Carry a decision out.
 
         Args:
-            decision: What was decided.
+            decision: The decision.
             at_once: Whether its answers wait for no batch but its own: they tell of errors.
         """
         end_offset = None
@@ -429,7 +429,7 @@ class Shard(Generic[C, Record]):
     def _now_ms(self) -> int:
         return self._context.wall_ms()
 
-    # What is not committed in time
+    # Decisions that are not committed in time
 
     def _arm_limit(self) -> None:
         """Wake up when the first time is over of what is not told yet."""

@@ -41,7 +41,7 @@ LEAVE_SLOW_FACTOR = 0.5
 
 
 class TimedWork(Enum):
-    """What is timed; compared with the same of other directories only."""
+    """Kinds of work that are timed; each is compared with the same of other directories only."""
 
     PROBE = "probe"
     APPEND = "append"

@@ -1,1 +1,1 @@
-"""What consumers and followers read."""
+"""Reading of records by consumers and followers."""

@@ -1,4 +1,4 @@
-"""What handlers ask of the log and what they get: plain values, no messages.
+"""Questions of handlers to the log, and its answers: plain values, no messages.
 
 The handlers translate Kafka's messages to these values and back: fetches and their sessions,
 offsets, ends of leader epochs, descriptions of log directories.
@@ -22,7 +22,7 @@ READ_COMMITTED = 1
 
 
 class FetchParams(msgspec.Struct, frozen=True, kw_only=True):
-    """What holds for a fetch as a whole.
+    """Parameters of a fetch as a whole.
 
     `replica_id` is the id of the following broker, -1 for a consumer, less for a tool that looks
     into a log; `replica_epoch` is that broker's epoch, -1 where unknown. Sizes are in bytes.
@@ -103,11 +103,11 @@ class SessionRequest(msgspec.Struct, frozen=True, kw_only=True):
     session_id: int
     epoch: int
     forgotten: Sequence[TopicIdPartition] = ()
-    """What the session shall no longer contain."""
+    """Partitions that the session shall no longer contain."""
 
 
 class SessionFetched(msgspec.Struct, frozen=True, kw_only=True):
-    """What a fetch session has to tell: of any of its partitions, those with news."""
+    """A fetch session's answer: of any of its partitions, those with news."""
 
     session_id: int
     results: Sequence[FetchResult]

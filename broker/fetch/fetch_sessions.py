@@ -12,8 +12,8 @@ lives, and each of its partitions is in one of two states:
 * *active*: anything else. It is looked at in each request, as if it had been named there.
 
 Every event of a partition makes it active (`Waiters.tell_sessions`), and only an answer without
-news makes it quiet again. What a quiet partition would learn from a request, that the follower was
-still there and had everything, is written down when it becomes active (`_Item.wake_up`).
+news makes it quiet again. The news of a request for a quiet partition, that the follower was still
+there and had everything, is written down when it becomes active (`_Item.wake_up`).
 
 Consumers get no sessions. Those that die without a word cost as much as those that live, and a
 consumer asks for few partitions.
@@ -281,7 +281,7 @@ class FetchSession:
         answer: asyncio.Future[SessionFetched] = self._loop.create_future()
         self._answer = answer
         answer.add_done_callback(self._answered)
-        # Who is new wants to know at least that it was understood.
+        # A follower that is new wants to know at least that it was understood.
         if (
             params.max_wait_ms <= 0
             or any(item.is_new or self._must_tell(item) for item in self.active.values())
@@ -338,7 +338,7 @@ class FetchSession:
             return
         item.wake_up()
         if entry.current_leader_epoch != item.entry.current_leader_epoch:
-            # What was said under another epoch may not have been believed.
+            # A high watermark told under another epoch may not have been believed.
             item.sent_high_watermark = NOT_SENT
         item.entry = entry
 

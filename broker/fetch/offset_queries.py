@@ -29,7 +29,7 @@ from jbodlab.vocabulary.ids import BrokerId
 
 
 class Mark(IntEnum):
-    """What is asked for in place of a time; the last two are of tiered storage."""
+    """Marks that are asked for in place of a time; the last two are of tiered storage."""
 
     LATEST = -1
     EARLIEST = -2

@@ -51,10 +51,10 @@ class Followed(msgspec.Struct):
 
 
 class LaneReplicas:
-    """Who is followed in one lane, and what the leader has to be told of them.
+    """The replicas that follow in one lane, and their news for the leader.
 
     Attributes:
-        session: What the leader was told.
+        session: The session as the leader knows it.
     """
 
     def __init__(

@@ -56,7 +56,7 @@ class SessionReplica(NamedTuple):
 
 
 class LaneSession:
-    """What one leader knows of one lane."""
+    """One leader's knowledge of one lane."""
 
     def __init__(self) -> None:
         self.session_id = NO_SESSION
@@ -88,7 +88,7 @@ class LaneSession:
 
     @property
     def forgotten(self) -> tuple[TopicIdPartition, ...]:
-        """What the next request must take out of the session."""
+        """Partitions that the next request must take out of the session."""
         return tuple(self._forgotten)
 
     def ask(self, asked: SessionReplica) -> None:

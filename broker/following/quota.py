@@ -74,7 +74,7 @@ class ByteQuota:
 
 
 class ReplicationQuotas(msgspec.Struct, frozen=True):
-    """What leaders here may send, and what followers here may fetch."""
+    """Rates at which leaders here may send, and followers here may fetch."""
 
     leader: ByteQuota
     follower: ByteQuota

@@ -35,7 +35,7 @@ async def begin_with(
     Args:
         partition: The replica.
         log: Its log, without records.
-        records: What was fetched.
+        records: The records that were fetched.
         is_wanted: Whether the replica still follows that leader.
 
     Returns:

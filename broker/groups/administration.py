@@ -1,7 +1,7 @@
 """DescribeGroups, ListGroups and DeleteGroups.
 
-Readers hear of groups that are committed. What a classic group is in has no record between two
-generations; there its present state is told.
+Readers hear of groups that are committed. The state of a classic group has no record between two
+generations; there its present one is told.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Deletion(msgspec.Struct, frozen=True, kw_only=True):
     """An event: groups are deleted, and the log has taken the step before the next one.
 
     Attributes:
-        ticket: Who is told of it in the end.
+        ticket: Ticket of the client that gets the answer.
         left: The groups that are not done.
         results: Of those that are.
         is_begun: Whether something of the first that is left is gone.
@@ -121,7 +121,7 @@ class GroupAdministration:
                     soft.append(SoftChange(soft_key(group_id), None))
                     timers += (Timer(key, None) for key in timers_of(group))
             elif error is ErrorCode.GROUP_ID_NOT_FOUND and done == 0 and deletion.is_begun:
-                # What was left of it expired since the last step.
+                # The rest of the group has expired since the last step.
                 error = ErrorCode.NONE
             results.append(DeletableGroupResult(group_id, error))
         response = DeleteGroupsResponse(results=tuple(results))

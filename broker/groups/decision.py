@@ -1,4 +1,4 @@
-"""What groups decide on one event, besides what `broker.coordination.core` says of decisions."""
+"""Decisions of groups, with fields besides those of `broker.coordination.core`."""
 
 from __future__ import annotations
 

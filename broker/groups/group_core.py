@@ -87,7 +87,7 @@ class GroupCore:
 
     @property
     def tables(self) -> Tables:
-        """What is written, and what of it is committed."""
+        """All written rows, and how much of them is committed."""
         return self._state.tables
 
     def decide(self, request: Request, ticket: Ticket, now_ms: int) -> GroupDecision:

@@ -1,4 +1,4 @@
-"""What a record changes in the tables; the same at the load and after an append.
+"""The changes of a record to the tables; the same at the load and after an append.
 
 Rows are named as the records are, so that whatever compaction leaves of a log gives the same rows:
 tombstones of what is not known change nothing, and no order among the records of a group matters.
@@ -32,7 +32,7 @@ def changes_of(
     Args:
         record: As it stands in the log.
         offset: Its offset there.
-        table: What is written up to it.
+        table: Tables with all that is written up to it.
         producer_id: Of the transaction that the record is part of; None for no transaction.
     """
     key, value = record

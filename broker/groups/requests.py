@@ -1,6 +1,6 @@
-"""What a shard is asked: requests with the field names of Kafka's messages.
+"""Requests to a shard, with the field names of Kafka's messages.
 
-Whoever makes them has looked after what needs no group: group ids are not null, topics of a commit
+The handlers have checked all that needs no group: group ids are not null, topics of a commit
 are known in the metadata. `version` is that of the client's request, where an answer depends on it.
 Requests for many groups are taken apart: each shard gets those of its own groups.
 """
@@ -34,7 +34,7 @@ class LeavingMember(NamedTuple):
 
 
 class SyncedAssignment(NamedTuple):
-    """What the leader gives to a member."""
+    """The leader's assignment for a member."""
 
     member_id: str
     assignment: bytes

@@ -1,4 +1,4 @@
-"""What a shard answers: values with the field names of Kafka's messages.
+"""Answers of a shard: values with the field names of Kafka's messages.
 
 Errors that end a whole request are a `KafkaError` in the answer instead, unless the message says
 more beside the error; those have an `error_code` here. Versions leave out what they do not have.
@@ -39,7 +39,7 @@ class JoinGroupResponse(Response, frozen=True, kw_only=True):
 
 
 class SyncGroupResponse(Response, frozen=True, kw_only=True):
-    """What a member was assigned."""
+    """The assignment of a member."""
 
     error_code: ErrorCode = ErrorCode.NONE
     protocol_type: str | None = None

@@ -14,7 +14,7 @@ MINUTE_MS = 60_000
 
 
 class GroupSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a coordinator needs to know."""
+    """Settings of a coordinator."""
 
     rebalance_protocols: tuple[str, ...] = ("classic", "consumer")
     min_session_timeout_ms: int = 6_000

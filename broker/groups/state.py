@@ -1,4 +1,4 @@
-"""What a shard knows, as its decisions see it; only `GroupCore` changes it."""
+"""State of a shard, as its decisions see it; only `GroupCore` changes it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class GroupState(msgspec.Struct, kw_only=True):
 
     Attributes:
         new_id: Makes a text that is in no other member id.
-        soft: What has no record, by the keys of `SoftChange`.
+        soft: State that has no record, by the keys of `SoftChange`.
     """
 
     settings: GroupSettings
@@ -36,12 +36,12 @@ class GroupState(msgspec.Struct, kw_only=True):
 
     @property
     def written(self) -> Table:
-        """What decisions are made on."""
+        """The table for decisions: all that is written."""
         return self.tables.written
 
     @property
     def committed(self) -> Table:
-        """What readers are told."""
+        """The table for readers: all that is committed."""
         return self.tables.committed
 
 

@@ -112,7 +112,7 @@ class Table:
 
 
 class Tables:
-    """What is written, and what of it is committed."""
+    """All written rows, and how much of them is committed."""
 
     def __init__(self) -> None:
         self.written = Table()
@@ -124,7 +124,7 @@ class Tables:
 
         Args:
             end_offset: Offset behind the last of the records.
-            changes: What the records say.
+            changes: Changes by the records.
         """
         assert not self._pending or self._pending[-1][0] <= end_offset
         self.written.apply(changes)

@@ -1,4 +1,4 @@
-"""What groups need to know of the cluster's topics."""
+"""The cluster's topics, as groups see them."""
 
 from __future__ import annotations
 

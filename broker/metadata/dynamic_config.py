@@ -1,6 +1,6 @@
 """The settings of this broker that are in force: its property file, and what was changed since.
 
-What is set for this broker goes before what is set for all brokers, and that before the file. A
+Settings of this broker go before settings of all brokers, and those before the file. A
 value that makes no sense, written by another version or another program, is passed over.
 
 Source: `kafka.server.DynamicBrokerConfig`, KIP-226.
@@ -40,9 +40,9 @@ class DynamicConfig:
         # The file has one of both names, or the other.
         ids = {"node.id": str(broker_id), "broker.id": str(broker_id)}
         self.layers = BrokerLayers(broker={}, all_brokers={}, static={**static.properties, **ids})
-        """What is set where."""
+        """Settings by the place where they are set."""
         self.values = Values(kafka_configs.BROKER, self.layers.static)
-        """What is in force."""
+        """Values in force."""
         self._broker_id = broker_id
         self._log_dirs = tuple(map(str, log_dirs))
         self._listeners: list[Listener] = []

@@ -43,7 +43,7 @@ class MetadataCache:
 
     Args:
         broker_id: Ours.
-        inter_broker_listener_name: Whoever has it can be named as controller.
+        inter_broker_listener_name: A broker that has this listener can be named as controller.
     """
 
     def __init__(self, broker_id: BrokerId, inter_broker_listener_name: str) -> None:

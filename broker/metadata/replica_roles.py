@@ -41,7 +41,7 @@ NewPartition = Callable[[TopicPartition, TopicId, PartitionRegistration], Partit
 
 
 class ReplicaRoles:
-    """What the metadata and the directories make of the replicas of this broker.
+    """The roles that metadata and directories give to the replicas of this broker.
 
     Args:
         registry: The replicas.
@@ -183,7 +183,7 @@ class ReplicaRoles:
     ) -> None:
         partition = self._registry.partition(topic_partition)
         if partition is not None and partition.topic_id != topic_id:
-            # A new topic of the same name. What lies in an offline directory stays there.
+            # A new topic of the same name. A log in an offline directory stays there.
             self._stop(topic_partition, partition.topic_id)
             partition = None
         if partition is None:

@@ -17,7 +17,7 @@ from jbodlab.vocabulary.directory_id import UNASSIGNED
 
 
 class Announcements:
-    """What the controller is told of moves.
+    """The controller's news of moves.
 
     Args:
         assigner: Tells it.

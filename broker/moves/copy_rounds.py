@@ -39,7 +39,7 @@ class CopyRounds:
             # A round that was given up may have left a call behind, which writes when it can.
             await asyncio.wait([move.aside])
         point = self.look(move)
-        # What the log consists of may be on its way to the disk.
+        # The segments of the log may be on their way to the disk.
         await log.barrier()
         if log.is_blocked:
             raise ChangedError("the source directory is full; part of the log is not written yet")

@@ -108,7 +108,7 @@ class DirectorySwap:
         """Hold appends, copy the rest, and swap; returns False if it has to be tried again."""
         partition, log, future = move.partition, move.log, move.future
         assert future is not None
-        # What is long under way on one of the threads is waited for before, not in the hold.
+        # Calls that are long under way on a thread are waited for before, not in the hold.
         await move.source.run(_do_nothing)
         for _ in range(ROUNDS_BEFORE_HOLD_MAX):
             if await self._rounds.copy_round(move) <= HOLD_BYTES:
@@ -119,7 +119,7 @@ class DirectorySwap:
         loop = asyncio.get_running_loop()
         begun_s = loop.time()
         assert move.copy is not None
-        # What is left is little, and who waits are clients.
+        # The rest is little, and clients wait for it.
         move.copy.is_paced = False
         partition.hold()
         self._fetchers.unfollow(partition.topic_partition)

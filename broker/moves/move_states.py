@@ -49,7 +49,7 @@ class MoveState(Enum):
 
 
 class MoveEvent(Enum):
-    """What happens to a move."""
+    """Events in the life of a move."""
 
     CAUGHT_UP = auto()
     """The copy lacks no more than what came in the last moments."""
@@ -70,7 +70,7 @@ class MoveEvent(Enum):
 
 
 class MoveInstruction(Enum):
-    """What is to be done."""
+    """Instructions to the shell of a move."""
 
     ASK_FOR_TARGET = auto()
     """Ask the controller to record the target."""

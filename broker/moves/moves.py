@@ -65,7 +65,7 @@ class RunningMoves:
         on_moved: Called with source and target when their checkpoints are to be written anew.
 
     Attributes:
-        formers: What moves have left until their copies are on the disk.
+        formers: Former replicas that moves have left, until their copies are on the disk.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class RunningMoves:
         self.failed_count = 0
         """Moves that ended as their target failed."""
 
-    # What others ask
+    # Questions of other parts
 
     def set_rate(self, bytes_per_second: int | None) -> None:
         """Change the pace of all moves together; None is without limit."""
@@ -129,7 +129,7 @@ class RunningMoves:
             if log.log_dir is log_dir:
                 yield LogInUse(log, log.start_offset)
 
-    # What operators and the metadata want
+    # Wishes of operators and of the metadata
 
     def start(self, partition: Partition, target: LogDir) -> None:
         """Begin to move a replica that is online, and not being moved."""
@@ -303,7 +303,7 @@ class RunningMoves:
     # Inside: the task of a move
 
     async def _run(self, move: Move) -> None:
-        # What is copied must not become other files meanwhile, nor what was copied.
+        # The files that are copied must not become others meanwhile, nor those copied already.
         async with move.log.cleaning.paused():
             await self._drive(move)
 
@@ -318,7 +318,7 @@ class RunningMoves:
                 continue
             except ChangedError as error:
                 logger.debug("%s: %s", move.topic_partition, error)
-                # What is read may be missing for longer, if somebody took it away.
+                # The file that is read may be missing for longer, if somebody took it away.
                 await asyncio.sleep(CHANGED_S)
                 continue
             except CopyError as error:

@@ -60,7 +60,7 @@ def candidates(
             another measure of their load.
         target: The directory that the metadata assigns. An id that names no online directory
             leaves the choice free; whether it *may* be free is `reconcile`'s decision.
-        preferred: What an earlier AlterReplicaLogDirs asked for; wins over `target`.
+        preferred: Directory that an earlier AlterReplicaLogDirs asked for; wins over `target`.
         full: The directories that take no more records.
         cordoned: The directories that get no new replicas. One that the metadata assigns already
             belongs to the replica; a wish for one is passed over.

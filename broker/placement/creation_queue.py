@@ -23,7 +23,7 @@ Create = Callable[[], LoadedLog]
 
 
 class CreationQueue:
-    """What is to be created in one directory; on the event loop."""
+    """The replicas to be created in one directory; on the event loop."""
 
     def __init__(self, log_dir: LogDir) -> None:
         self._log_dir = log_dir

@@ -1,7 +1,7 @@
 """Keeps the controller informed of where this broker's replicas are.
 
 Looks at replicas whenever the metadata or a directory changed, and at all of them now and then,
-because a single log may fail without any such event. What to say is decided in
+because a single log may fail without any such event. The report is decided in
 `broker.placement.reported_directory`; saying it until it is accepted is the work of the assignment
 sender.
 
@@ -48,7 +48,7 @@ logger = logging.getLogger(__name__)
 
 
 class DirectoryReports:
-    """What the controller is told of directories, and whether it knows all of them.
+    """The controller's news of directories, and whether it knows all of them.
 
     Args:
         replicas: All replicas.

@@ -34,11 +34,11 @@ logger = logging.getLogger(__name__)
 
 
 class FormerReplica(NamedTuple):
-    """What a move has left in its source.
+    """The replica that a move has left in its source.
 
     Attributes:
         files: Its files; closed.
-        facts: What it had when the copy took its place.
+        facts: Its facts when the copy took its place.
         recovery_point: Below it everything was known to be on the disk then.
     """
 

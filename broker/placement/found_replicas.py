@@ -1,8 +1,8 @@
-"""What becomes of the copies of replicas that a start finds, beside or in place of their logs.
+"""Fate of the copies of replicas that a start finds, beside or in place of their logs.
 
-A move between directories may have ended at any of its steps, with the process or with a disk. What
-is found is told apart by three facts of each copy: where the metadata wants the replica, how far
-the copy goes, and whether its folder has the name of a current or of a future replica:
+A move between directories may have ended at any of its steps, with the process or with a disk. The
+copies are told apart by three facts of each copy: where the metadata wants the replica, how far the
+copy goes, and whether its folder has the name of a current or of a future replica:
 
     one current replica                            it is used, wherever it lies
     two of them, one perhaps under the name that   the one that goes further, of equal ones the
@@ -98,13 +98,13 @@ class FoundCopy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FoundLogs(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be used of all that was found.
+    """The logs and former replicas to use, of all that was found.
 
     Attributes:
         replicas: The logs of replicas.
         copies: Those of them that were nothing but future replicas.
         futures: The future replicas whose moves go on.
-        formers: What moves have left whose copies are in directories that are offline; closed.
+        formers: Former replicas of moves whose copies are in directories that are offline; closed.
     """
 
     replicas: Sequence[LoadedReplica]
@@ -125,7 +125,7 @@ def decide(
     """Decide what becomes of all copies of one replica.
 
     Args:
-        copies: What was found; not empty.
+        copies: The copies that were found; not empty.
         assigned: The directory that the metadata want.
         may_return: Whether another log of it may lie in a directory that is offline, and no other
             broker has its records.
@@ -148,7 +148,7 @@ def decide(
         default=None,
     )
     if may_return and all(copies[n].is_moved for n in logs):
-        # What came since the move is in the directory that may come back.
+        # Records appended since the move are in the directory that may come back.
         current = None
         for n in logs:
             fates[n] = Fate.PUT_ASIDE
@@ -193,7 +193,7 @@ async def settle(
         )
         has_current = any(not each.is_future and not each.log.files.is_moved for each in logs)
         has_failed, has_none = False, not {*fates} & {*IN_PLACE}
-        # What takes a place comes before what leaves one: a crash in between loses nothing.
+        # A log that takes a place comes before one that leaves it: a crash between loses nothing.
         for each, fate in sorted(zip(logs, fates, strict=True), key=lambda pair: pair[1].value):
             logger.info("found %s, decision: %s", each.log.files.directory, fate.name)
             is_replica, is_moved = fate in IN_PLACE, each.log.files.is_moved

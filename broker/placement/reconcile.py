@@ -1,4 +1,4 @@
-"""What to do about a replica whose assigned and real directories may differ: KIP-858's table.
+"""Action for a replica whose assigned and real directories may differ: KIP-858's table.
 
     replica is in the assigned directory                      nothing
     a future replica is in the assigned directory             promote it
@@ -23,7 +23,7 @@ from jbodlab.vocabulary.ids import DirectoryId
 
 
 class Action(Enum):
-    """What `reconcile` decided."""
+    """The decision of `reconcile`."""
 
     NONE = auto()
     REPORT = auto()

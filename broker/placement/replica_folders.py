@@ -20,7 +20,7 @@ from jbodlab.vocabulary.ids import TopicId, TopicPartition
 
 
 class Creation:
-    """What became of a creation: thread and loop may ask at the same time, the first decides."""
+    """The outcome of a creation: thread and loop may ask at the same time, the first decides."""
 
     def __init__(self) -> None:
         self._fate: dict[str, bool] = {}
@@ -47,7 +47,7 @@ def create_log(
     comes back later, then has no second log of a replica that was created elsewhere meanwhile.
     """
     path = log_dir.path / names.partition_dir(topic_partition)
-    # What an interrupted creation left is taken over. Whatever else is there is not the disk's
+    # The rest of an interrupted creation is taken over. Whatever else is there is not the disk's
     # fault, and must not take the directory offline.
     if log_dir.fs.exists(path) and (
         not log_dir.fs.is_dir(path) or names.with_suffix(log_dir.fs.listdir(path), names.LOG_SUFFIX)

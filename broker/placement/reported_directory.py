@@ -46,7 +46,7 @@ class Presence(Enum):
 
 
 class Placement(msgspec.Struct, frozen=True, kw_only=True):
-    """What this broker knows of one of its replicas.
+    """This broker's knowledge of where one of its replicas is.
 
     Attributes:
         assigned: Its directory in the metadata.

@@ -46,7 +46,7 @@ class ReturningReplicas:
     Args:
         replicas: All replicas.
         placement: Their logs.
-        formers: What moves have left of them.
+        formers: Former replicas, which moves have left.
         open_replica: Opens the log that was found for a replica, or creates one.
         take_offline: Ends the use of a replica's log, for a reason.
         take_future: Takes a future replica in, for its move to go on.
@@ -102,7 +102,7 @@ class ReturningReplicas:
 
         Args:
             log_dir: The directory that comes back.
-            logs: What was found in it.
+            logs: Logs that were found in it.
         """
         await self._formers.load(logs)
         found = {log.topic_partition for log, _ in logs}

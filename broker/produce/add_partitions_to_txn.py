@@ -193,7 +193,7 @@ def _forget(
     tasks: dict[asyncio.Task[None], tuple[BrokerId, Sequence[_Question]]], task: asyncio.Task[None]
 ) -> None:
     _, questions = tasks.pop(task)
-    # Who is cancelled before the first step leaves nobody waiting either.
+    # A task that is cancelled before its first step leaves nobody waiting either.
     _settle_all(questions, ErrorCode.NOT_COORDINATOR)
 
 

@@ -102,7 +102,7 @@ class AppendService:
         self._deferred_for: set[TopicPartition] = set()
         """For whom, and for whom others were since there was nothing to do."""
         self._lines: dict[TopicPartition, deque[_BeingChecked]] = {}
-        """What is being checked, by partition and in the order of arrival; no line is empty."""
+        """Batches in their checks, by partition and in the order of arrival; no line is empty."""
 
     def append(
         self,

@@ -49,7 +49,7 @@ def check_header(records: bytes | memoryview | None, limits: BatchLimits) -> Bat
 
     Args:
         records: The one batch that a client may send for a partition.
-        limits: What the topic accepts.
+        limits: The topic's limits.
 
     Returns:
         The header, for `check_body`.
@@ -96,7 +96,7 @@ def check_body(
     Args:
         records: The batch.
         header: From `check_header`.
-        limits: What the topic accepts.
+        limits: The topic's limits.
         now_ms: Wall clock, ms since 1970.
 
     Raises:

@@ -61,7 +61,7 @@ def append_of_client(
         request: The client's.
         index: Which of its batches.
         acks: As the client has it.
-        batch: What is appended.
+        batch: The batch to append.
         at_once: Whether nothing more comes with this request: the directory's thread gets it now.
 
     Raises:
@@ -101,7 +101,7 @@ def append_of_client(
 def append_own(partition: Partition, data: bytes) -> BatchHeader:
     """Append a batch that this broker has made; it is committed when the high watermark passes it.
 
-    Who leads is to be told of that, and of the end of the leadership, by a `LeadershipListener`.
+    The caller learns from a `LeadershipListener` that this broker leads, and when that ends.
     A batch of a transaction is taken if the transaction is open here, or its coordinator has said
     that it has this partition (`transaction_admission`).
 
@@ -190,7 +190,7 @@ def append_marker(
     Args:
         partition: Where it belongs.
         producer: Whose transaction ends, with its epoch from then on.
-        marker: What the coordinator says.
+        marker: The coordinator's decision.
         bumps_epoch: Whether each end of a transaction bumps the epoch (transaction version 2).
         now_ms: Wall clock, ms since 1970.
 

@@ -93,7 +93,7 @@ class ProduceForwarder:
             entries: The batches.
             acks: 0, 1 or -1.
             timeout_ms: How long the replicas are waited for.
-            transaction: What batches of a transaction belong to.
+            transaction: The transaction of its batches that belong to one.
         """
         forwarded = self._to_forward(sender, entries)
         if not forwarded:
@@ -176,7 +176,7 @@ class ProduceForwarder:
                     )
                 )
         task = asyncio.get_running_loop().create_task(_joined([*places.values()], parts))
-        # Who is cancelled before the first step has not begun to wait for the parts.
+        # A task that is cancelled before its first step has not begun to wait for the parts.
         task.add_done_callback(lambda _: [part.cancel() for part in parts])
         return task
 

@@ -37,7 +37,7 @@ class Sender(NamedTuple):
     Attributes:
         connection: Any object that stands for it.
         peer: Its address and port.
-        client_id: What the client calls itself.
+        client_id: Client id, as the client names itself.
         passed_on_as: Client id with which another broker gets its batches.
     """
 

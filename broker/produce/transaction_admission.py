@@ -90,7 +90,7 @@ class TransactionAdmission:
 
         Args:
             leader: Of the partition.
-            part: What is asked about.
+            part: The part of the transaction that is asked about.
             answered: Called once with the guard, which has the answer.
 
         Raises:
@@ -184,7 +184,7 @@ def admission(
         leader: Of the partition.
         log: Its log.
         header: Header of the batch.
-        before: What this has returned for the batch before, or the guard that it has waited for.
+        before: The result of this function for the batch before, or the guard it has waited for.
 
     Raises:
         KafkaError: INVALID_PRODUCER_EPOCH; TRANSACTION_ABORTABLE if a marker has ended the
@@ -226,7 +226,7 @@ def refusal(code: ErrorCode, transaction: BatchTransaction) -> KafkaError:
     """Return the error of a batch whose transaction does not have the partition.
 
     Args:
-        code: What the coordinator says, or `admission` raises.
+        code: The coordinator's error, or that of `admission`.
         transaction: The client's.
     """
     return KafkaError(told_for(code, transaction), _TEXTS.get(code, ""))

@@ -78,7 +78,7 @@ ReplicaState = Creating | Absent | Following | Leading | Offline | Deleted
 
 
 class ReplicaEvent(Enum):
-    """What happens to a replica."""
+    """Events in the life of a replica."""
 
     CREATION_BEGUN = auto()
     """A log is being made for it."""

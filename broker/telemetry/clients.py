@@ -27,14 +27,14 @@ from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import DecodeError, DecompressedSizeError, KafkaError
 
 CODECS = (ZSTD, LZ4, GZIP, SNAPPY)
-"""What clients may compress with; they take the first that they have."""
+"""Codecs that clients may compress with; they take the first that they have."""
 
 RESERVED = frozenset({UUID(int=0), UUID(int=1)})
 """Ids that no client has."""
 
 
 class ClientSubscriptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a client is asked for: all subscriptions for it together.
+    """The question to a client: all subscriptions for it together.
 
     Attributes:
         subscription_id: Changes with the metrics and with the interval.
@@ -50,7 +50,7 @@ class TelemetryClient(msgspec.Struct, kw_only=True):
     """One client.
 
     Attributes:
-        attributes: What subscriptions choose clients by: `client_metrics.ATTRIBUTES`.
+        attributes: Attributes by which subscriptions choose clients: `client_metrics.ATTRIBUTES`.
         may_push: Whether it has asked since its last push, after which it may push at once.
     """
 
@@ -66,7 +66,7 @@ class TelemetryClient(msgspec.Struct, kw_only=True):
 
 
 class Counts(msgspec.Struct):
-    """What happened since the start of the broker."""
+    """Counts of telemetry since the start of the broker."""
 
     pushes: int = 0
     refused: int = 0
@@ -169,7 +169,7 @@ class TelemetryClients:
         client.failed_with = ErrorCode.NONE
         self.counts.pushes += 1
         self.counts.dropped_points += pushed.dropped
-        # What a client tells last is shown by nobody, as it is no longer true of anything.
+        # The last push of a client is shown by nobody, as it is no longer true of anything.
         client.points = () if is_terminating else pushed.points
 
     def shown(self) -> Iterable[tuple[UUID, TelemetryClient]]:

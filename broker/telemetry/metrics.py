@@ -1,4 +1,4 @@
-"""What clients pushed, and how many there are, as metrics of the broker."""
+"""Pushes of clients, and how many clients there are, as metrics of the broker."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def telemetry_metrics(clients: TelemetryClients) -> Iterator[Metric]:
             },
             point.value,
         )
-        # Whoever was heard last comes first.
+        # The client that was heard last comes first.
         for _, client in reversed(shown)
         for point in client.points
     )

@@ -1,4 +1,4 @@
-"""What a client pushes: OpenTelemetry's metrics, of which gauges and sums are read.
+"""Points of a client's push: OpenTelemetry's metrics, of which gauges and sums are read.
 
 Clients of Kafka push no other kinds. `metrics.binpb` is what `scripts/compile_proto.py` makes of
 `proto/opentelemetry`.

@@ -84,7 +84,7 @@ class MarkerSender:
     """Sends markers; on the event loop.
 
     Args:
-        cache: Who leads.
+        cache: Knows the leaders.
         broker_id: Ours.
         own: Writes markers to the partitions that are led here.
         security: How other brokers are reached.
@@ -123,7 +123,7 @@ class MarkerSender:
         Args:
             index: The partition of the coordinator.
             coordinator_epoch: In which epoch the coordinator leads it.
-            due: What is to be written, and where.
+            due: Markers to write, with their partitions.
             written: Told of partitions that have their marker, or are no more.
         """
         self._forget((index, due.transactional_id))

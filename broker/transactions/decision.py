@@ -1,4 +1,4 @@
-"""What transactions decide, besides what `broker.coordination.core` says of decisions."""
+"""Decisions of transactions, with fields besides those of `broker.coordination.core`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class TransactionDecision(core.Decision[TransactionRecord], frozen=True, kw_only
     """Transactions to write, and how far the markers of prepared ones are."""
 
     changes: tuple[TransactionChange, ...] = ()
-    """What the records say, and the epochs that these do not have."""
+    """Changes by the records, with the epochs that these do not have."""
     unmarked: tuple[Unmarked, ...] = ()
     waiting: tuple[Waiting, ...] = ()
 
@@ -57,7 +57,7 @@ NOTHING = TransactionDecision()
 class MarkersDue(msgspec.Struct, frozen=True, kw_only=True):
     """An effect: the markers of a transaction are to be written.
 
-    Whoever does it calls `TransactionCore.markers_written`, and never gives up.
+    The sender calls `TransactionCore.markers_written`, and never gives up.
 
     Attributes:
         producer_id: As it was during the transaction.

@@ -32,8 +32,8 @@ def ended(
     """Return the next state of a transaction that its producer ends.
 
     Args:
-        request: What the producer wants.
-        before: What is written.
+        request: The producer's wish.
+        before: The written state.
         is_pending: Whether a transition is in progress.
         now_ms: Wall clock.
 

@@ -52,7 +52,7 @@ def initialized(
 
     Args:
         request: Checked.
-        before: What is written.
+        before: The written state.
         is_pending: Whether a transition is in progress.
         level: The finalized transaction.version.
         now_ms: Wall clock.

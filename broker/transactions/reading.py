@@ -51,7 +51,7 @@ def described(
 
     Args:
         transactional_id: Whose it is.
-        found: What is committed.
+        found: The committed state.
         unmarked: The partitions that still lack their marker, if markers are being written.
     """
     if not transactional_id:

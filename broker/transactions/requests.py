@@ -1,4 +1,4 @@
-"""What a transaction coordinator is asked, and what it answers.
+"""Requests to a transaction coordinator, and its answers.
 
 An answer is the value named here, or a `KafkaError`. Fields are named after those of Kafka's
 schemas.

@@ -15,7 +15,7 @@ TWO_PHASE_COMMIT = "transaction.two.phase.commit.enable"
 
 
 class TransactionSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a coordinator needs to know."""
+    """Settings of a coordinator."""
 
     transaction_max_timeout_ms: int = 900_000
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = 10_000

@@ -37,7 +37,7 @@ class TransactionTables:
         Args:
             end_offset: Offset behind its batch.
             transactional_id: Whose it is.
-            value: What it says; None takes the id away.
+            value: The record's value; None takes the id away.
         """
         assert not self._pending or self._pending[-1][0] <= end_offset
         _set(self.written, transactional_id, value)

@@ -83,7 +83,7 @@ class Transaction(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         partitions: Sorted.
         updated_ms: Never falls, so it may be ahead of the clock.
         started_ms: Wall clock of the coordinator that began it; -1 if nothing has begun.
-        transaction_version: What the client speaks.
+        transaction_version: Version that the client speaks.
     """
 
     producer_id: int
@@ -167,7 +167,7 @@ def prepared(
     """Return a transaction whose producer has decided how it ends.
 
     Args:
-        before: What is written.
+        before: The written state.
         commit: Whether it is committed; else it is aborted.
         version: The transaction.version of the request.
         now_ms: Wall clock.
@@ -193,7 +193,7 @@ def fenced(before: Transaction, by_epoch: int, version: int, now_ms: int) -> Tra
     """Return an open transaction that is aborted, and whose producer is refused from now on.
 
     Args:
-        before: What is written.
+        before: The written state.
         by_epoch: Epoch of the producer that wants it so; -1 for anybody else.
         version: The finalized transaction.version.
         now_ms: Wall clock.

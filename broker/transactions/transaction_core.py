@@ -102,11 +102,11 @@ class TransactionCore:
         self._unmarked: dict[str, tuple[TopicPartition, ...]] = {}
         """The partitions that lack their marker, of those whose markers are being written."""
         self._waiting: dict[str, Addition] = {}
-        """What clients add to their next transaction, by the id of one that is being completed."""
+        """Additions to a client's next transaction, by the id of one that is being completed."""
 
     @property
     def tables(self) -> TransactionTables:
-        """What is written, and what of it is committed."""
+        """All written rows, and how much of them is committed."""
         return self._tables
 
     # Requests

@@ -1,4 +1,4 @@
-"""What happens to transactions without their producers: markers, timeouts, expiry."""
+"""Upkeep of transactions without their producers: markers, timeouts, expiry."""
 
 from __future__ import annotations
 

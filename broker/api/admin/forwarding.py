@@ -70,7 +70,7 @@ class Forwarded(msgspec.Struct, Generic[RequestT, ResponseT], frozen=True, kw_on
     """An API whose requests the controller decides.
 
     Attributes:
-        request: What the controller is asked.
+        request: Type of the request to the controller.
         asked: Fields of the request to the controller, by the client's request.
         told: Fields of the response to the client, by `(client's request, response, image)`.
         failed: The response of the controller in place of which an error came, where clients expect

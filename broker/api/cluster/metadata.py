@@ -71,7 +71,7 @@ class MetadataApi:
             cache: The committed metadata.
             cluster_id: Told to every client.
             topic_creator: None where `auto.create.topics.enable` is false.
-            rights: Who may know of what.
+            rights: Rights of clients.
         """
         self._cache = cache
         self._cluster_id = cluster_id
@@ -91,7 +91,7 @@ class MetadataApi:
             listener,
             getattr(request, "include_topic_authorized_operations", False),
         )
-        # What a client may do is told to nobody else.
+        # The operations of a client are told to nobody else.
         is_for_all = not (kind.with_operations and self._rights.is_enforced)
         known = self._encoded.of(cache.image, kind) if is_for_all else {}
         operations = operations_on(

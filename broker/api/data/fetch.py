@@ -70,7 +70,7 @@ LONG_MAX = 2**63 - 1
 
 
 class FetchResponse(Response, frozen=True, kw_only=True):
-    """What was read of the partitions, or the error of the whole request from version 7 on."""
+    """Records read of the partitions, or the error of the whole request from version 7 on."""
 
     error_code: ErrorCode = ErrorCode.NONE
     session_id: int = NO_SESSION

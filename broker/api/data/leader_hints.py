@@ -27,8 +27,8 @@ class LeaderHints:
 
         Args:
             partition: The partition that was asked for.
-            error_code: What is answered for it.
-            known: What the replica manager knows; the metadata cache is asked without it.
+            error_code: Error of the partition in the response.
+            known: The replica manager's hint; the metadata cache is asked without it.
         """
         if error_code not in REDIRECTING:
             return None

@@ -1,4 +1,4 @@
-"""Who may use the APIs that jbodlab has in addition to Kafka's.
+"""Rights to the APIs that jbodlab has in addition to Kafka's.
 
 ApiVersions does not list them, because Kafka's clients and proxies treat an unknown key as an
 error. Our tools know the keys.

@@ -94,7 +94,7 @@ class AskedTopics:
 class OffsetCommitApi:
     """Has offsets kept."""
 
-    # Who is refused does not learn which partitions there are.
+    # A client that is refused does not learn which partitions there are.
     refused = staticmethod(refused_elements)
 
     def __init__(self, groups: GroupCoordinators, cache: MetadataCache) -> None:

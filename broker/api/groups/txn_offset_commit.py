@@ -45,7 +45,7 @@ ADDS_FROM = 5
 class TxnOffsetCommitApi:
     """Has offsets kept for the end of a transaction."""
 
-    # Who is refused does not learn which partitions there are.
+    # A client that is refused does not learn which partitions there are.
     refused = staticmethod(refused_elements)
 
     def __init__(

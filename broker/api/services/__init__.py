@@ -1,1 +1,1 @@
-"""What several handlers share: producer ids, topics made on demand, own settings, coordinators."""
+"""Services of several handlers: producer ids, topics on demand, own settings, coordinators."""

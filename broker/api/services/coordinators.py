@@ -1,4 +1,4 @@
-"""What the APIs of groups and transactions need of the coordinators of this broker."""
+"""Questions of the APIs of groups and transactions to the coordinators of this broker."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ def described(
 
     Args:
         group_ids: The groups.
-        each: What their shards said.
+        each: Answers of their shards.
         entry: Makes the description of a group that has an error.
-        operations: What the client may do to a group.
+        operations: Operations on a group that the client has a right to.
     """
     found: dict[str, G] = {}
     for ids, answer in each:

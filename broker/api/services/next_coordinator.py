@@ -34,7 +34,7 @@ from jbodlab.vocabulary.ids import TRANSACTION_STATE_TOPIC, BrokerId
 logger = logging.getLogger(__name__)
 
 NOT_YET = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS})
-"""What a broker responds that does not coordinate yet what the metadata say."""
+"""Responses of a broker that is not yet the coordinator that the metadata name."""
 
 
 class NextCoordinator:
@@ -68,7 +68,7 @@ class NextCoordinator:
         replicated. It responds as to a client that repeats its request.
 
         Args:
-            error: What the own coordinator has said.
+            error: The own coordinator's error.
             transactional_id: Whose coordinator is asked.
             request: The client's request.
             context: Of that request.

@@ -15,7 +15,7 @@ class OwnConfigs(Protocol):
 
     @property
     def layers(self) -> BrokerLayers:
-        """What is set where."""
+        """Settings of the broker, by the place where they are set."""
 
     def check_own(self, name: str, value: str) -> None:
         """Check what only this broker can know; raises ConfigError."""

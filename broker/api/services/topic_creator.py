@@ -24,7 +24,7 @@ from jbodlab.vocabulary.ids import INTERNAL_TOPICS, METADATA_TOPIC
 logger = logging.getLogger(__name__)
 
 TOPIC_NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
-"""What a topic may be called."""
+"""Valid names of a topic."""
 
 
 class Wish(NamedTuple):
@@ -38,7 +38,7 @@ class TopicCreator:
     """Asks the controller in the background; clients meanwhile ask again.
 
     Args:
-        controller: Who creates topics.
+        controller: Channel to the controller, which creates topics.
         internal_topic: How one of the brokers' own is to be; None for one that is not used.
         broker: For whom those are created.
     """
@@ -63,11 +63,11 @@ class TopicCreator:
 
         Args:
             name: The topic's.
-            client_id: Who pays for one of clients with its `controller_mutation_rate`.
+            client_id: Client whose `controller_mutation_rate` is charged for one of clients.
             caller: By whose rights one of clients is created; nobody else hears why it is not.
 
         Returns:
-            What to answer for the topic now: UNKNOWN_TOPIC_OR_PARTITION while it is being created,
+            The answer for the topic now: UNKNOWN_TOPIC_OR_PARTITION while it is being created,
             the controller's refusal once after it failed, an error at once for an impossible name.
         """
         if TOPIC_NAME.fullmatch(name) is None or name == METADATA_TOPIC:
@@ -123,7 +123,7 @@ class TopicCreator:
                 error.message,
                 extra={"topic": name},
             )
-            # Who has used up its quota asks again, and is served when its time has come.
+            # A client that has used up its quota asks again, and is served when its time has come.
             is_final = error.code != ErrorCode.THROTTLING_QUOTA_EXCEEDED
             if is_final and len(self._failures) < CREATION_FAILURES_MAX:
                 self._failures[wish] = error

@@ -1,4 +1,4 @@
-"""What several APIs of transactions share."""
+"""Parts that several APIs of transactions share."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 class _DirectoryFailure(Exception):  # noqa: N818 - a message between thread and loop, never raised
-    """What the thread tells the loop when an `OSError` took the directory away."""
+    """A thread's message to the loop when an `OSError` took the directory away."""
 
 
 class _Callback(msgspec.Struct, frozen=True):
@@ -117,7 +117,7 @@ class DirectoryExecutor:
         """Run `function` on the thread, behind everything submitted before.
 
         Args:
-            function: What to run.
+            function: The call to run.
 
         Returns:
             A future of the running loop. It gets `LogDirError` when the directory fails before or
@@ -307,7 +307,7 @@ def run_aside(function: Callable[[], T], name: str, threads: Threads) -> asyncio
     """
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[T] = loop.create_future()
-    # Whoever asked may have stopped waiting; then its error is nobody's news.
+    # The caller may have stopped waiting; then its error is nobody's news.
     answer.add_done_callback(lambda done: None if done.cancelled() else done.exception())
 
     def settle(result: T | None, error: BaseException | None) -> None:

@@ -40,7 +40,7 @@ class DirectoryCondition(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What is wrong, in a word each; empty where nothing is."""
+        """Names of all conditions, one word each; empty where nothing is wrong."""
         named = (("FULL", self.is_full), ("SLOW", self.is_slow))
         return tuple(name for name, is_so in named if is_so)
 
@@ -53,7 +53,7 @@ HEALTHY = DirectoryCondition()
 
 
 class DegradedLogDirs(msgspec.Struct, frozen=True, kw_only=True):
-    """What the controller is told in every heartbeat; ids in configured order.
+    """The report to the controller in every heartbeat; ids in configured order.
 
     Attributes:
         degraded: The directories that are FULL or SLOW.

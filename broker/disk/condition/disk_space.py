@@ -30,7 +30,7 @@ LEAVE_FULL_FACTOR = 1.5
 """So many reserves must be usable before a full file system counts as one with room again."""
 
 FILES_BYTES = 16 << 10
-"""What the files of a new, empty replica take, in whole blocks."""
+"""Size of the files of a new, empty replica, in whole blocks."""
 
 FILES_RESERVE_DIVISOR = 2
 """New replicas may take at most this part of the reserve where every directory is full."""
@@ -53,8 +53,8 @@ class DiskSpace:
 
     Attributes:
         total_bytes: Its size; None before the first look.
-        usable_bytes: What may still be written there, the reserve included, less all that is on
-            its way; None before the first look.
+        usable_bytes: Bytes that may still be written there, the reserve included, less all that is
+            on its way; None before the first look.
         reserved_bytes: The reserve; 0 switches everything here off.
         is_full: Whether it takes no more records.
     """
@@ -86,8 +86,8 @@ class DiskSpace:
 
         Args:
             total_bytes: Size of the file system.
-            usable_bytes: What is free for this process, less all that may not have been written
-                when that was looked at.
+            usable_bytes: Bytes free for this process, less all that may not have been written when
+                they were looked at.
         """
         self.total_bytes = total_bytes
         self.reserved_bytes = reserve_of(self._configured_reserve_bytes, total_bytes)
@@ -117,7 +117,7 @@ class DiskSpace:
     def taken(self, directory: DirectorySpace) -> None:
         """Take notice that the disk takes from a directory what it had had no room for.
 
-        What it takes from others tells nothing of a directory from which it took no more.
+        The space that it takes from others tells nothing of a directory from which it took no more.
         """
         self.denied_to.discard(directory)
         if not self.denied_to:
@@ -238,7 +238,7 @@ class DirectorySpace:
 
         Args:
             total_bytes: Size of the file system.
-            free_bytes: What was free for this process at the time of the look.
+            free_bytes: Bytes free for this process at the time of the look.
             neighbours: The other directories on it. Their threads write at the same time, so that
                 what they have written since their own last look counts as not yet seen.
         """

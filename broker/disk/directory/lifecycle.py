@@ -39,7 +39,7 @@ class LogDirState(Enum):
 
 
 class LogDirEvent(Enum):
-    """What happens to a log directory."""
+    """Events in the life of a log directory."""
 
     LOAD = auto()
     LOADED = auto()

@@ -23,21 +23,21 @@ logger = logging.getLogger(__name__)
 
 
 class LogDirFailureListener(Protocol):
-    """Whoever must know at once that a directory is gone."""
+    """A listener that must know at once that a directory is gone."""
 
     def log_dir_failed(self, log_dir: LogDir, error: LogDirError) -> None:
         """Take notice, without touching a file of the directory and without waiting."""
 
 
 class LogDirReturnListener(Protocol):
-    """Whoever has to do with a directory that is back."""
+    """A listener that has to do with a directory that is back."""
 
     def log_dir_returned(self, former: LogDir, log_dir: LogDir, logs: Sequence[FoundLog]) -> None:
         """Take it in, without waiting.
 
         Args:
-            former: What failed; it stays offline, and nobody may use it any more.
-            log_dir: What took its place, online; a replaced disk has another id.
+            former: The directory that failed; it stays offline, and nobody may use it any more.
+            log_dir: The directory that took its place, online; a replaced disk has another id.
             logs: The logs that were found in it, of current and of future replicas.
         """
 
@@ -143,7 +143,7 @@ class LogDirs:
         Args:
             former: The directory that failed.
             log_dir: Its next life, with its logs loaded.
-            logs: What was found in it; see `LogDirReturnListener`.
+            logs: Logs that were found in it; see `LogDirReturnListener`.
         """
         assert not former.is_online
         assert log_dir.state is LogDirState.RECOVERING

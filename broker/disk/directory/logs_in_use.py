@@ -1,4 +1,4 @@
-"""What the upkeep of directories needs to know of the replicas in them."""
+"""The replicas of a directory, as the upkeep of directories sees them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class LogWithState(Protocol):
 
     @property
     def state(self) -> LogState:
-        """What it holds; changed by its owner only."""
+        """Its state; changed by its owner only."""
 
     @property
     def files(self) -> LogFiles:
@@ -103,12 +103,12 @@ class FoundLog(NamedTuple):
 
 
 class LogsInUse(Protocol):
-    """Whoever owns the replicas; asked on the event loop."""
+    """The owner of the replicas; asked on the event loop."""
 
     def logs_in(self, log_dir: LogDir) -> Sequence[LogInUse]:
         """Return the logs in a directory.
 
-        What is done with them is queued before the loop does anything else, hence before a later
+        Work on them is queued before the loop does anything else, hence before a later
         deletion or move of a log.
         """
 

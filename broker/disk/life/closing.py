@@ -94,7 +94,7 @@ async def _until_closed(
 
 
 class _Closing(NamedTuple):
-    """What is left to do to the files of one log, and what its checkpoints say then."""
+    """The work left to do on the files of one log, and the content of its checkpoints then."""
 
     files: LogFiles
     instructions: Instructions

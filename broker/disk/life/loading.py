@@ -266,7 +266,7 @@ def _lower_checkpoints(
 ) -> None:
     """Replace what lies above what there is, or where a cut may be made, before anything is.
 
-    What is said of a log that is not there any more goes too: another one of its name may come.
+    Offsets of a log that is not there any more go too: another one of its name may come.
     """
     for name, content in CONTENTS.items():
         offsets = content(loaded)

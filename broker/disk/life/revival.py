@@ -54,7 +54,7 @@ logger = logging.getLogger(__name__)
 
 
 class LoadingRules(msgspec.Struct, frozen=True, kw_only=True):
-    """What the metadata says of the logs that may be found; see `loading.load_logs`."""
+    """The metadata's rules for the logs that may be found; see `loading.load_logs`."""
 
     replica_of: ReplicaOf
     is_ours: Callable[[TopicPartition], bool]
@@ -62,7 +62,7 @@ class LoadingRules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RevivedReplicas(Protocol):
-    """Whoever owns the replicas."""
+    """The owner of the replicas."""
 
     def unsettled(self, log_dir: LogDir) -> str:
         """Return why the replicas of a failed directory may not come back yet; empty: they may."""

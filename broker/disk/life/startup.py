@@ -194,7 +194,7 @@ def _refuse_loss(
 
 
 class _Look(NamedTuple):
-    """What the first look into a directory finds."""
+    """Findings of the first look into a directory."""
 
     canonical: Path
     found: tuple[MetaProperties, bool]

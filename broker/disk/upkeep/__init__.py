@@ -1,4 +1,4 @@
-"""What runs for ever on open log directories: checkpoints, retention, probe, condition."""
+"""Work that runs for ever on open log directories: checkpoints, retention, probe, condition."""
 
 from broker.disk.upkeep.checkpoints import CONTENTS, CheckpointWriter
 from broker.disk.upkeep.condition_monitor import ConditionMonitor, ConditionSettings

@@ -121,7 +121,7 @@ class CheckpointWriter:
                     await log.sync(request)
                 left.popleft()
         finally:
-            # Whoever asks next, such as a stop, must not take them for carried out.
+            # The next caller, such as a stop, must not take them for carried out.
             for log, request in left:
                 log.state.not_synced(request)
         await self._write(log_dir, names.RECOVERY_POINT_FILE)
@@ -245,7 +245,7 @@ def log_start_offsets(logs: Logs) -> Offsets:
     return {
         log.topic_partition: start
         for log, _ in logs
-        # What the copy of a move begins with is the business of the log that it copies.
+        # The start of a move's copy is the business of the log that it copies.
         if not log.files.is_future and (start := checkpointed.start_offset(log.state)) is not None
     }
 

@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 
 
 class Look(NamedTuple):
-    """What a directory's thread saw of its file system, in bytes."""
+    """Sizes that a directory's thread saw of its file system, in bytes."""
 
     total_bytes: int
     free_bytes: int
@@ -74,14 +74,14 @@ class ConditionSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogDirConditionListener(Protocol):
-    """Whoever acts on the condition of an online directory."""
+    """A listener that acts on the condition of an online directory."""
 
     def log_dir_condition_changed(self, log_dir: LogDir) -> None:
         """Take notice of `log_dir.condition`, without touching a file and without waiting."""
 
 
 class _Watched:
-    """What is known of one directory."""
+    """State of one watched directory."""
 
     def __init__(self, settings: SlowSettings) -> None:
         self.window = LatencyWindow(settings.window_ms)
@@ -127,7 +127,7 @@ class ConditionMonitor:
 
     @property
     def degraded(self) -> DegradedLogDirs:
-        """What the controller is to know now."""
+        """Condition of all directories for the controller now."""
         conditions = [
             (log_dir.directory_id, log_dir.condition)
             for log_dir in self._log_dirs.online()

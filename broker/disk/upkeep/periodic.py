@@ -15,7 +15,7 @@ class PeriodicTask:
     Args:
         name: For the log.
         interval_ms: Pause between the end of one run and the start of the next.
-        action: What to do.
+        action: The call that is repeated.
         initial_delay_ms: Pause before the first run; `interval_ms` if None.
     """
 

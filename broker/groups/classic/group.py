@@ -86,8 +86,8 @@ class ClassicGroup(msgspec.Struct, frozen=True, kw_only=True):
         protocol, leader: Of this generation; None without members.
         state_timestamp: When the state changed last.
         pending_joins: Ids that were given to clients that are to join with them (KIP-394).
-        delay_remaining_ms: What may still be waited for more members of a group that was empty;
-            None unless the group waits so.
+        delay_remaining_ms: Time that may still pass in waiting for more members of a group that was
+            empty; None unless the group waits so.
         has_new_member: Whether a member came during the present part of that wait.
     """
 

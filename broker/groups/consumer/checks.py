@@ -1,6 +1,6 @@
 """Wrong input to ConsumerGroupHeartbeat, looked for in the order in which Apache Kafka does.
 
-What is wrong with the request alone comes first, then what does not fit the group.
+Faults of the request alone come first, then those that do not fit the group.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def check_place(
     member_id, instance_id = request.member_id, request.instance_id
     holder = None if instance_id is None else group.static_members.get(instance_id)
     is_join = request.member_epoch == JOIN_EPOCH
-    # Who takes the place of a static member makes the group no larger.
+    # A member that takes the place of a static one makes the group no larger.
     is_new = member_id not in group.members and holder is None
     if is_new and len(group.members) >= settings.consumer_max_size:
         raise KafkaError(

@@ -45,13 +45,13 @@ CONSUMER = "consumer"
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):
-    """What a decision is made in.
+    """The surroundings of a decision.
 
     Attributes:
         now_ms: Wall clock.
         topics: Topics of the cluster.
         settings: Those that hold for this group.
-        soft: What has no record, by key.
+        soft: State that has no record, by key.
     """
 
     now_ms: int
@@ -120,7 +120,7 @@ class Draft:
     """Records, timers and soft changes of one decision about one group.
 
     Attributes:
-        context: What the decision is made in.
+        context: Surroundings of the decision.
         group: The group as it is after the records so far.
     """
 

@@ -29,7 +29,7 @@ STATIC_LEAVE_EPOCH = -2
 """A static member left and will come back: its place is kept until its session ends."""
 
 Member = ConsumerGroupMemberMetadataValue
-"""What a member says about itself; the record's own value."""
+"""A member's description of itself; the record's own value."""
 
 ResolvedRegex = ConsumerGroupRegularExpressionValue
 """Topics that an expression matches; the record's own value."""
@@ -56,14 +56,14 @@ class MemberState(IntEnum):
 
 
 class CurrentAssignment(msgspec.Struct, frozen=True, kw_only=True):
-    """What a member has.
+    """The assignment that a member has now.
 
     Attributes:
         epoch: Its member epoch; -2 while a static member is away.
         previous_epoch: The epoch before; a member that lost an answer still names it.
         state: How far it is.
-        assigned: What it may use.
-        pending_revocation: What it was told to give up.
+        assigned: Partitions that it may use.
+        pending_revocation: Partitions that it was told to give up.
     """
 
     epoch: int = JOIN_EPOCH
@@ -91,11 +91,11 @@ class ConsumerGroup(msgspec.Struct, frozen=True, kw_only=True):
         metadata_hash: Of the subscribed topics, as of that epoch.
         assignment_epoch: Group epoch that the target was computed for.
         assignment_timestamp_ms: When that was.
-        members: What the members say about themselves.
-        current: What each has.
-        targets: What each shall have.
-        regexes: What the subscribed expressions match, if that is known.
-        holders: Who holds a partition.
+        members: Descriptions of the members by themselves.
+        current: Assignment that each member has.
+        targets: Assignment that each member shall have.
+        regexes: Topics that the subscribed expressions match, if that is known.
+        holders: The member that holds a partition.
         static_members: Member ids by instance id.
     """
 

@@ -1,4 +1,4 @@
-"""What a group sets for itself, within the bounds of the broker.
+"""Settings of one group, within the bounds of the broker.
 
 Source: `org.apache.kafka.coordinator.group.GroupConfig`.
 """

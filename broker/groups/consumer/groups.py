@@ -245,8 +245,8 @@ class ConsumerGroups:
     def loaded(self, now_ms: int) -> Iterator[GroupDecision]:
         """Let sessions begin with their full timeouts, and times to give partitions up.
 
-        What has no record is looked for at the next heartbeats: changed topics, expressions that
-        are not resolved.
+        State that has no record is looked for at the next heartbeats: changed topics, expressions
+        that are not resolved.
         """
         written = self._state.written
         for group_id in written.groups(Row.MEMBER):

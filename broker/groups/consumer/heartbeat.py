@@ -48,7 +48,7 @@ def heartbeat(draft: Draft, request: ConsumerGroupHeartbeat) -> ConsumerGroupHea
         check_epoch(draft.group, request, owned)
     is_join = request.member_epoch == JOIN_EPOCH
     before = draft.group.current_of(request.member_id)
-    # Who names another epoch has not had the answer that brought its own.
+    # A member that names another epoch has not had the answer that brought its own.
     wants_all = is_join or _is_full(request) or request.member_epoch != before.epoch
     if is_join and request.instance_id is not None:
         take_over_place(draft, request.instance_id, request.member_id)
@@ -77,7 +77,7 @@ def leave(draft: Draft, request: ConsumerGroupHeartbeat) -> ConsumerGroupHeartbe
     else:
         current = draft.group.current_of(request.member_id)
         if current.epoch != STATIC_LEAVE_EPOCH:
-            # What it was to give up it has given up.
+            # The member has given up all that it was to give up.
             away = CurrentAssignment(
                 epoch=STATIC_LEAVE_EPOCH,
                 previous_epoch=current.epoch,

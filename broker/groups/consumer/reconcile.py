@@ -23,9 +23,9 @@ class Goal(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         epoch: Epoch of the target assignment.
-        partitions: What the target gives the member.
-        topics: What the member is subscribed to; it shall have nothing else.
-        owned: What the member says that it owns; None if it did not say.
+        partitions: Partitions that the target gives the member.
+        topics: Topics that the member is subscribed to; it shall have no others.
+        owned: Partitions that the member says it owns; None if it did not say.
         is_free: Whether a partition has no holder but the member itself.
     """
 

@@ -1,7 +1,7 @@
 """Subscriptions by regular expression: the whole name of a topic must match.
 
-What an expression matches is a record: until the first one it matches nothing. It is looked for on
-a timer, a bounded number of names at a time.
+The matches of an expression are a record: until the first one it matches nothing. It is looked for
+on a timer, a bounded number of names at a time.
 
 Source: KIP-848, "Regular Expressions"; `GroupMetadataManager.refreshRegularExpressions`.
 """

@@ -1,4 +1,4 @@
-"""What members and administrators are told of consumer groups, with Kafka's field names."""
+"""Answers to members and administrators about consumer groups, with Kafka's field names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jbodlab.vocabulary.ids import TopicId
 
 
 class ConsumerGroupHeartbeatResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """What a member is told.
+    """The answer to a member's heartbeat.
 
     Attributes:
         member_id: Its id.
@@ -38,7 +38,7 @@ class AssignedTopic(NamedTuple):
 
 
 class MemberAssignment(NamedTuple):
-    """What a member has, or shall have."""
+    """Partitions that a member has, or shall have."""
 
     topic_partitions: tuple[AssignedTopic, ...] = ()
 
@@ -47,8 +47,8 @@ class DescribedConsumerMember(msgspec.Struct, frozen=True, kw_only=True):
     """A member.
 
     Attributes:
-        assignment: What it may use.
-        target_assignment: What it shall have.
+        assignment: Partitions that it may use.
+        target_assignment: Partitions that it shall have.
         member_type: 0 speaks the classic protocol, 1 the new one.
     """
 

@@ -1,4 +1,4 @@
-"""What groups need to know of topics: their ids, and a number that changes when they change."""
+"""Topics as groups see them: their ids, and a number that changes when they change."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class LedReplica(Protocol):
 
     @property
     def leader(self) -> LeaderState | None:
-        """What it knows as leader."""
+        """Its state as leader."""
 
     @property
     def log(self) -> PartitionLog | None:

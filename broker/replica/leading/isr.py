@@ -22,7 +22,7 @@ UNKNOWN_OFFSET = -1
 
 
 class FollowerState(msgspec.Struct, frozen=True, kw_only=True):
-    """What the leader knows of one follower since it became leader.
+    """The leader's knowledge of one follower since it became leader.
 
     Attributes:
         end_offset: The follower's log end; -1 until its first fetch in this leader epoch.
@@ -73,7 +73,7 @@ def after_fetch(
 def had_all(state: FollowerState, at_ms: int) -> FollowerState:
     """Return the state of a follower that repeated its last fetch, at the leader's end, until then.
 
-    Who has everything is not asked for each repetition; they are caught up on here.
+    A follower that has everything is not asked for each repetition; it is caught up on here.
     """
     if at_ms <= state.last_fetch_ms:
         return state
@@ -151,7 +151,7 @@ def high_watermark(
     Args:
         current: The high watermark so far, which never decreases.
         leader_end: End of what the leader has written.
-        followers: What is known of them; an end of -1 holds the high watermark where it is.
+        followers: States of the followers; an end of -1 holds the high watermark where it is.
         waits_for: Members of the maximal ISR, and followers about to join it.
     """
     lowest = leader_end

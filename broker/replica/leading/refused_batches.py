@@ -50,8 +50,8 @@ class RefusedBatches:
     def check(self, header: BatchHeader) -> None:
         """Refuse a batch that stands behind a refused one; that one itself may be tried again.
 
-        Who never sends the refused batch again has left a gap itself: behind as many batches as can
-        have been under way it is forgotten.
+        A producer that never sends the refused batch again has left a gap itself: behind as many
+        batches as can have been under way it is forgotten.
 
         Raises:
             KafkaError: what the refused batch was told.

@@ -22,7 +22,7 @@ class Guard(msgspec.Struct, eq=False, kw_only=True):
     """A question to the coordinator about one producer, and who waits for the answer.
 
     Attributes:
-        answer: What the coordinator says; None as long as it is asked.
+        answer: The coordinator's answer; None as long as it is asked.
         is_ended: Whether a marker of the producer came after the question.
     """
 

@@ -50,7 +50,7 @@ class LogChange(msgspec.Struct, eq=False):
 
     Attributes:
         size: Bytes that it adds to the directory.
-        sync: What must be on the disk as well before it counts as carried out.
+        sync: Sync that must reach the disk as well before the change counts as carried out.
         done: Called on the loop with None, or with what went wrong.
         told: Called on the loop behind all that is done of its log in one call.
         blocked: Called on the loop when the log begins to wait for room with this change.
@@ -66,7 +66,7 @@ class LogChange(msgspec.Struct, eq=False):
 
 
 class CallOutcome(NamedTuple):
-    """What came of one call.
+    """The outcome of one call.
 
     Attributes:
         finished: Changes that need no more work, with what went wrong, those of a log in order.

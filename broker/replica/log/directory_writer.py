@@ -58,7 +58,7 @@ class DirectoryWriter:
         """Have a change carried out; those of one log are in the order of these calls.
 
         Args:
-            change: What is to be done.
+            change: The change to make.
             at_once: Whether all that was submitted goes to the thread now, unless a call runs, the
                 end of which sends it. It saves callers that have submitted all they have a turn of
                 the loop.
@@ -174,7 +174,7 @@ class DirectoryWriter:
                 self.log_dir.no_space(cause)
             elif before and not self._blocked:
                 taken = {change.files for change, failure in finished if failure is None}
-                # What was given up instead tells nothing of the disk.
+                # A log that was given up instead tells nothing of the disk.
                 if taken.issuperset(before):
                     self.log_dir.room_again()
             if self._blocked and self._timer is None and not self._is_stopped:

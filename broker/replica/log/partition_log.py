@@ -248,10 +248,10 @@ class PartitionLog:
         self, former: Sequence[ClosedSegment], cleaned: Sequence[CleanedSegment], now_ms: int
     ) -> asyncio.Future[None]:
         """Put what compaction has left of segments in their place."""
-        # What is gone must not be read from memory: the index may not know of it as aborted.
+        # Replaced batches must not be read from memory: the index may not know of them as aborted.
         self.tail.clear()
         self.change(self.state.replace(former, cleaned, now_ms))
-        # Who reads from here on looks for the new segments: nothing may come between.
+        # A reader from here on looks for the new segments: nothing may come between.
         return self.barrier()
 
     def change(
@@ -277,7 +277,7 @@ class PartitionLog:
     def sync(self, request: SyncRequest) -> asyncio.Future[None]:
         """Have something synced by the upkeep; the recovery point follows.
 
-        What is asked for must have been written; if that waits the future gets `WaitsForRoomError`.
+        The range must have been written; if that waits the future gets `WaitsForRoomError`.
         """
         files, log_dir = self.files, self.log_dir
         work = partial(files.sync, log_dir.upkeep_fs, request)
@@ -310,7 +310,7 @@ class PartitionLog:
     ) -> Slice | asyncio.Future[bytes]:
         """Read whole batches from the one that contains `offset`, none beyond `max_offset`.
 
-        What is in memory is returned at once; else a future of the directory's thread.
+        A read from memory returns at once; else a future of the directory's thread.
         """
         if offset >= max_offset:
             return EMPTY_SLICE
@@ -334,7 +334,7 @@ class PartitionLog:
         if offset >= max_offset:
             return 0
         found = self.tail.available(offset, max_offset, enough)
-        # What is not in memory is most often much; the exact size would cost a look at the disk.
+        # Records outside memory are most often many; the exact size would cost a look at the disk.
         return enough if found is None else found
 
     def offset_for_timestamp(self, timestamp: int) -> asyncio.Future[tuple[int, int] | None]:
@@ -393,7 +393,7 @@ class PartitionLog:
     def move_to(self, copy: PartitionLog) -> None:
         """Go on with an identical log in another directory; nothing is on its way to the old one.
 
-        What happened to epochs and log start since the copy was made is made up for.
+        Epochs and log start are brought up to the changes since the copy was made.
         """
         assert self.is_settled
         assert copy.is_settled
@@ -458,7 +458,7 @@ class PartitionLog:
 
     def _carried_out(self, error: BaseException | None) -> None:
         if error is not None and not self.failed:
-            # What was written before that is.
+            # Changes that were written before the failed one are told first.
             self._tell()
             self.fail()
             self.on_failed(error)

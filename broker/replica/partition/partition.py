@@ -56,7 +56,7 @@ class Partition:
         broker_id: Ours.
         topic_partition: Its name.
         topic_id: Of its topic; a topic of the same name may come later.
-        registration: What the metadata says of it.
+        registration: Its registration in the metadata.
         settings: Of its topic.
         lag_time_max_ms: How long a member of the ISR may lag.
         clock: The broker's clocks.
@@ -112,7 +112,7 @@ class Partition:
         self._on_failed = on_failed
         self._leadership = leadership
 
-    # What others ask
+    # Questions of other parts
 
     @property
     def is_online(self) -> bool:
@@ -183,7 +183,7 @@ class Partition:
 
     @property
     def hint(self) -> LeaderHint | None:
-        """Who leads instead; None if nobody does."""
+        """The leader instead; None if nobody leads."""
         return refusals.leader_hint(self.registration)
 
     @property
@@ -301,7 +301,7 @@ class Partition:
         """The directory or the log has failed; nothing of it is touched any more.
 
         Args:
-            message: What clients are told.
+            message: Text for clients.
             held_in: Path of the directory that held the log, where that is not to be seen here.
         """
         if isinstance(self.state, Offline | Deleted):
@@ -402,7 +402,7 @@ class Partition:
         if log.state.lost_from is not None:
             lost = self.topic_partition, log.state.lost_from, log.start_offset - 1
             logger.error("the leader of %s is missing offsets %d to %d, which its disk lost", *lost)
-        # Whoever waits goes on to wait: a leader that stays has all that it has appended.
+        # A client that waits goes on to wait: a leader that stays has all that it has appended.
         before = self.leader
         start_offset = log.end_offset
         log.assign_epoch(self.registration.leader_epoch)
@@ -452,7 +452,7 @@ class Partition:
             self.waiters.written(state.log.written_end)
             self.advance_high_watermark()
         elif isinstance(state, Following):
-            # What was appended while it led.
+            # Batches that were appended while it led.
             self.waiters.written_appends.reached(state.log.written_end)
 
     def _log_blocked(self) -> None:

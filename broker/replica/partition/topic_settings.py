@@ -1,4 +1,4 @@
-"""What applies to one topic: its own configs, else this broker's settings.
+"""Settings that apply to one topic: its own configs, else this broker's settings.
 
 Source: `org.apache.kafka.common.config.TopicConfig`, `LogConfig.extractLogConfigMap`.
 """
@@ -41,7 +41,7 @@ NOT_THROTTLED = ThrottledReplicas()
 
 
 class BatchLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What a topic accepts; sizes in bytes, times in ms.
+    """A topic's limits for batches; sizes in bytes, times in ms.
 
     Attributes:
         log_append_time: Whether the broker's clock stamps the batch.
@@ -65,7 +65,7 @@ class TopicSettings(msgspec.Struct, frozen=True, kw_only=True):
     leader_throttled: ThrottledReplicas = NOT_THROTTLED
     """Whose leaders send at a limited rate to replicas that are not in sync."""
     follower_throttled: ThrottledReplicas = NOT_THROTTLED
-    """Who fetches at a limited rate while not in sync."""
+    """Followers that fetch at a limited rate while not in sync."""
 
 
 class SettingsOfTopics:

@@ -59,7 +59,7 @@ class IsrUpdates:
         self._task: asyncio.Task[None] | None = None
         self._is_closed = False
         self._refusal = ""
-        """What the controller said last, or that it said nothing: told once, not each 50 ms."""
+        """The controller's last refusal, or that it said nothing: told once, not each 50 ms."""
 
     def propose_isr(self, partition: Partition, new_isr: tuple[BrokerId, ...]) -> None:
         """Ask for a new ISR; the answer goes to `partition.in_sync.answered`."""

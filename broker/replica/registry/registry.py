@@ -98,7 +98,7 @@ class ReplicaRegistry:
         if partition is not None and partition.log is log:
             partition.waiters.tell_sessions(News.LATER)
 
-    # What the metadata says beside the replicas
+    # Facts of the metadata beside the replicas
 
     def refusal(self, topic_partition: TopicPartition) -> tuple[ErrorCode, LeaderHint | None]:
         """Return what clients are told of a partition without a replica here."""

@@ -12,7 +12,7 @@ from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, TopicPartition
 
 
 class LeaderHint(msgspec.Struct, frozen=True, kw_only=True):
-    """Who leads now, for clients that were sent away (KIP-951)."""
+    """The leader now, for clients that were sent away (KIP-951)."""
 
     leader: BrokerId
     leader_epoch: LeaderEpoch

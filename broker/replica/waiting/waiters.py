@@ -21,12 +21,12 @@ logger = logging.getLogger(__name__)
 
 
 class News(Enum):
-    """What a fetch session is told of a partition."""
+    """News of a partition for a fetch session."""
 
     RECORDS = auto()
     """There is more to read."""
     URGENT = auto()
-    """Who waits must be answered: role, epoch, directory or the start of the log changed."""
+    """Fetches that wait must be answered: role, epoch, directory or the log's start changed."""
     COMMITTED = auto()
     """The high watermark moved."""
     LATER = auto()
@@ -41,7 +41,7 @@ class SessionObserver(Protocol):
 
 
 class Waiters:
-    """Who waits for one replica.
+    """Requests that wait for one replica.
 
     Attributes:
         written_appends: Until their records are written here.
@@ -122,15 +122,15 @@ class Waiters:
         these. If the disk has no room for it, the partition refuses it.
 
         Args:
-            replicated: What the high watermark would be if all were written here.
-            hint: Who leads now.
+            replicated: The high watermark if all were written here.
+            hint: The leader now.
         """
         for waiting in self.replicated_appends.take_reached(replicated):
             self.written_appends.add(waiting)
         self.replicated_appends.refuse_all(ErrorCode.NOT_LEADER_OR_FOLLOWER, hint=hint)
 
     def cut(self, end_offset: int, hint: LeaderHint | None) -> None:
-        """What was appended before the leadership was lost is gone beyond an offset."""
+        """Refuse the appends of a lost leadership beyond an offset, where the log was cut."""
         self.written_appends.refuse_beyond(end_offset, ErrorCode.NOT_LEADER_OR_FOLLOWER, hint=hint)
 
     def refuse_appends(

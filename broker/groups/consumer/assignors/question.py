@@ -1,4 +1,4 @@
-"""What an assignor is asked."""
+"""The question to an assignor."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Subscriber(msgspec.Struct, frozen=True, kw_only=True):
         instance_id: Of a static member.
         rack: Where it runs; None if it did not say.
         topics: Ids of the topics it wants; empty if it wants none that exists.
-        previous: What it was to have until now.
+        previous: Partitions that were its target until now.
     """
 
     member_id: str

@@ -1,9 +1,9 @@
 """Uniform assignor: as many partitions for each member as the subscriptions allow, few changes.
 
-Three steps. Every member keeps what it was to have and may still have. What is left is drafted: the
-member with the fewest partitions takes the next one, from its own rack if it can, and first from
-topics that few others want. Then, as long as a member has at least two more than another that could
-take one over, the one with most gives one to the one with fewest.
+Three steps. Every member keeps what it was to have and may still have. The other partitions are
+drafted: the member with the fewest partitions takes the next one, from its own rack if it can, and
+first from topics that few others want. Then, as long as a member has at least two more than another
+that could take one over, the one with most gives one to the one with fewest.
 
 With equal subscriptions the numbers differ by one at most, and no more partitions change hands than
 that needs. Members with equal subscriptions form a *party*; partitions that the same parties want
