@@ -73,7 +73,7 @@ def _run(config: ControllerConfig) -> int:
 
 
 async def _serve(config: ControllerConfig) -> None:
-    # What is imported stays: to look for garbage in it again and again takes time.
+    # Imported modules stay: to look for garbage in it again and again takes time.
     gc.disable()
     # Imported here, so that a wrong setting is refused at once.
     from controller.server import ControllerServer

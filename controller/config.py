@@ -1,4 +1,4 @@
-"""What a controller takes from its property file.
+"""Settings that a controller takes from its property file.
 
 Source: `org.apache.kafka.server.config`, KIP-500 for the roles.
 """

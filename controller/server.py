@@ -38,7 +38,7 @@ class ControllerServer:
 
     Args:
         config: The controller's.
-        environment: What it is in; the machine by default.
+        environment: Surroundings of the process; the machine by default.
     """
 
     def __init__(self, config: ControllerConfig, environment: Environment | None = None) -> None:

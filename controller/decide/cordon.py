@@ -65,8 +65,8 @@ def registered_cordons(
 ) -> tuple[DirectoryId, ...] | None:
     """Return the cordoned directories of a new registration.
 
-    A process that starts does not know its own yet. What was cordoned before it stays so until its
-    first word, or a restart would open a directory for a while.
+    A process that starts does not know its own yet. Directories cordoned before it stay so until
+    its first word, or a restart would open a directory for a while.
     """
     if state.metadata_version < CORDONED_DIRECTORIES_LEVEL:
         return None

@@ -20,7 +20,7 @@ from jbodlab.vocabulary.ids import BrokerId, DirectoryId
 
 
 class DegradedDirs(msgspec.Struct, frozen=True, kw_only=True):
-    """What one broker's last heartbeat said; `full` and `tolerated` are parts of `degraded`."""
+    """Conditions in one broker's last heartbeat; `full` and `tolerated` are part of `degraded`."""
 
     degraded: frozenset[DirectoryId] = frozenset()
     full: frozenset[DirectoryId] = frozenset()

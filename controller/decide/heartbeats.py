@@ -31,7 +31,7 @@ class Contact(msgspec.Struct, frozen=True, kw_only=True):
             other brokers must reach before it may go; None outside of a controlled shutdown.
         offline_log_dirs: The failed directories that it named; None before its first heartbeat to
             this controller, when it may name some that failed long ago.
-        degraded_log_dirs: What its last heartbeat said of directories that are full or slow.
+        degraded_log_dirs: Directories that its last heartbeat named as full or slow.
         metadata_log_dir: Where it keeps the metadata log; None if it did not say.
         end_offset: End of the metadata log when it was heard of; -1 if that was not looked at.
         caught_up_ms: When it had last all that there was; None if it was not since this controller

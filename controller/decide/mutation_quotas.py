@@ -27,7 +27,7 @@ from jbodlab.vocabulary.token_bucket import TokenBucket
 
 
 class MutationQuotas(msgspec.Struct, frozen=True, kw_only=True):
-    """What is left to each client that changed something; a new value for every change.
+    """The quota left to each client that changed something; a new value for every change.
 
     Attributes:
         kept_s: Seconds whose rate a client may use at once: `controller.quota.window.num` of
@@ -51,12 +51,12 @@ class Mutating(Protocol):
 
 
 class Mutations:
-    """What one request changes, counted while it is decided on.
+    """The changes of one request, counted while it is decided on.
 
     Args:
         request: The request, with its client and user.
         quotas: The limits of the metadata.
-        used: What clients have left.
+        used: Quotas that clients have left.
         now_ms: The time.
     """
 
@@ -102,7 +102,7 @@ class Mutations:
 
     @property
     def used(self) -> MutationQuotas | None:
-        """What is left to all clients after the request; None if it changed nothing of that."""
+        """The quota left to all clients after the request; None if it changed nothing of that."""
         if self._bucket is None:
             return None
         others = self._used.buckets if len(self._used.buckets) < QUOTA_CLIENTS_MAX else {}

@@ -56,7 +56,7 @@ class Randomness(Protocol):
 
 
 class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What decisions need of the configuration.
+    """The settings that decisions need of the configuration.
 
     Attributes:
         static_configs: Values of the configuration file for keys that have one there.
@@ -150,12 +150,12 @@ class ControllerState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ControllerResult(msgspec.Struct, Generic[ResponseT_co], frozen=True, kw_only=True):
-    """What a decision wants written and answered.
+    """Records that a decision wants written, and its answer.
 
     Attributes:
         records: To append, in this order.
         heartbeats: The new soft state; None if it does not change.
-        mutations: What clients may still change; None likewise.
+        mutations: Quotas that clients have left; None likewise.
         atomic: Whether the records count all or none: they stand in one log batch, or, too many
             for one, in a metadata transaction.
     """

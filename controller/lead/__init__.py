@@ -1,1 +1,1 @@
-"""What the active controller runs."""
+"""The parts that the active controller runs."""

@@ -1,4 +1,4 @@
-"""What a controller writes when it becomes active.
+"""Records that a controller writes when it becomes active.
 
     empty log                    Begin, bootstrap records, End; from metadata.version 13 on as one
                                  transaction, else as one batch

@@ -69,7 +69,7 @@ class _Operation(msgspec.Struct, Generic[T]):
 
 
 class OperationCounts(msgspec.Struct):
-    """What became of the operations since the start, for whoever watches.
+    """Outcomes of the operations since the start, for metrics.
 
     Attributes:
         started: Operations that were taken from the queue.
@@ -195,7 +195,7 @@ class ActiveController:
                 up by then. Such an operation is a heartbeat, of which each broker has one: it is
                 always let into the queue, and runs before what others ask for, as a controller
                 that is asked too much must not take its brokers for dead.
-            size_bytes: What its request has in memory.
+            size_bytes: Size of its request in memory.
             is_own: Whether the controller itself wants it, as where it fences a silent broker. It
                 is let in and runs as a heartbeat does, behind the heartbeats that came before it.
 

@@ -47,7 +47,7 @@ logger = logging.getLogger(__name__)
 
 
 class Term(msgspec.Struct, frozen=True):
-    """What leads in one leader epoch."""
+    """The parts that lead in one leader epoch."""
 
     controller: ActiveController
     stream: MetadataStream

@@ -39,7 +39,7 @@ class _Batch(msgspec.Struct, frozen=True):
 
 
 class MetadataStream:
-    """What is committed in one term, and the streams that read it; lives on the event loop.
+    """The batches committed in one term, and the streams that read it; lives on the event loop.
 
     Args:
         log: The metadata log, read on `log_thread` only.
@@ -72,7 +72,7 @@ class MetadataStream:
         while self._recent and self._recent_bytes > RECENT_BYTES_MAX:
             self._recent_bytes -= len(self._recent.popleft().data)
         self._end_offset = end_offset
-        # Whoever waits holds the old event.
+        # A task that waits holds the old event.
         self._advanced.set()
         self._advanced = asyncio.Event()
 

@@ -1,1 +1,1 @@
-"""Who leads the metadata log, and how far the log is committed."""
+"""Leadership of the metadata log, and the offset up to which the log is committed."""

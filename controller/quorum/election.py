@@ -1,4 +1,4 @@
-"""Who leads, as a table: the states of a voter and what moves it from one to the next.
+"""The election as a table: the states of a voter and the events that move it from one to the next.
 
                      ELECTED          RESIGNED
     UNATTACHED       LEADER           -
@@ -29,7 +29,7 @@ class Role(Enum):
 
 
 class Event(Enum):
-    """What happens to a voter."""
+    """Events in the life of a voter."""
 
     ELECTED = auto()
     RESIGNED = auto()

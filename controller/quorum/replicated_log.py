@@ -24,7 +24,7 @@ Invariants, for any implementation:
   state.
 * Roles are events: `on_leader` begins a term, `on_follower` ends it. Nobody asks for an election.
 
-What commits is the implementation's answer, not the caller's: with one voter it is the sync of that
+The commit is the implementation's answer, not the caller's: with one voter it is the sync of that
 voter (`single_voter_log`), with several it is a majority.
 
 Source: `org.apache.kafka.raft.RaftClient`, KIP-595.

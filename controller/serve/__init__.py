@@ -1,1 +1,1 @@
-"""What brokers ask over gRPC."""
+"""Requests of brokers over gRPC."""

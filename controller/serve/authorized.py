@@ -1,4 +1,4 @@
-"""What clients have brokers ask for is decided by the clients' own rights.
+"""The rights of clients decide on requests that brokers pass on for them.
 
 The rights are those of the state that the decision is made with. A request that names no client is
 carried out for nobody: a broker that wants something for itself says who it is, too.
@@ -48,8 +48,8 @@ class Authorized:
         Args:
             decide: Decides about all of it.
             failed: The response for what is denied.
-            request: What is asked for; of a method in `FORWARDED`.
-            state: What there is.
+            request: The request; of a method in `FORWARDED`.
+            state: The present state.
             now_ms: As of decisions.
 
         Raises:

@@ -58,7 +58,7 @@ class Call(msgspec.Struct, Generic[RequestT, ResponseT], frozen=True):
         request: Its type.
         response: Type of its response.
         decide: Its decision.
-        late: What decides instead when the request has waited too long, which is half of the
+        late: The decision instead when the request has waited too long, which is half of the
             interval for heartbeats.
     """
 

@@ -21,7 +21,7 @@ from jbodlab.vocabulary.ids import BrokerId
 
 
 class ControlState(Enum):
-    """What a broker is allowed to do."""
+    """States of a broker, with what each allows it."""
 
     FENCED = auto()
     UNFENCED = auto()

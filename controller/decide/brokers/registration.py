@@ -90,7 +90,7 @@ def register_broker(
         offset = heartbeats.contacts[request.broker_id].metadata_offset
         heartbeats = heartbeats.touched(request.broker_id, offset, now_ms)
     else:
-        # What this process reports offline and has not registered is not its own.
+        # Directories that this process reports offline and has not registered are not its own.
         contact = Contact(last_contact_ms=now_ms, offline_log_dirs=frozenset(), has_session=False)
         heartbeats = heartbeats.with_contact(request.broker_id, contact)
     return ControllerResult(

@@ -113,7 +113,7 @@ def _check_members(change: IsrChange, known: PartitionRegistration, state: Contr
             registration is None
             or not registration.active
             or member.broker_epoch not in (UNKNOWN_BROKER_EPOCH, registration.epoch)
-            # What is in a failed directory is not in sync, whatever the leader believes.
+            # A replica in a failed directory is not in sync, whatever the leader believes.
             or not registration.directory_is_online(known.directory(member.broker_id))
             # A follower in a full directory has paused: it is in sync for this moment only.
             or (

@@ -161,8 +161,8 @@ def _retargeted(
 ) -> PartitionChangeRecord | None:
     """Return the record that sets a target; None where the partition has it already.
 
-    What was being added for an earlier target counts as there: the new target keeps it or removes
-    it.
+    A replica that was being added for an earlier target counts as there: the new target keeps it or
+    removes it.
     """
     known = partition.state
     check_assignment(target, None, state, existing=known.replicas)
@@ -191,7 +191,7 @@ def _cancelled(partition: PartitionEntry, state: ControllerState) -> PartitionCh
         )
     unclean_enabled = state.unclean_election_enabled(partition.topic)
     if not isr:
-        # All that is in sync would go. Whoever takes over may lack records.
+        # All that is in sync would go. The next leader may lack records.
         if not unclean_enabled:
             raise KafkaError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,

@@ -53,11 +53,11 @@ _TABLES: Mapping[int, Mapping[str, Key]] = {
     GROUP_RESOURCE: kafka_configs.GROUP,
     CLIENT_METRICS_RESOURCE: kafka_configs.CLIENT_METRICS,
 }
-"""What may be set of each kind of resource."""
+"""Settings of each kind of resource."""
 
 
 class Operation(IntEnum):
-    """What happens to a config."""
+    """Changes that can be made to a config."""
 
     SET = 0
     DELETE = 1

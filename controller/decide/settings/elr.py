@@ -1,4 +1,4 @@
-"""What a cluster with eligible leader replicas needs, and what goes with them.
+"""Needs of a cluster with eligible leader replicas, and settings that go with them.
 
 Which replicas are eligible depends on `min.insync.replicas`, so that all nodes must go by the same
 value: the cluster has one for all brokers, and no broker has its own. When it changes, the

@@ -28,7 +28,7 @@ from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
-"""What a client may ask for."""
+"""Kinds of update that a client may ask for."""
 
 
 def update_features(
