@@ -74,7 +74,7 @@ class ClusterState(msgspec.Struct, frozen=True, kw_only=True):
         root: Folder that holds all of it, mounts included.
         uid, gid: User of the server processes.
         mounts: Mount points below `root`, empty where disks are plain folders.
-        spec: What it was made from, by the names of its settings (`lab.cluster.spec`).
+        spec: Settings that it was made from, by their names (`lab.cluster.spec`).
         owner: The process that ends the cluster when it ends; None once `up` has left it running.
     """
 

@@ -1,4 +1,4 @@
-"""What commands and faults do on Apache Kafka's brokers: the one declaration of it.
+"""Behaviour of commands and faults on Apache Kafka's brokers: its one declaration.
 
 Commands that refuse or differ say so with these sentences; `docs/your-kafka.md` shows them all.
 """
@@ -20,10 +20,10 @@ class How(enum.Enum):
 
 
 class OnKafka(NamedTuple):
-    """What a command or a fault does there.
+    """The behaviour of a command or a fault there.
 
     Attributes:
-        text: What differs or why it is refused; empty where it works as on our own brokers.
+        text: The difference, or why it is refused; empty where it works as on our own brokers.
     """
 
     how: How

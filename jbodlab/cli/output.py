@@ -24,7 +24,7 @@ class Output:
 
     Attributes:
         is_json: Whether the result is printed as JSON, `--output json`.
-        prints: What JSON is then, in the words of `results`; it is held against that.
+        prints: Type of the JSON then, in the words of `results`; the JSON is held against it.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Output:
         """Ask before something is destroyed or moved.
 
         Args:
-            question: What will happen, such as `delete topic orders?`.
+            question: The consequence, such as `delete topic orders?`.
             yes: The value of `--yes`: do not ask.
 
         Raises:

@@ -35,7 +35,7 @@ class Parser(argparse.ArgumentParser):
     Options are never abbreviated. A wrong call raises `UsageError` for whoever parses.
 
     Attributes:
-        rest: What follows behind `--`, as the usage names it; empty where nothing does.
+        rest: Arguments behind `--`, as the usage names them; empty where there are none.
         dashed: Options whose values are options of another program, and begin with a dash.
     """
 

@@ -111,7 +111,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     for stream in (sys.stdout, sys.stderr):
-        # What a terminal cannot show is escaped.
+        # Characters that a terminal cannot show are escaped.
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     # Nobody else may write what a command makes; who may read it is for the user to say.

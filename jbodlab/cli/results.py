@@ -1,4 +1,4 @@
-"""What `--output json` prints, command by command: structs that `results.tsv` declares.
+"""Output of `--output json`, command by command: structs that `results.tsv` declares.
 
 `Command.prints` names what a command prints, such as `Status` or `list of ListedTopic`. All that is
 printed is held against it, so that neither `docs/commands.md` nor `docs/output.schema.json`, which

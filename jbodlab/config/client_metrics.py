@@ -25,7 +25,7 @@ ATTRIBUTES = (
     *("client_instance_id", "client_id", "client_software_name", "client_software_version"),
     *("client_source_address", "client_source_port"),
 )
-"""What a subscription may choose clients by."""
+"""Attributes by which a subscription may choose clients."""
 
 PATTERN_BYTES_MAX = 1 << 20
 """Memory of one compiled expression."""
@@ -44,7 +44,7 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         metrics: Beginnings of names; `*` for all, none for none.
         interval_ms: Time between two pushes of a client.
-        patterns: What attributes of a client must match, all of them; empty for every client.
+        patterns: Conditions for attributes of a client, all of them; empty for every client.
     """
 
     metrics: frozenset[str]

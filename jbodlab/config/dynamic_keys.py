@@ -2,7 +2,7 @@
 
 They are set for one broker, or for all of them together; some for one listener of a broker, with
 the prefix `listener.name.NAME.`. All others are read once, when a process starts, and can be
-changed in its property file only. What nobody knows is stored, as Kafka does for its plugins.
+changed in its property file only. A key that nobody knows is stored, as Kafka does for its plugins.
 
 Source: `kafka.server.DynamicBrokerConfig`, KIP-226; KIP-1066 for cordoned directories.
 """

@@ -43,7 +43,7 @@ def check(configs: Mapping[str, str], node: Values) -> None:
     """Check the settings of one group, all of them together.
 
     Args:
-        configs: What the group sets.
+        configs: Settings of the group.
         node: Settings of the node that checks.
 
     Raises:

@@ -121,7 +121,7 @@ class Values:
 
     @property
     def properties(self) -> Mapping[str, str]:
-        """What the file itself says."""
+        """Settings of the file itself."""
         return self._properties
 
     def is_set(self, name: str) -> bool:
@@ -198,7 +198,7 @@ class Values:
 
         Args:
             cls: Its field `log_dirs` is the key `log.dirs`, read as the field's type says.
-            prefix: What keys may begin with that fields leave out.
+            prefix: Beginning of keys that fields leave out.
             given: Fields that are not read.
 
         Raises:

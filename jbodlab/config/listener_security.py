@@ -41,7 +41,7 @@ PACKAGE = "org.apache.kafka.common.security.oauthbearer"
 VALIDATORS = tuple(
     f"{PACKAGE}.{inner}OAuthBearerValidatorCallbackHandler" for inner in ("", "secured.")
 )
-"""What checks signatures, by the names of Kafka 4 and Kafka 3."""
+"""Checkers of signatures, by the names of Kafka 4 and Kafka 3."""
 OF_TOKENS = (KEYS_URL, ISSUER, AUDIENCE, SUBJECT, CLOCK_SKEW, REFRESH)
 PREFIXED = (ENABLED, LIFETIME, RECEIVE_SIZE, *OF_TOKENS)
 """Settings that a listener may have of its own, besides those of its mechanisms."""

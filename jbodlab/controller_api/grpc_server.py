@@ -49,7 +49,7 @@ class GrpcServer:
         tls: Keys of the controller and names of brokers; None where nothing is encrypted.
 
     Attributes:
-        addresses: What it is bound to, as `host:port` with numeric hosts.
+        addresses: Addresses that it is bound to, as `host:port` with numeric hosts.
 
     Raises:
         ConfigError: an address cannot be bound, or the host is unknown.

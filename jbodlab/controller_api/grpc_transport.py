@@ -214,7 +214,7 @@ class GrpcTransport:
 
     def _is_refusal(self, code: grpc.StatusCode, details: str, problem: str) -> bool:
         if CLOSED in details and self._is_connected:
-            # What was connected is lost, which is no refusal; the next time it is.
+            # A connection that was made is lost, which is no refusal; the next failure is one.
             self._is_connected = False
             return False
         return bool(problem) or code is grpc.StatusCode.UNAUTHENTICATED

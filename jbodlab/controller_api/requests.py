@@ -1,8 +1,8 @@
 """Broker <-> controller messages as values.
 
 One struct per Kafka message, with Kafka's fields in snake_case; the comments name the API and
-the version whose fields these are. What Kafka groups by topic or directory is flat. Broker and
-controller know each other only through this module and the wire, where the messages of `proto/`
+the version whose fields these are. Fields that Kafka groups by topic or directory are flat. Broker
+and controller know each other only through this module and the wire, where the messages of `proto/`
 have the same names and fields (`jbodlab.controller_api.translate`).
 
 Beyond Kafka, responses to what changes the metadata have a `metadata_offset`: the broker that has
@@ -40,7 +40,7 @@ TOO_LARGE = "Unable to perform excessively large batch operation"
 
 
 class Request(msgspec.Struct, Generic[ResponseT], frozen=True, kw_only=True):
-    """What the controller carries out; answered by a response of type `ResponseT`."""
+    """A request that the controller carries out; answered by a response of type `ResponseT`."""
 
     @classmethod
     def method(cls) -> str:
@@ -128,7 +128,7 @@ class BrokerHeartbeatRequest(Request["BrokerHeartbeatResponse"], frozen=True, kw
 
 
 class BrokerHeartbeatResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """What the controller takes the broker for; an error carries these defaults."""
+    """State of the broker for the controller; an error carries these defaults."""
 
     error_code: ErrorCode = ErrorCode.NONE
     is_caught_up: bool = False
@@ -499,7 +499,7 @@ class AllocateProducerIdsResponse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConfigChange(msgspec.Struct, frozen=True, kw_only=True):
-    """What happens to one config: 0 set, 1 delete, 2 append to a list, 3 subtract from it."""
+    """Change of one config: 0 set, 1 delete, 2 append to a list, 3 subtract from it."""
 
     name: str
     config_operation: int = 0
@@ -779,7 +779,7 @@ class QuorumReplica(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DescribeQuorumResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """Who leads the metadata log, how far it is committed, and how far it has reached."""
+    """Leader of the metadata log, how far it is committed, and how far it has reached."""
 
     error_code: ErrorCode = ErrorCode.NONE
     cluster_id: str = ""

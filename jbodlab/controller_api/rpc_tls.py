@@ -160,7 +160,7 @@ def broker_principals(template: str, rules: MappingRules) -> BrokerPrincipals:
 
 
 class RpcServerTls(msgspec.Struct, frozen=True, kw_only=True):
-    """What a controller's listener needs besides its address.
+    """Security of a controller's listener, besides its address.
 
     Attributes:
         keys: Returns those of the next connection.

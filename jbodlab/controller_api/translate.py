@@ -1,7 +1,7 @@
 """Protobuf messages <-> the values of `jbodlab.controller_api.requests`, both ways.
 
 Each value has a message of the same name, with fields of the same names. No protobuf type travels
-beyond the modules that call these functions. What a peer may have got wrong is refused here, with a
+beyond the modules that call these functions. A mistake of a peer is refused here, with a
 `DecodeError` that names the field: an id that is not 16 bytes, an error code that Kafka has not.
 
 How a field is translated follows from its type in the value:
@@ -92,7 +92,7 @@ class _Writer:
 
     def __init__(self) -> None:
         self.names: dict[str, Any] = {"to_error_code": _to_error_code}
-        """What the expressions speak of."""
+        """Objects that the expressions name."""
         self._numbers = count()
 
     def message(self, hint: Any, descriptor: Descriptor, where: str) -> FieldCodec:

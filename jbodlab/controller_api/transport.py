@@ -47,7 +47,7 @@ class RpcTransport(Protocol):
 
 
 class RpcService(Protocol):
-    """What a controller answers; both may raise `RpcRefusedError`."""
+    """Handler of requests to a controller; both calls may raise `RpcRefusedError`."""
 
     async def unary(self, method: str, message: Any) -> Any:
         """Return the response of a call."""
@@ -60,7 +60,7 @@ class RpcServer(Protocol):
     """One listener of a controller.
 
     Attributes:
-        addresses: What it is bound to, for the log.
+        addresses: Addresses that it is bound to, for the log.
     """
 
     addresses: list[str]

@@ -1,4 +1,4 @@
-"""What classic members of type `consumer` say about themselves, and what they are assigned.
+"""Descriptions of classic members of type `consumer` by themselves, and their assignments.
 
 Their clients write and read it; for the classic protocol it is bytes. Both begin with an int16, the
 version, and are never flexible. The messages are Kafka's of the same names.
@@ -32,7 +32,7 @@ class TopicPartitions(Struct):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerProtocolSubscription(ConsumerProtocol):
-    """What a member wants, and has."""
+    """Topics that a member wants, and partitions that it has."""
 
     topics: tuple[str, ...] = field("names of the topics that the member wants")
     user_data: bytes | None = field("bytes of the assignor, or null", default=None)
@@ -45,7 +45,7 @@ class ConsumerProtocolSubscription(ConsumerProtocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerProtocolAssignment(ConsumerProtocol):
-    """What a member was given."""
+    """Partitions that a member was given."""
 
     assigned_partitions: tuple[TopicPartitions, ...] = field("partitions that the member gets")
     user_data: bytes | None = field("bytes of the assignor, or null", default=None)

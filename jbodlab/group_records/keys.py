@@ -81,7 +81,7 @@ class ConsumerGroupPartitionMetadataKey(KeyOfGroup, record_type=4):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupMemberMetadataKey(KeyOfMember, record_type=5):
-    """What a member of a group of KIP-848 says about itself."""
+    """Description of a member of a group of KIP-848 by itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,12 +91,12 @@ class ConsumerGroupTargetAssignmentMetadataKey(KeyOfGroup, record_type=6):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupTargetAssignmentMemberKey(KeyOfMember, record_type=7):
-    """What a member shall have."""
+    """Partitions that a member shall have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupCurrentMemberAssignmentKey(KeyOfMember, record_type=8):
-    """What a member has."""
+    """Partitions that a member has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ def coordinator_partition(key: str, partition_count: int) -> int:
 
     Args:
         key: Id of the group.
-        partition_count: What the topic has, which need not be what the configuration says.
+        partition_count: Partitions that the topic has; the configuration may name another number.
     """
     assert partition_count > 0
     code = java_hash(key)

@@ -16,7 +16,7 @@ from jbodlab.vocabulary.errors import DecodeError, UnknownRecordTypeError
 
 
 class GroupRecord(NamedTuple):
-    """What is known of a key from here on; a value of None takes the entry away."""
+    """State of a key from here on; a value of None takes the entry away."""
 
     key: AnyKey
     value: GroupValue | None

@@ -117,7 +117,7 @@ class SubscribedTopic(Struct):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupPartitionMetadataValue(GroupValue):
-    """What brokers up to 4.0 keep instead of the hash."""
+    """Topics that a group subscribes to, which brokers up to 4.0 keep instead of the hash."""
 
     topics: tuple[SubscribedTopic, ...] = field("topics that are subscribed to")
 
@@ -132,7 +132,7 @@ class ClassicProtocol(Struct):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicMemberMetadata(Struct):
-    """What is known of a member that speaks the classic protocol in a group of KIP-848."""
+    """Facts about a member that speaks the classic protocol in a group of KIP-848."""
 
     session_timeout_ms: Int32 = field("how long the member may be silent, ms")
     supported_protocols: tuple[ClassicProtocol, ...] = field(
@@ -192,7 +192,7 @@ class TargetTopicPartitions(Struct):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupTargetAssignmentMemberValue(GroupValue):
-    """What a member shall have."""
+    """Partitions that a member shall have."""
 
     topic_partitions: tuple[TargetTopicPartitions, ...] = field(
         "partitions that the member shall have"
@@ -212,7 +212,7 @@ class CurrentTopicPartitions(Struct):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupCurrentMemberAssignmentValue(GroupValue):
-    """What a member has, and what it has to give up."""
+    """Partitions that a member has, and those that it has to give up."""
 
     member_epoch: Int32 = field("epoch that the member has reached")
     previous_member_epoch: Int32 = field("epoch of the member before")

@@ -1,4 +1,4 @@
-"""What a broker tells of its directories, where it does, beyond what the Kafka protocol has."""
+"""Facts of a broker about its directories beyond the Kafka protocol's, where it tells any."""
 
 from __future__ import annotations
 

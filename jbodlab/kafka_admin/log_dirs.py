@@ -63,7 +63,7 @@ class DescribedLogDir:
 
     Attributes:
         total_bytes: Size of its file system.
-        usable_bytes: What of it may still be written.
+        usable_bytes: Bytes of it that may still be written.
         is_cordoned: Whether no new replica may come into it.
         state: `ONLINE`, `OFFLINE`, `INITIAL` or `RECOVERING`; empty, as the next three, for Apache
             Kafka's brokers, which do not tell them.

@@ -20,7 +20,7 @@ def request(api_key: int, versions: range, values: Fields) -> tuple[int, Any] | 
     Args:
         api_key: Which API.
         versions: Those that the broker serves.
-        values: What the request says; other fields have their defaults.
+        values: Fields of the request; others have their defaults.
 
     Returns:
         None where no version is known here, or none has all these fields.

@@ -1,4 +1,4 @@
-"""What a property file says to the administration client."""
+"""Settings of a property file for the administration client."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class AdminProperties:
 
     Attributes:
         security: How to encrypt and to log in; None for neither.
-        client_id: What the client calls itself.
+        client_id: Client id, as the client names itself.
         request_timeout_ms: Longest wait for one answer.
         patience_s: How long it tries again where a connection is lost, or a coordinator moves.
         unknown: Properties that mean nothing to it.

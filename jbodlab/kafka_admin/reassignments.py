@@ -57,7 +57,7 @@ async def alter_reassignments(
     """Start reassignments, or cancel those whose target is None.
 
     Returns:
-        What the cluster said of the partitions that it refused.
+        The cluster's errors for the partitions that it refused.
 
     Raises:
         RequestError: the cluster refuses all.

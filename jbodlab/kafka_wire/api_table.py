@@ -51,7 +51,7 @@ def response_encoder(api_key: int, api_version: int) -> ResponseEncoder:
 
 
 class ApiCodec(NamedTuple):
-    """What a server needs of one version of an API."""
+    """The codecs of one version of an API, as a server needs them."""
 
     read: EntityReader
     encode: ResponseEncoder

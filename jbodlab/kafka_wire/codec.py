@@ -127,7 +127,7 @@ encoder: Callable[..., Encoder] = cache(_make_encoder)
 decoder: Callable[..., Decoder] = cache(_make_decoder)
 """(class, version) -> its generated decoder.
 
-What is nested is flexible where the whole is: (class, version, flexible).
+A nested class is flexible where the whole is: (class, version, flexible).
 """
 
 
@@ -379,7 +379,7 @@ class _DecoderSource(Source):
             return
         self.line(1, "count = d[p]; p += 1")
         if self.is_declared:
-            # What is absent has the default of the class.
+            # A field that is absent has the default of the class.
             self.line(1, f"if count == 0: return cls({', '.join(values)}), p")
         self.line(1, "s = len(d)")
         self.line(1, "unknown = []")

@@ -1,4 +1,4 @@
-"""What the fields of a declared record are, as rows for a reader."""
+"""Fields of a declared record, as rows for a reader."""
 
 from __future__ import annotations
 

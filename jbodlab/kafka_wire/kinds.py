@@ -1,4 +1,4 @@
-"""What a field of a message may be: the types of Kafka's schema language.
+"""Kinds of fields of a message: the types of Kafka's schema language.
 
 In flexible versions:
 

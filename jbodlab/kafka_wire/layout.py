@@ -1,4 +1,4 @@
-"""What kio's classes and declared ones say of their fields: types, tags and defaults."""
+"""Fields of kio's classes and of declared ones: types, tags and defaults."""
 
 from __future__ import annotations
 

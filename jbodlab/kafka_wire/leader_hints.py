@@ -1,4 +1,4 @@
-"""Who leads now: the tagged fields that spare a client the next Metadata request (KIP-951).
+"""The leader now: tagged fields that spare a client the next Metadata request (KIP-951).
 
 current_leader   int32 leader id, int32 leader epoch, tags
 node_endpoints   compact array of: int32 id, compact string host, int32 port,

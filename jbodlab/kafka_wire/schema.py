@@ -49,7 +49,7 @@ def field(
     """Declare a field of a record.
 
     Args:
-        meaning: What its value says, for a reader who knows the record's purpose.
+        meaning: Meaning of its value, for a reader who knows the record's purpose.
         since: First schema version that has it; in older ones it has its default.
         until: Last schema version that has it; None for all that follow.
         tag: Tag number of a field of the tagged section, which leaves it out at its default.

@@ -55,7 +55,7 @@ class Block:
         links: Addresses by the values of the column `cluster`.
         query: SQL that gives the rows; empty where there is none.
         tables: Names of the tables that it asks.
-        origin: What these are made of, as text.
+        origin: The source of these, as text.
         total: Rows that there are, the hidden ones included; 0 where none are hidden.
         count_query: SQL that gives that number.
         rest: Where the hidden rows are.
@@ -206,7 +206,7 @@ def html_page(
     Args:
         sections: Those without anything to show are left out.
         title: As text.
-        source: What the page is made of.
+        source: The source of the page.
         lead: A sentence below the title.
         first: The first moment that plots over time show, as an exact value; empty for none.
         last: The last one.

@@ -19,7 +19,7 @@ _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e
 
 
 class Unit(Enum):
-    """What the values of a column are, and how they are carried.
+    """Units of the values of a column, and how they are carried.
 
     Times are milliseconds since 1970, elapsed times milliseconds since the start of a run,
     durations milliseconds, shares are 0 to 1, days ISO dates.

@@ -67,7 +67,7 @@ class KafkaConnection:
         Args:
             host: Name or address; a certificate of the broker has to name it.
             port: Its port.
-            client_id: What this client calls itself.
+            client_id: Client id, as this client names itself.
             timeout_s: Longest wait.
             max_response_bytes: Of one response; more closes the connection.
             security: How to encrypt and to log in; None for neither.
@@ -198,7 +198,7 @@ class KafkaConnection:
             version: Of the request.
             body: Its pieces.
             timeout_s: Longest wait.
-            client_id: What this client calls itself in this request; None for its own name.
+            client_id: Client id in this request; None for the client's own.
 
         Raises:
             TimeoutError: no response within `timeout_s` seconds.

@@ -53,13 +53,13 @@ KEYS = tls_keys.PREFIXED | {PROTOCOL, MECHANISM, JAAS, USER, PASSWORD, CA, CHAIN
 
 @dataclass(frozen=True, kw_only=True)
 class ClientProperties:
-    """What a file says.
+    """Content of a file.
 
     Attributes:
         protocol: One of `PROTOCOLS`.
         tls: How to encrypt; None for not at all.
         mechanism: How to log in; empty for not at all.
-        user, password: Who logs in.
+        user, password: Credentials of the login.
         others: All other properties.
     """
 
@@ -72,7 +72,7 @@ class ClientProperties:
 
     @property
     def security(self) -> ClientSecurity | None:
-        """What the own client needs; None for nothing.
+        """Security of the own client; None for nothing.
 
         Raises:
             ConfigError: a store is of no use, or the own client cannot log in that way.

@@ -33,11 +33,11 @@ class Login:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSecurity:
-    """What a connection needs besides its address.
+    """Security of a connection, besides its address.
 
     Attributes:
         tls: Returns the context of a new connection; None where nothing is encrypted.
-        login: Who logs in; None where nobody has to.
+        login: Makes the login; None where nobody has to log in.
         random_bytes: Draws nonces, as `os.urandom`.
         refusals: How often one side did not know the other, by the address of the other.
     """

@@ -31,7 +31,7 @@ class PeerRefusal(msgspec.Struct, frozen=True, kw_only=True):
     """A node that does not know this one, or is not known by it.
 
     Attributes:
-        text: What is wrong.
+        text: The problem.
         context: The keys that this node had; others are tried at once.
         pause_s: For how long it is left alone.
         until_s: Until when, on the clock of the loop.
@@ -50,7 +50,7 @@ class PeerPool:
     it has answered a request or this node has other keys; no connection to it is opened meanwhile.
 
     Args:
-        client_id: What this node calls itself.
+        client_id: Client id, as this node names itself.
         connect_timeout_s: Longest wait for a connection.
         security: How to encrypt and to log in; None for neither.
     """

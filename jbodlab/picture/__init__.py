@@ -1,1 +1,1 @@
-"""What a cluster is like in a moment."""
+"""State of a cluster in a moment."""

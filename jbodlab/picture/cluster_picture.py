@@ -1,4 +1,4 @@
-"""What a cluster is like in a moment: its brokers, their directories, and all partitions.
+"""State of a cluster in a moment: its brokers, their directories, and all partitions.
 
 One value for all that shows a cluster, asks about it or predicts something of it: `status`, the
 live page, what detects faults, the targets of plans, what must not break the last replica in sync,
@@ -55,7 +55,7 @@ class DirectoryPicture:
     Attributes:
         number: Its place among those of its broker, from 1.
         state: `online`, `OFFLINE`, or `unknown` where its broker does not tell.
-        told: What its broker says of it; of one that it does not name, nothing.
+        told: Its broker's description of it; empty for one that it does not name.
     """
 
     number: int
@@ -69,9 +69,9 @@ class BrokerPicture:
     """One broker.
 
     Attributes:
-        folder: What belongs to it lies in; empty where nobody knows.
+        folder: Folder of its files; empty where nobody knows.
         paths: Numbers of its directories, from 1, by their paths.
-        log_dirs: What it said of them last; None if it owes an answer.
+        log_dirs: Its last description of them; None if it owes an answer.
         serves: Whether it gives other answers than that one.
         before: The last answer of one that owes one now; None if it never gave any.
         registration: SERVING, or what else it is, as the source tells it.

@@ -13,7 +13,7 @@ WORDS = {CONTROLLER: "controller", CLUSTER: "cluster"}
 
 @dataclass(frozen=True, slots=True, order=True)
 class Place:
-    """What a target is in a moment: a directory of a broker, or a whole node with directory 0."""
+    """A target in a moment: a directory of a broker, or a whole node with directory 0."""
 
     broker: int
     directory: int = 0

@@ -5,9 +5,9 @@ Three rules make it safe that nothing leaves before it is durable.
 * `WriteQuorumState` ends before the next instruction begins, and before the next event is handled.
   It is written on the thread of the log behind all that was handed over before, with its syncs: a
   node that asks for a vote never claims records that a loss of power would take.
-* What the thread of the log gets (`BeginEpoch`, the appends, `TruncateLog`, `InstallSnapshot`) is
-  carried out in order. The driver does not wait for it; `Written` and `Synced` tell the end of an
-  append.
+* Instructions to the thread of the log (`BeginEpoch`, the appends, `TruncateLog`,
+  `InstallSnapshot`) are carried out in order. The driver does not wait for it; `Written` and
+  `Synced` tell the end of an append.
 * `InstallSnapshot` is the exception: its result is the next event.
 
 An error of the disk is final: nothing that was handed over may be counted any more.

@@ -71,8 +71,8 @@ _PRODUCER_AT = 43
 class BatchHeader(msgspec.Struct, frozen=True):
     """The 61 bytes at the start of a batch, in wire order, and what follows from them.
 
-    What follows is computed once, since each request asks for it several times; `header_of` makes
-    a header of the fields alone.
+    Each value that follows is computed once, since each request asks for it several times;
+    `header_of` makes a header of the fields alone.
     """
 
     base_offset: int

@@ -22,7 +22,7 @@ def run(command: Coroutine[Any, Any, T]) -> T:
     """Run a command, the only one of its thread, to its end.
 
     Ctrl-C raises KeyboardInterrupt wherever the command is, in a question to the user too, which
-    `asyncio.run` would let wait. What the command cleans up with coroutines is done before it ends.
+    `asyncio.run` would let wait. Cleaning up with coroutines is done before the command ends.
     """
     with asyncio.Runner() as runner:
         return runner.get_loop().run_until_complete(command)

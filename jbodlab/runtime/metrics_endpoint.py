@@ -37,7 +37,7 @@ class Address(NamedTuple):
 
     Attributes:
         port: 0 for a free one.
-        token: What a request has to show; None where everybody who reaches the address may ask.
+        token: Secret that requests have to show; None where all who reach the address may ask.
     """
 
     host: str

@@ -51,7 +51,7 @@ def call_each(callbacks: Iterable[Callable[[], object]], what: str) -> None:
 def give_up(future: asyncio.Future[Any]) -> None:
     """Cancel a future whose result nobody will read.
 
-    What `asyncio.gather` returns does not become a cancelled future: it gets the CancelledError as
+    The future of `asyncio.gather` does not become a cancelled future: it gets the CancelledError as
     an exception, which asyncio logs as an error if nobody has read it.
     """
     future.cancel()

@@ -1,1 +1,1 @@
-"""Who a client is: mechanisms, credentials and secrets; pure, without sockets and files."""
+"""Identity of a client: mechanisms, credentials and secrets; pure, without sockets and files."""

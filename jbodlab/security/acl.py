@@ -49,7 +49,7 @@ class PatternType(IntEnum):
 
 
 class AclOperation(IntEnum):
-    """What can be done to resources, under Kafka's names and codes."""
+    """Operations on resources, under Kafka's names and codes."""
 
     ALL = 2
     READ = 3
@@ -68,7 +68,7 @@ class AclOperation(IntEnum):
 
 
 class Permission(IntEnum):
-    """What an entry says of whom it matches."""
+    """Effect of an entry on those that it matches."""
 
     DENY = 2
     ALLOW = 3
@@ -104,7 +104,7 @@ def entry_of(record: Any) -> AccessControlEntry:
 
 
 class AclFilter(NamedTuple):
-    """What is wanted of entries; None, and the code ANY, is anything.
+    """Conditions for entries; None, and the code ANY, is anything.
 
     Attributes:
         pattern_type: MATCH is every pattern that covers `resource_name`.

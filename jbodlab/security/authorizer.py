@@ -42,7 +42,7 @@ Entries = list[AccessControlEntry]
 
 
 class AuthorizerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a node's property file says of rights.
+    """Settings of rights in a node's property file.
 
     Attributes:
         super_users: Principals, as `User:alice`, who may do everything.
@@ -79,7 +79,7 @@ class Authorizer:
         Args:
             principal: As `User:alice`.
             host: The address of the client.
-            operation: What is to be done; not ALL.
+            operation: The operation; not ALL.
             kind: Of the resource.
             name: The resource's.
         """
@@ -100,7 +100,7 @@ class Authorizer:
         allowed: set[tuple[int, str]] = set()
         denied: set[tuple[int, str]] = set()
         for entry in self._types[kind].all():
-            # What is implied does not count here.
+            # Operations that others imply do not count here.
             if _is_about(entry, principal, host) and entry.operation in (
                 operation,
                 AclOperation.ALL,

@@ -1,4 +1,4 @@
-"""What is read of an X.509 certificate, and how its subject is written (RFC 5280, RFC 2253).
+"""Fields of an X.509 certificate, and how its subject is written (RFC 5280, RFC 2253).
 
 A certificate is nested values of DER: a tag of one byte, a length, and so many bytes.
 
@@ -53,7 +53,7 @@ ESCAPED = frozenset(',=+<>#;"\\')
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """What is read of a certificate.
+    """Fields that are read of a certificate.
 
     Attributes:
         subject: Its name as text; empty where it has none.

@@ -26,7 +26,7 @@ TOKEN = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginModule:
-    """What a JAAS text says.
+    """Content of a JAAS text.
 
     Attributes:
         name: Class of the module.

@@ -1,7 +1,7 @@
 r"""Regular expressions of Java, as Kafka's settings have them, by those of Python.
 
 The two languages differ: `\w` and `\d` are ASCII in Java, `.` stops at five line ends, `$` stands
-before each of them at the end, classes have unions and intersections. What means the same to
+before each of them at the end, classes have unions and intersections. A part that means the same to
 both, or can be written so that it does, is translated; everything else is refused. An expression
 must never match something else than in Kafka, since it decides who somebody is.
 

@@ -40,7 +40,7 @@ class TokenSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         url: Where the issuer's keys are; of scheme file or https.
-        issuer: Who has to have issued them (`iss`).
+        issuer: The issuer that they must name (`iss`).
         audiences: One of these has to be among those that they are for (`aud`).
         subject_claim: The claim that names the user.
         clock_skew_s: By how much the issuer's clock may differ.

@@ -71,9 +71,9 @@ MECHANISMS: Final[Mapping[str, ScramMechanism]] = {each.text: each for each in S
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScramCredential:
-    """What the server keeps of a user's password, for one mechanism.
+    """The server's record of a user's password, for one mechanism.
 
-    Whoever reads the keys can pose as the server, and with one login that he overheard as the user.
+    A reader of the keys can pose as the server, and with one overheard login as the user.
     """
 
     salt: bytes = field(repr=False)
@@ -103,7 +103,7 @@ def credential(
 
 
 SALT_ALPHABET = b"0123456789abcdefghijklmnopqrstuvwxyz"
-"""What the salts of Kafka's tools are made of."""
+"""Characters of the salts of Kafka's tools."""
 
 
 class Shape(NamedTuple):
@@ -272,7 +272,7 @@ class ScramServer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _First:
-    """What the first pair of messages has fixed."""
+    """Values that the first pair of messages has fixed."""
 
     user: str
     is_known: bool

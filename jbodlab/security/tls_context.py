@@ -1,8 +1,8 @@
-"""What is made of the keys and certificates of one place, and made anew when they change.
+"""A context made of the keys and certificates of one place, and made anew when they change.
 
-What is new is made and tried first, and only then taken: what is in use is never touched, and what
-is wrong with new files changes nothing. Files of a store are replaced one after the other, and each
-bit by bit; so they are read once two looks in a row have seen the same.
+A new context is made and tried first, and only then taken: the one in use is never touched, and a
+fault of new files changes nothing. Files of a store are replaced one after the other, and each bit
+by bit; so they are read once two looks in a row have seen the same.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class TlsContext(Generic[ContextT]):
         now: Clock of the certificates.
 
     Attributes:
-        settings: What `current` was made of.
-        current: What was made last.
+        settings: Settings that `current` was made of.
+        current: The context that was made last.
         certificate: Of this side; None for a client without any.
         reloads: How many new keys were `taken`, and how many `failed`.
 

@@ -1,7 +1,7 @@
 """Keys and certificates from files to contexts of `ssl`; the only part of this room with files.
 
-`ssl` reads a private key from a file only. What is no file of PEM (settings that hold PEM, stores
-in PKCS12) is given to it as a file in memory, which no other process sees.
+`ssl` reads a private key from a file only. A key or certificate outside a file of PEM (settings
+that hold PEM, stores in PKCS12) is given to it as a file in memory, which no other process sees.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ ssbzSibBsu/6iGtCOGEoXJf//////////wIBAg==
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pem:
-    """What stores hold, as PEM; empty where there is no such store.
+    """Content of stores, as PEM; empty where there is no such store.
 
     Attributes:
         key: The private key, maybe encrypted.

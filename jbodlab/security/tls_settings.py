@@ -75,7 +75,8 @@ class TlsSettings:
         suites: Names of OpenSSL's for TLS 1.2, the best one first.
         rules: Names of users from the subjects of their certificates.
         checks_host: Whether a client compares the server's name.
-        allows_other_name, allows_fewer_names: What a new certificate may change without a restart.
+        allows_other_name, allows_fewer_names: Changes of names that a new certificate may bring
+            without a restart.
     """
 
     prefix: str = ""

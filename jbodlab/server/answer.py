@@ -1,4 +1,4 @@
-"""What a handler is given and what it returns.
+"""Input and result of a handler.
 
 A request is an entity of the library kio, of the version that the client speaks. Handlers are
 typed with the newest version and read fields that older versions lack with a default.
@@ -27,7 +27,7 @@ MILLISECOND = datetime.timedelta(milliseconds=1)
 
 
 class RequestContext(msgspec.Struct, frozen=True):
-    """What is known about a request besides its body."""
+    """Facts about a request besides its body."""
 
     header: RequestHeader
     session: Session

@@ -1,4 +1,4 @@
-"""What a server says of one API: versions, limits, resources, and who answers."""
+"""A server's declaration of one API: versions, limits, resources, and the handler."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Api(msgspec.Struct, Generic[Parts], frozen=True, kw_only=True):
         has_records: Whether a request is as large as its records, which are not decoded. Such a
             request has no limit but that of the listener, is never worked on aside, and the next
             one of its connection may start before it is answered.
-        resources: What a request touches.
+        resources: Resources that a request touches.
         handler: Makes the handler of the parts of a server.
     """
 

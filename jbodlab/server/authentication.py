@@ -99,7 +99,7 @@ class SaslSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class State(Enum):
-    """What a connection is waiting for."""
+    """States of a connection; the value is the message that it waits for."""
 
     START = "a handshake"
     TOKENS = "tokens in requests"
@@ -125,7 +125,7 @@ class Authentication:
         self.mechanism = ""
         """Of the login that goes on, or else of the last one."""
         self.user = ""
-        """Who has logged in."""
+        """Name of the user that has logged in."""
         self._opened = opened
         self._exchange: Exchange | None = None
         self._tokens = 0

@@ -1,4 +1,4 @@
-"""What a client may do, as a set of bits (KIP-430).
+"""Operations that a client may do, as a set of bits (KIP-430).
 
 Bit n stands for the operation with the code n of `org.apache.kafka.common.acl.AclOperation`. Which
 operations a kind of resource knows is in `org.apache.kafka.security.authorizer.AclEntry`.
@@ -32,7 +32,7 @@ EVERY = {
         AclOperation.ALTER_CONFIGS,
     ),
 }
-"""What can be done to a kind of resource."""
+"""All operations on a kind of resource."""
 
 
 def bits(*operations: AclOperation) -> int:

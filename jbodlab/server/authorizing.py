@@ -1,8 +1,8 @@
 """In front of every handler: what the client has no right to is refused, the rest is answered.
 
-What a request touches stands beside the handler (`Api.resources`). Without a right to the whole,
-nothing is done. Elements of an array are refused one by one: the handler gets the request without
-them, and what it answers is completed by their refusals.
+Resources that a request touches stand beside the handler (`Api.resources`). Without a right to the
+whole, nothing is done. Elements of an array are refused one by one: the handler gets the request
+without them, and what it answers is completed by their refusals.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Authorizing:
     Args:
         api: The API.
         handler: Answers what is allowed.
-        rights: Who may do what.
+        rights: Rights of clients.
     """
 
     def __init__(self, api: Api[Any], handler: Handler, rights: Rights) -> None:
@@ -96,7 +96,7 @@ def split(
     """Divide a request.
 
     Returns:
-        What is allowed of it, and what is not, by the error.
+        The part of it that is allowed, and elements that are not, by the error.
     """
     wanted = set(each(request))
     denied: dict[ResourceType, set[Resource]] = {}

@@ -123,7 +123,7 @@ class Connection(asyncio.BufferedProtocol):
         self._in_progress: list[_InProgress] = []
         self._in_progress_bytes = 0
         self._held_bytes = 0
-        """What counts in the memory of all requests: received, and not answered yet."""
+        """Bytes that count in the memory of all requests: received, and not answered yet."""
         self._out: list[bytes | bytearray | memoryview] = []
         self._write_blocked = False
         self._has_turn = False
@@ -141,7 +141,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def session(self) -> Session:
-        """Who is connected."""
+        """The client that is connected."""
         return self._session
 
     @property
@@ -425,7 +425,7 @@ class Connection(asyncio.BufferedProtocol):
         except (DecodeError, CloseConnectionError) as error:
             self._refuse(error)
         except asyncio.CancelledError:
-            # What would have answered has been shut down.
+            # The handler that would have answered has been shut down.
             self.abort()
         except Exception:
             # As above: this connection ends, the broker goes on.

@@ -89,7 +89,7 @@ class Dispatcher:
             api.key.to_bytes(2, "big") for api, _ in self.served.values() if api.has_records
         }
         self._ready: dict[tuple[int, int], tuple[Api[Any], Handler, ApiCodec]] = {}
-        """What answers a version of an API that was asked for before, by key and version."""
+        """Handlers of versions of APIs that were asked for before, by key and version."""
         self._turn = asyncio.Semaphore()
         """Held by the one large request that is worked on."""
         self._thread = thread
@@ -234,7 +234,7 @@ class Refusing:
 
     Args:
         handler: The other one.
-        error: What is answered.
+        error: Error of the response.
     """
 
     def __init__(self, handler: Handler, error: KafkaError) -> None:
@@ -292,7 +292,7 @@ def as_kafka_error(error: Exception) -> KafkaError:
         case TimeoutError():
             return KafkaError(ErrorCode.REQUEST_TIMED_OUT)
         case MemoryError():
-            # Whoever asks again may be answered; the next request may need less.
+            # A client that asks again may be answered; the next request may need less.
             logger.warning("not enough memory for a request")
             return KafkaError(ErrorCode.REQUEST_TIMED_OUT)
         case _:

@@ -1,7 +1,7 @@
-"""What clients touch with what brokers pass on to the controller.
+"""Resources that clients touch with requests that brokers pass on to the controller.
 
-A broker looks before it passes a request on, and may refuse it. What a request changes is decided
-by the controller, by its own newest state.
+A broker looks before it passes a request on, and may refuse it. The changes of a request are
+decided by the controller, by its own newest state.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is counted of a listener's connections: logins, and those that were turned away.
+"""Counts of a listener's connections: logins, and connections that were turned away.
 
 No label is a text that clients choose.
 """

@@ -44,7 +44,7 @@ class ListenerTls:
         self.context: TlsContext[ssl.SSLContext] = TlsContext(
             name, settings, tls_files.server_context, now
         )
-        """What the next connection gets."""
+        """Context of the next connection."""
         self._now = now
         self._scratch = new_scratch()
         self.failures: Counter[str] = Counter()
@@ -57,7 +57,7 @@ class ListenerTls:
         """Return the protocol of a new socket.
 
         Args:
-            connection: What the client speaks to.
+            connection: The connection that the client speaks to.
             names_user: Whether the client's certificate names its user, who does not log in.
         """
         return TlsConnection(

@@ -25,7 +25,7 @@ from jbodlab.vocabulary.errors import KafkaError
 Throttle = Callable[[Any, RequestContext, Answer, float], int]
 """`(request, context, answer, begun_s)` to how many ms a client has to wait for its next request.
 
-What is begun at `begun_s`, on the clock of the counts, has occupied the event loop until now.
+The time from `begun_s`, on the clock of the counts, until now has occupied the event loop.
 """
 
 

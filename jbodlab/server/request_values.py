@@ -24,8 +24,8 @@ def value_of(kind: Any, entity: Any, given: Given) -> Any:
     """Return a value made of a request of a client, or of a part of it.
 
     Args:
-        kind: Its type, a struct or a named tuple. What ends with `_ms` is a duration in kio, where
-            the name ends before that.
+        kind: Its type, a struct or a named tuple. A field that ends with `_ms` is a duration in
+            kio, where the name ends before that.
         entity: Has fields of the same names, in a version of kio; the others have their defaults.
         given: Fields that take precedence.
     """

@@ -1,4 +1,4 @@
-"""What requests touch: the resources and operations that rights are about.
+"""Resources of requests: the resources and operations that rights are about.
 
 Source: `org.apache.kafka.common.resource.ResourceType`, `org.apache.kafka.common.acl.AclOperation`.
 """
@@ -40,7 +40,7 @@ class Whole(msgspec.Struct, frozen=True):
     """One resource, whichever the request.
 
     Attributes:
-        instead: Whoever may do this to the resource may ask, too.
+        instead: Operation whose right is enough, too.
     """
 
     resource: Resource
@@ -57,7 +57,7 @@ class Each(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         field: The array of the request; null, empty or missing means none.
         resource: The resource of `(request, element)`.
-        instead: Whoever may do this to the cluster needs no right to an element.
+        instead: Operation on the cluster whose right replaces a right to each element.
         tells_absent: Whether who may describe a topic learns that it is absent, without the right.
         is_atomic: Whether nothing is done where one element is refused.
     """

@@ -1,4 +1,4 @@
-"""What all responses have in common."""
+"""The part that all responses have in common."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class ResponseStructs:
 
     @cached_property
     def response(self) -> Callable[..., Response]:
-        """What makes the response itself."""
+        """The class of the response itself."""
         return struct_of(*self._classes(), base=Response)
 
     def __getattr__(self, name: str) -> Maker:

@@ -1,4 +1,4 @@
-"""What clients may do by the metadata of now; everything where there is no authorizer.
+"""Rights of clients by the metadata of now; all rights where there is no authorizer.
 
 One line of the log tells a denial, and not again within a minute: clients poll.
 """
@@ -76,8 +76,8 @@ class Rights(Protocol):
         """Return whether a client may do something; a topic without a name does not exist.
 
         Args:
-            client: Who.
-            resource: What.
+            client: The client.
+            resource: The resource and the operation on it.
             is_asked_for: Whether a denial is an answer, and not a row less in a list.
         """
 
@@ -141,7 +141,7 @@ class EnforcedRights:
         authorizer = self._now()
         is_allowed = authorizer.allows(*client, operation, kind, name)
         if not is_allowed and operation is AclOperation.IDEMPOTENT_WRITE:
-            # Who may write at all may do it so that nothing is written twice.
+            # A client that may write at all may do it so that nothing is written twice.
             is_allowed = authorizer.allows_on_any(*client, AclOperation.WRITE, ResourceType.TOPIC)
         if is_asked_for:
             self.decisions["allowed" if is_allowed else "denied"] += 1

@@ -34,8 +34,8 @@ def served(
 
     Args:
         apis: The APIs of a program.
-        parts: What handlers are made of.
-        rights: Who may do what.
+        parts: The parts that handlers are made of.
+        rights: Rights of clients.
         counts: Where requests are counted.
         filters: Of the program; the last one is the outermost.
         throttle: Applies the quotas of clients; None without quotas.

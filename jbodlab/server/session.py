@@ -9,7 +9,7 @@ from jbodlab.server.authentication import Authentication
 
 
 class Session(msgspec.Struct, eq=False, kw_only=True):
-    """Who is connected and what applies to the connection, which owns it; requests refer to it."""
+    """A client and the rules of its connection, which owns it; requests refer to it."""
 
     listener_name: str
     peer: str = ""

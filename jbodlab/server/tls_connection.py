@@ -1,7 +1,7 @@
 """TLS between the socket and a connection: protocol of the one, transport of the other.
 
 The connection is made when the socket is accepted, so that it counts from there on, and hears of
-bytes once the handshake is done. What it sends is encrypted in pieces, of which no more wait for
+bytes once the handshake is done. Its data are encrypted in pieces, of which no more wait for
 the socket than its transport takes; between two turns of pieces other connections run.
 """
 
@@ -29,7 +29,7 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
     """Encrypts one accepted socket.
 
     Args:
-        connection: What the client speaks to.
+        connection: The connection that the client speaks to.
         context: Of its TLS, which is made of the first bytes: who is sent away before costs none.
         scratch: Where bytes are received; others may share it, as nothing stays there.
         on_open: Called with the client's certificate once the handshake is done; raises TlsError

@@ -27,7 +27,7 @@ class TlsWatch:
     """Lives on the event loop.
 
     Args:
-        contexts: What is made of the files.
+        contexts: Contexts made of the files.
         threads: For the thread that reads them.
         interval_s: Time between two looks.
     """

@@ -1,4 +1,4 @@
-"""What the log has told lately: whoever tries again and again does not fill it."""
+"""Lines told lately: a client that tries again and again does not fill the log."""
 
 from __future__ import annotations
 

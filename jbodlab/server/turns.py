@@ -42,7 +42,7 @@ class SlicedWork:
     """Works an answer out; an error of its parts leaves `advance`.
 
     Args:
-        answer: What is to be done.
+        answer: The work.
         monotonic_s: Clock that goes on while a callback runs.
     """
 

@@ -68,7 +68,7 @@ class TransactionLogValue(Struct, first_flexible_version=1):
 
 
 class TransactionRecord(NamedTuple):
-    """What is known of a transactional id from here on; a value of None takes the entry away."""
+    """State of a transactional id from here on; a value of None takes the entry away."""
 
     key: TransactionLogKey
     value: TransactionLogValue | None

@@ -1,1 +1,1 @@
-"""What the loss of a directory, a broker or a rack would take, from a cluster's present state."""
+"""Effect of the loss of a directory, a broker or a rack, from a cluster's present state."""

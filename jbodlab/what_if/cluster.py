@@ -45,7 +45,7 @@ class Directory:
         is_online: Whether it serves, and so can fail.
         takes: Whether new replicas may come into it.
         is_degraded: Whether others should lead: it is full or slow. Only our brokers tell.
-        usable_bytes: What may still be written; None where the source does not tell it.
+        usable_bytes: Bytes that may still be written; None where the source does not tell it.
         stops_broker: Whether its broker stops without it: it has the metadata log.
         undescribed: Replicas of topics that the source does not describe.
     """
@@ -114,8 +114,8 @@ class Cluster(ClusterPicture):
         has_elr: Whether eligible leader replicas are kept.
         tells_sizes: Whether the source tells how large replicas are.
         moved: The partitions in other places than in the picture; None: as there.
-        assumed: What had to be assumed of settings, as a sentence; empty for nothing.
-        notes: What the answers leave out, each as a sentence.
+        assumed: Assumptions about settings, as a sentence; empty for none.
+        notes: Matters that the answers leave out, each as a sentence.
     """
 
     moment: str = ""

@@ -14,11 +14,11 @@ from jbodlab.what_if.losses import Effects, Loss
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """What fails: a broker, or one of its directories.
+    """A loss: a broker, or one of its directories, fails.
 
     Attributes:
         directory: Its number; None for the whole broker.
-        name: What it is called in a sentence.
+        name: Its name in a sentence.
         is_offline: Whether it is a directory that has failed already.
     """
 
@@ -30,7 +30,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionEffect:
-    """What the failure does to one partition.
+    """Effect of the failure on one partition.
 
     Attributes:
         leader: Broker that leads then, or -1.

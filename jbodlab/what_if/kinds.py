@@ -1,4 +1,4 @@
-"""What the loss of replicas does to partitions that differ in nothing but who their replicas are.
+"""Effect of the loss of replicas on partitions that differ in nothing but who their replicas are.
 
 A replica is known by its place in the list of replicas, from 0 on. There are few kinds, however
 many partitions there are, so the rule (`loss`) is asked once for each kind and what it loses.
@@ -47,7 +47,7 @@ class PartitionKind(NamedTuple):
 
 
 class Effect(NamedTuple):
-    """What a loss does to a partition.
+    """Effect of a loss on a partition.
 
     Attributes:
         leader: Place of the leader afterwards, or NOBODY.

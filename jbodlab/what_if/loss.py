@@ -1,6 +1,6 @@
-"""What becomes of a partition when one of its replicas is lost now.
+"""Fate of a partition when one of its replicas is lost now.
 
-Who leads then is decided by `jbodlab.metadata.election`, and who is eligible by
+The leader then is decided by `jbodlab.metadata.election`, and eligible replicas by
 `jbodlab.metadata.eligible_replicas`, as in a controller. Without eligible leader replicas (ELR) the
 last member of an ISR stays in it without leading. With them the ISR becomes empty, and the lost
 replica is not eligible: what its directory contains when it returns is not known.
@@ -23,7 +23,7 @@ UNCLEAN_ELECTION = "unclean.leader.election.enable"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What decides besides the partition itself."""
+    """Rules that decide besides the partition itself."""
 
     may_lead: Callable[[BrokerId], bool]
     """Whether a broker is active and its replica's directory online, after the loss."""
@@ -55,7 +55,7 @@ def without_replica(state: PartitionRegistration, lost: BrokerId, rules: Rules) 
     Args:
         state: The partition before.
         lost: Broker of the replica.
-        rules: Who may lead, and what is set.
+        rules: Leaders that are possible, and settings.
     """
     isr = tuple(broker for broker in state.isr if broker != lost)
     replicas = state.replicas

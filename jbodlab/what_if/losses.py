@@ -1,8 +1,8 @@
-"""What every loss would take: of each directory, broker and rack, and of pairs of directories.
+"""Effect of every loss: of each directory, broker and rack, and of pairs of directories.
 
-A partition is looked at once. What the loss of its replicas does is counted for all that holds
+A partition is looked at once. The effect of a loss of its replicas is counted for all that hold
 them: for the directory of a replica, for the directories without which its broker stops, for its
-broker and its rack. What a pair takes is the sum of what its two directories take, and a
+broker and its rack. The effect of a pair is the sum of the effects of its two directories, and a
 difference for each partition that has replicas in both.
 """
 
@@ -22,7 +22,7 @@ PAIRS_MAX = 10
 """How many of the worst pairs are told."""
 
 COUNTS = ("last_copies", "leaderless", "below_min_isr", "unclean", "leaders_moved")
-"""What is counted of a loss, the worst first."""
+"""Counts of a loss, the worst first."""
 
 _COUNT_BITS = 32
 _COUNT_MASK = 2**_COUNT_BITS - 1
@@ -33,10 +33,10 @@ _Key = TypeVar("_Key")
 
 @dataclass(slots=True, kw_only=True)
 class Loss:
-    """What a loss takes.
+    """Effect of a loss.
 
     Attributes:
-        name: What is lost.
+        name: The object that is lost.
         racks: The racks of what is lost; empty where brokers have none.
         replicas: How many are lost.
         moved_to: How many leaders move to each broker.
@@ -111,7 +111,7 @@ class Loss:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Losses:
-    """What every loss would take, the worst first.
+    """Effects of all losses, the worst first.
 
     Attributes:
         directories: By their numbers.

@@ -9,8 +9,8 @@ Three steps, each over what the one before has left:
    smallest partition that allows it leaves one of the two.
 
 A replica goes to a directory that takes replicas and has room for it, first to another one of its
-own broker. A move never lets the replicas of a partition be in fewer racks. What lags behind in its
-own directory needs no move: it is left out.
+own broker. A move never lets the replicas of a partition be in fewer racks. A replica that lags
+behind in its own directory needs no move: it is left out.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class PartitionMove:
     Attributes:
         partition: As it will be.
         changed: Places of the replicas that are copied.
-        size_bytes: What is copied; None where sizes are not known.
+        size_bytes: Size of the replica; None where sizes are not known.
         why: As the end of a sentence.
     """
 

@@ -28,7 +28,7 @@ def losses_page(cluster: Cluster, found: Losses, bytes_per_s: float) -> str:
 
     Args:
         cluster: The cluster.
-        found: What its losses take.
+        found: Effects of its losses.
         bytes_per_s: How fast replicas are copied again.
     """
     sections = [

@@ -258,10 +258,10 @@ def removal_text(
 
     Args:
         cluster: Where it is.
-        asked: What shall be taken out, as the user named it.
-        failure: What it comes to: a broker may stop with its directory.
-        loss: What that takes.
-        found: What becomes of each partition.
+        asked: The object that shall be taken out, as the user named it.
+        failure: The failure that follows: a broker may stop with its directory.
+        loss: Effect of that loss.
+        found: Fate of each partition.
     """
     what = asked
     if "/" in asked and failure.directory is None:

@@ -31,7 +31,7 @@ class SnapshotWriter:
         directory: Directory of the metadata log.
         image: The image to write; it ends at the end of a batch of the log.
         created_ms: Time of the batches in the file.
-        quorum: What `quorum_records` says of the voters at the last offset of the image.
+        quorum: State of the voters at the last offset of the image, from `quorum_records`.
     """
 
     def __init__(

@@ -464,7 +464,7 @@ class ProducerState:
 
 
 class ToldAborted(NamedTuple):
-    """What a snapshot tells of the index of aborted transactions of the segment before it.
+    """A snapshot's summary of the index of aborted transactions of the segment before it.
 
     Attributes:
         aborted_count: Number of its entries; None if the snapshot does not name it.
