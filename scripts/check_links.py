@@ -2,9 +2,9 @@
 
     .venv/bin/python scripts/check_links.py [FILE ...]
 
-Without files: all pages of the clone. Headings are named as public forges name them. Links to other
-hosts are not followed. Paths and commands in code are those of `check_code`, lengths those of
-`check_lengths`.
+Without files: all pages of the clone, and the Python files of `check_comments`. Headings are named
+as public forges name them. Links to other hosts are not followed. Paths and commands in code are
+those of `check_code`, lengths those of `check_lengths`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from urllib.parse import unquote
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from scripts import check_code, check_lengths  # noqa: E402 - it is found by the path above
+from scripts import check_code, check_comments, check_lengths  # noqa: E402 - it is found by the path above
 
 _CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)")
 _LINK = re.compile(r"\[[^\]]*\]\(<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\)")
@@ -31,15 +31,22 @@ _ELSEWHERE = re.compile(r"^(?:[a-z][a-z0-9+.-]*:|//)", re.IGNORECASE)
 
 def main(arguments: list[str]) -> int:
     """Print what is wrong, one line each; returns the exit code."""
-    pages = [Path(name).resolve() for name in arguments] or _pages()
-    wrong = [line for page in pages for line in problems(page)]
+    files = [Path(name).resolve() for name in arguments] or [*_pages(), *_modules()]
+    wrong = [line for file in files for line in problems(file)]
     print(*wrong, sep="\n", end="\n" if wrong else "")
     return 1 if wrong else 0
 
 
 def problems(page: Path) -> Iterator[str]:
-    """Yield one line for each link of a page that leads nowhere, and each wrong piece of code."""
+    """Yield one line for each link of a page that leads nowhere, and each wrong piece of code.
+
+    Of a Python file: one for each sentence of its comments that is wrong.
+    """
     shown = page.relative_to(ROOT) if page.is_relative_to(ROOT) else page
+    if page.suffix == ".py":
+        for number, text, reason in check_comments.problems(page):
+            yield f"{shown}:{number}: {text} ...: {reason}"
+        return
     for number, text, reason in check_code.problems(page):
         yield f"{shown}:{number}: `{text}`: {reason}"
     if str(shown) not in check_lengths.GENERATED:
@@ -92,6 +99,14 @@ def _prose(page: Path) -> Iterator[tuple[int, str]]:
 
 def _pages() -> list[Path]:
     return sorted(ROOT / name for name in check_code.files() if name.endswith(".md"))
+
+
+def _modules() -> list[Path]:
+    return sorted(
+        ROOT / name
+        for name in check_code.files()
+        if name.endswith(".py") and name.startswith(check_comments.ROOMS)
+    )
 
 
 if __name__ == "__main__":
