@@ -59,7 +59,7 @@ def connected(
         **client.librdkafka(),
         **dict(getattr(options, "property", ())),
         "bootstrap.servers": options.bootstrap_server,
-        # What it would log becomes our one line.
+        # Lines that it would log become our one line.
         "log_level": 0,
         "error_cb": failed,
     }

@@ -124,7 +124,7 @@ async def _find_hanging(options: Namespace, output: Output) -> int:
             await transactions.describe_transaction(client, one["transactional_id"])
             for one in listed
         ]
-        # What coordinators know of they end.
+        # Transactions that coordinators know are ended by them.
         ended = [
             {"producer_id": one["producer_id"], **each}.items()
             for one in known

@@ -28,7 +28,7 @@ APPLIED_S = 10.0
 LOOK_S = 0.05
 
 Question = Callable[[KafkaConnection], Awaitable[Any]]
-"""What is asked over a connection."""
+"""A question over a connection."""
 Entries = Sequence[Mapping[str, Any]]
 """Access control entries, as `security_requests` has them."""
 

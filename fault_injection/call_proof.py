@@ -116,8 +116,8 @@ def verify(
 
     Args:
         rule: The rule.
-        user: Who the child becomes.
-        variables: What makes the child follow the rule.
+        user: User that the child becomes.
+        variables: Variables that make the child follow the rule.
         neighbour: A directory that the rule is not about; None where there is none.
         lift: Takes the rule back from the child.
     """

@@ -63,7 +63,7 @@ def create_error(path: Path, user: User, size_bytes: int = 1) -> int:
 
     Args:
         path: The directory.
-        user: Who tries.
+        user: User that tries.
         size_bytes: How much is written.
 
     Returns:
@@ -93,7 +93,7 @@ def _ask(user: User, act: Callable[[], None], deadline_s: float = DEADLINE_S) ->
     reader, writer = os.pipe()
     middle = os.fork()
     if middle == 0:
-        # Who tries may be beyond all signals; it is left to whoever waits for orphans.
+        # The process that tries may be beyond all signals; it is left to the reaper of orphans.
         if os.fork() == 0:
             _answer(writer, user, act)
         os._exit(0)

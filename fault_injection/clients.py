@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clients:
-    """What became of the clients of a closed cluster since a fault was injected.
+    """Fate of the clients of a closed cluster since a fault was injected.
 
     Attributes:
         stayed: Connections that were open then and are open still.

@@ -39,7 +39,7 @@ _COUNTED: Mapping[str, tuple[str, str]] = {
     "logins_failed": (_LOGINS, 'result="failure"'),
     "requests_refused": (_AUTHORIZATIONS, 'result="denied"'),
 }
-"""What is counted, by the metric and a label of it."""
+"""Names of the counts, by the metric and a label of it."""
 _SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$", re.MULTILINE)
 
 
@@ -84,7 +84,7 @@ class ClosedCluster:
 
     @property
     def folder(self) -> Path:
-        """What belongs to clients and to the authority; the journal knows its faults by it."""
+        """Folder of clients and of the authority; the journal knows its faults by it."""
         return self.root / SECURITY
 
     def key_store(self, name: str) -> Path:
@@ -111,7 +111,7 @@ def look(brokers: Iterable[ClosedBroker], others: Iterable[ClosedBroker]) -> dic
     """
     brokers, others = list(brokers), list(others)
     connected = _connected(brokers, others)
-    # Who connects for one question is gone by then, and would seem to have been sent away.
+    # A client with one question only is gone by then, and would seem to have been sent away.
     time.sleep(ONE_QUESTION_S)
     return {
         "brokers": [[each.host, each.port, each.metrics_port] for each in brokers],
@@ -124,7 +124,7 @@ def became(before: Mapping[str, Any], *, own_handshakes: int = 0, own_logins: in
     """Return what became of clients since `look`.
 
     Args:
-        before: What it returned.
+        before: The earlier result of `look`.
         own_handshakes: Handshakes of the injector that have failed since.
         own_logins: Its logins that have failed.
     """

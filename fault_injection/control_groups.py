@@ -1,4 +1,4 @@
-"""What the control groups of a process leave it: of each limit the rest, after its own use.
+"""Resources that a process may still use by its control groups: what is left of each limit.
 
 A container's limit is the one of its group or of a group above, and what counts against it is the
 use of that very group, whatever the rest of the machine does. Version 2 has one tree for all

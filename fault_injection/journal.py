@@ -58,17 +58,17 @@ class Fault:
 
     Attributes:
         kind: Name of the kind.
-        mechanism: What made it.
+        mechanism: Name of the mechanism that made it.
         path: The directory, or the folder of the broker whose process it ended.
         broker: Name of the broker; empty where only the directory was known.
-        undo: What its mechanism needs in order to undo it.
+        undo: Facts that its mechanism needs in order to undo it.
         state: `planned`, `armed`, `proved`, `unproved`, `healing`, `heal-failed` or `healed`.
         since: Wall clock of when it took effect; before that, of when it was planned.
         length_s: It heals by itself after so long; None: it does not.
         injected_ns: When it took effect, on the monotonic clock; None until it did.
         proved_ns: When its effect was proved.
         healed_ns: When it was healed.
-        broken: What it broke until it was healed, as `Broken` has it; empty before.
+        broken: Things that it broke until it was healed, as `Broken` counts them; empty before.
         timer: The process that will heal it after its length; None where none does.
     """
 
@@ -131,7 +131,7 @@ class Journal:
 
         Args:
             plan: Returns what the `begin` line says, given the new id; nobody else begins a fault
-                meanwhile. What it raises leaves the journal as it was.
+                meanwhile. An error that it raises leaves the journal as it was.
         """
         with self._locked():
             fault_id = self.next_id()

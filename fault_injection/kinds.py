@@ -57,10 +57,10 @@ class Kind(NamedTuple):
 
     Attributes:
         name: Its name.
-        meaning: What it does, in a few words.
+        meaning: Its effect, in a few words.
         mechanisms: Names of what can make it, the preferred one first.
         parameters: The keys that it accepts, besides `for` and `mechanism`.
-        scope: What it breaks.
+        scope: The thing that it breaks.
     """
 
     name: str
@@ -142,9 +142,9 @@ class FaultSpec:
     Attributes:
         kind: Name of the kind.
         length_s: After so long it heals by itself; None: it lasts until it is healed.
-        mechanism: What is to make it; empty: the first of the kind's that can.
+        mechanism: Mechanism to make it with; empty: the first of the kind's that can.
         calls: Classes of calls it is about; None: all that the mechanism sees.
-        errno: What calls fail with.
+        errno: Error that calls fail with.
         percent: How many of the calls.
         files: Only files whose own name matches; `*` and `?` are wildcards.
         seed: Which of the calls, where not all of them.

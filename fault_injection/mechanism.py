@@ -67,14 +67,14 @@ class TargetBroker:
 
     Attributes:
         name: As people call it, such as `broker-2`.
-        folder: What all its directories lie in; the journal knows faults of the process by it.
+        folder: Parent of all its directories; the journal knows faults of the process by it.
         log_dirs: Its log directories.
         process: Its process; None where it does not run.
         rules: The file that holds the rules for its calls; None if it was not started with one.
         host, port: Where it listens.
         controller_port: Where the controller listens; 0 if that is not known.
         peers: The other brokers.
-        advice: What to do where a mechanism is missing.
+        advice: Advice where a mechanism is missing.
     """
 
     name: str
@@ -108,12 +108,12 @@ class Target:
 
     @property
     def advice(self) -> Advice:
-        """What to do where a mechanism is missing."""
+        """Advice where a mechanism is missing."""
         return COMMAND_LINE if self.broker is None else self.broker.advice
 
     @property
     def path(self) -> Path:
-        """What the journal knows the fault by: the directory, or the folder of the broker."""
+        """The fault's path in the journal: the directory, or the folder of the broker."""
         if self.directory is not None:
             return self.directory
         if self.broker is not None:
@@ -130,13 +130,13 @@ class Broken:
     """The number of calls, files or processes that a fault broke so far.
 
     Attributes:
-        what: What is counted: `calls`, `connections`, `replicas`, `files`, `bytes`, `processes`,
+        what: Unit of the count: `calls`, `connections`, `replicas`, `files`, `bytes`, `processes`,
             `handshakes`, `logins`, `requests`.
         count: How many were broken.
         seen: Of how many, where that is known.
         first_ns, last_ns: When the first and the last one was broken, monotonic; None where none
             was, or nobody saw it.
-        clients: What became of clients; None where the fault is not about them.
+        clients: Fate of clients; None where the fault is not about them.
     """
 
     what: str
@@ -168,7 +168,7 @@ class Healing:
 
     Attributes:
         note: Something the operator should know; empty where there is nothing to tell.
-        next_step: What is still to be done by hand, one sentence; empty where nothing is.
+        next_step: Work that is still to be done by hand, one sentence; empty where nothing is.
     """
 
     note: str = ""

@@ -26,7 +26,7 @@ class Mount:
     Attributes:
         point: Where.
         kind: Type of the file system.
-        source: What is mounted, such as a device.
+        source: Object that is mounted, such as a device.
         root: Which folder of that file system is seen there.
         options: Those of the file system, separated by commas.
     """

@@ -35,7 +35,7 @@ class DirState:
     Attributes:
         sizes: Bytes of the replicas that may be moved.
         settled_bytes: Bytes of others that belong here: those on their way in.
-        room_bytes: What may come in; 0 where nothing may.
+        room_bytes: Bytes that may come in; 0 where nothing may.
         takes: Whether anything may come in.
     """
 

@@ -258,7 +258,7 @@ async def execute(
         plans: One for each broker.
         options: With those of `add_moving`.
         output: Where the plans are shown; as JSON once all is done.
-        question: What the user has to confirm.
+        question: The question that the user has to confirm.
         staying: Why replicas stay that ought to move.
 
     Raises:

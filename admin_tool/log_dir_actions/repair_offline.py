@@ -188,7 +188,7 @@ def offline_refusal(broker: int | None, partition: PartitionDescription | None) 
 
     Args:
         broker: Id of the broker that has the replica.
-        partition: What the cluster says of it; None if it does not know the topic.
+        partition: The cluster's description of it; None if it does not know the topic.
     """
     reason = repair_refusal(broker, partition)
     if reason is None and partition is not None and broker in partition.isr:

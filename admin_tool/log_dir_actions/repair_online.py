@@ -238,11 +238,11 @@ async def recreate(
         Why replicas are not as they should be; those that are left out are in sync again.
 
     Raises:
-        AdminError: the cluster cannot be asked. What was taken has been given back, or the text
-            says what was not.
+        AdminError: the cluster cannot be asked. Replicas that were taken have been given back, or
+            the text says which were not.
     """
     for topic_partition, one in wanted.items():
-        # Whoever kills this tool in between has to give the replica back.
+        # A user who kills this tool in between has to give the replica back.
         _say(f"{topic_partition} is copied again; its replicas are {listed(one.replicas)}")
     without = {
         topic_partition: tuple(each for each in one.replicas if each != one.broker)

@@ -1,10 +1,11 @@
 """The calls of a disk in user space: each is judged, then made on the folder that it lies over.
 
-Who serves has had that folder open since before the mount, so `/proc/self/fd/3/orders-0/x.log` is
-the file below it, and everybody else's `/disks/1/orders-0/x.log` is the same one through it.
+The serving process has had that folder open since before the mount, so
+`/proc/self/fd/3/orders-0/x.log` is the file below it, and everybody else's
+`/disks/1/orders-0/x.log` is the same one through it.
 
-What is known of a file is always told, to whoever injects as well: the kernel asks for it before
-most other calls, and a dying disk has it in memory too.
+The attributes of a file are always told, to the injecting process as well: the kernel asks for it
+before most other calls, and a dying disk has it in memory too.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class PassingDisk:
     """The operations of libfuse, by the names and arguments that mfusepy has for them.
 
     Args:
-        folder: What the disk lies over, by a name that does not lead through the disk.
+        folder: Folder that the disk lies over, by a name that does not lead through the disk.
         point: Where the disk is mounted, as the kernel names it.
         judge: Decides on each call.
         proofs: Decides on calls on files that proofs make, so that the others' counters tell
@@ -145,7 +146,7 @@ class PassingDisk:
         """Return what a symbolic link says."""
         return os.readlink(self._below(path))
 
-    # What is known of files
+    # Attributes of files
 
     def getattr(self, path: str, fd: int | None = None) -> dict[str, int]:
         """Return what is known of a file, by its name or by a handle."""

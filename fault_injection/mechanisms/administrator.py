@@ -1,4 +1,4 @@
-"""What an administrator takes away by requests: the credential of a user, or all rights of one."""
+"""An administrator's requests that take away the credential of a user, or all rights of one."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Administrator:
 
 
 def _administration(closed: ClosedCluster) -> Administration:
-    # What speaks Kafka's protocol is imported only here, as most faults need none of it.
+    # The module that speaks Kafka's protocol is imported only here, as most faults need none of it.
     from fault_injection.administration import Administration
 
     return Administration(closed, [(one.host, one.port) for one in closed.brokers if one.pid])

@@ -25,7 +25,7 @@ class Copy:
 
     Attributes:
         control: The rules; there are none at first.
-        variables: What the child needs in its environment to follow them.
+        variables: Variables that the child needs in its environment to follow them.
     """
 
     control: Control

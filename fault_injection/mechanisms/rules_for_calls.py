@@ -1,8 +1,8 @@
 """Faults below the system calls of a process that follows a file of rules.
 
-Who carries the rules out, a preloaded library or a disk, makes no difference here: both read the
-same file and count into it what they broke. The proof is a child that follows a copy
-of that file, so that the counters count for the broker alone.
+The follower of the rules may be a preloaded library or a disk, without a difference here: both read
+the same file and count into it what they broke. The proof is a child that follows a copy of that
+file, so that the counters count for the broker alone.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class RulesForCalls:
     """The mechanisms `preload` and `fuse`.
 
     Args:
-        follower: Who carries the rules out.
+        follower: Carries the rules out.
     """
 
     def __init__(self, follower: Follower) -> None:

@@ -1,9 +1,9 @@
 """Puts the library where every user can load it, once for each version of it.
 
 It is compiled already for the machines of `MACHINES`; for others, or where its source was edited,
-`cc` compiles it at the first use. What is loaded lies in one of `lab_state.cache_dirs`, under a
-name that holds a digest of all it was made from: the folder of the package may be closed to the
-user that brokers run as.
+`cc` compiles it at the first use. The library that is loaded lies in one of `lab_state.cache_dirs`,
+under a name that holds a digest of all it was made from: the folder of the package may be closed to
+the user that brokers run as.
 """
 
 from __future__ import annotations

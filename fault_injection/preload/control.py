@@ -104,7 +104,7 @@ class Control:
         """Put one more rule in force, behind those of others.
 
         Args:
-            rule: What it does.
+            rule: The rule to impose.
             counter: Number of its counters, from `reserve_counter`; None: chosen here.
             length_s: It ends by itself after so long.
 

@@ -58,7 +58,7 @@ class Judge:
         """Return the errno of a call, and until when it waits for that, None for no longer.
 
         Args:
-            places: What it is about.
+            places: Calls that it is about.
             begun_ns: When it began.
             decided: By counters: the number of the call among those seen, None where it is spared.
         """
