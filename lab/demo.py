@@ -75,11 +75,11 @@ MUST_HOLD = (
 
 
 class Story(NamedTuple):
-    """What became of the demo on one engine.
+    """Outcome of the demo on one engine.
 
     Attributes:
         figures: The result of its plan, as JSON values.
-        problems: What went wrong beside it, one line each.
+        problems: Faults beside it, one line each.
     """
 
     figures: dict[str, Any]
@@ -92,7 +92,7 @@ class Story(NamedTuple):
 
     @property
     def lines(self) -> list[str]:
-        """What speaks against it, one line each."""
+        """Findings that speak against it, one line each."""
         word = "INCONCLUSIVE" if self.figures["verdict"] == "INCONCLUSIVE" else "FAILED"
         found = [
             f"{word}: {one['text']}"

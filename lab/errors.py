@@ -1,4 +1,4 @@
-"""What the lab tells its user in one line, with exit code 1."""
+"""Errors that the lab tells its user in one line, with exit code 1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What speaks against a run, as values: a kind, a subject, a count and its unit.
+"""Findings against a run, as values: a kind, a subject, a count and its unit.
 
 The verdict is decided from the findings alone. Text, JSON, JUnit, page and exit code print them;
 none of these decides anything from a sentence.
@@ -13,7 +13,7 @@ from typing import Any
 
 
 class Weight(Enum):
-    """What a finding does to the verdict."""
+    """Effect of a finding on the verdict."""
 
     BREACH = "breach"
     """It fails the run, whatever there is to doubt."""
@@ -34,7 +34,7 @@ class Outcome(Enum):
 
 
 class Kind(Enum):
-    """What may be found: its weight, the unit of its count, its sentence, and what must hold."""
+    """Kinds of findings: weight, unit of the count, sentence, and the condition that must hold."""
 
     LOST = (
         Weight.BREACH,
@@ -131,9 +131,9 @@ class Finding:
     """One thing that speaks against a run.
 
     Attributes:
-        subject: What it is about: a client, a fault, a partition or an objective.
+        subject: Its subject: a client, a fault, a partition or an objective.
         count: How many, in the unit of the kind; None where nothing is counted.
-        why: What is known beyond that, as the sentence needs it.
+        why: Reason beyond that, as the sentence needs it.
     """
 
     kind: Kind

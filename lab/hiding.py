@@ -34,7 +34,7 @@ def hidden_plan(text: str) -> str:
     node = yaml.compose(text, Loader=yaml.SafeLoader)
     spans = {(found.start_mark.index, found.end_mark.index) for found in _secrets(node)}
     for begin, end in sorted(spans, reverse=True):
-        # What is written as a block ends with the line break.
+        # A value that is written as a block ends with the line break.
         rest = "\n" if text[begin:end].endswith("\n") else ""
         text = f'{text[:begin]}"{HIDDEN}"{rest}{text[end:]}'
     return text

@@ -90,7 +90,7 @@ def run(results: Results, root: Path, state_dir: Path, interrupts: Interrupts) -
         interrupts: Held back while the process starts.
 
     Returns:
-        What went wrong, empty if nothing did.
+        The problem, empty if there is none.
     """
     variables = programs.environment(root, processes.own_user(), state_dir)
     metadata, tables, report = results.metadata, results.tables, results.report

@@ -1,4 +1,4 @@
-"""What the demo keeps when the cluster is gone, and where.
+"""Files that the demo keeps when the cluster is gone, and where.
 
 OUTPUT/demo.txt              what was printed
 OUTPUT/result.json           the figures, as those of a rehearsal; events.jsonl has every event

@@ -1,4 +1,4 @@
-"""What demo, run and rehearse print: plain lines, in colour only on a terminal, and kept."""
+"""Output of demo, run and rehearse: plain lines, in colour only on a terminal, and kept."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The files that describe clusters: written before and after every step, locked while in use.
 
-Whoever starts, uses or ends a cluster holds its lock; the kernel lets go of it when that process
-dies, however it dies. A state file with an owner whose lock is free is what a killed process left.
+A process that starts, uses or ends a cluster holds its lock; the kernel lets go of it when that
+process dies, however it dies. A state file with an owner whose lock is free is what a killed
+process left.
 """
 
 from __future__ import annotations

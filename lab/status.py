@@ -33,7 +33,7 @@ from lab.watch.server_log import LOG, Failure, last_failures
 
 TIMEOUT_S = 3.0
 FAULT_KEYS = ("kind", "mechanism", "since", "length_s")
-"""What programs are given of faults."""
+"""Keys that programs are given of faults."""
 OF_PARTITIONS = ("leader", "replicas", "isr", "offline")
 """The same of partitions."""
 
@@ -46,7 +46,7 @@ class Status(ClusterPicture):
         alive: Ids of the nodes that run.
         noticed: When and why a broker noticed that a directory is offline, as its log says it, by
             the directory.
-        faults: What is broken on purpose.
+        faults: Faults that are open on purpose.
         metadata: The folder of the controller's metadata log, its bytes and its last offset.
     """
 

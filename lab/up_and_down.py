@@ -56,8 +56,8 @@ def up(
 
     Args:
         name: Its name; the lock of it is held.
-        user: Who the servers run as.
-        spec: What it shall be.
+        user: User that the servers run as.
+        spec: Its description.
         files: Where it is written down.
         interrupts: Held back while something is made that must not be lost sight of.
         tell: Told of each step, one line each.
@@ -126,12 +126,12 @@ def down(name: str, files: StateFiles) -> list[str]:
     """End a cluster and remove everything of it; works on any part of one.
 
     Returns:
-        What could not be undone, one line each; empty if nothing is left.
+        Problems that could not be undone, one line each; empty if nothing is left.
     """
     root = files.root(name)
     steps: list[Callable[[], list[str]]] = [
-        # What hangs below a system call does not even die of SIGKILL before it is healed, and
-        # whoever would heal a fault later ends with it.
+        # A process that hangs below a system call does not even die of SIGKILL before it is healed,
+        # and the one that would heal a fault later ends with it.
         lambda: _heal(root, files),
         lambda: _stop(files.read(name)),
         lambda: _end(root),
@@ -288,7 +288,7 @@ def make_breakable(cluster: Cluster, mechanism: str, tell: Tell) -> None:
 def _heal(root: Path, files: StateFiles) -> list[str]:
     """Undo the faults below a folder; those would keep it from being removed."""
     try:
-        # What a fault has ended is not started again: it would be ended at once.
+        # A server that a fault has ended is not started again: it would be ended at once.
         Faults(files.journal, start=lambda _: None).heal_all(under=root)
     except FaultError as error:
         return [f"faults below {root} could not be healed: {error}"]

@@ -1,4 +1,4 @@
-"""What a cluster is to its clients: leaders, ISRs, topics, asked of any broker that answers."""
+"""The cluster as its clients see it: leaders, ISRs, topics, asked of any broker that answers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ClientsView:
 
     @property
     def client_config(self) -> dict[str, str]:
-        """What librdkafka needs to reach the cluster."""
+        """Settings that librdkafka needs to reach the cluster."""
         client_file = self.brokers[0].state.client_file
         return {"bootstrap.servers": self.bootstrap, **security.librdkafka(client_file)}
 

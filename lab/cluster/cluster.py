@@ -46,11 +46,11 @@ class Cluster(ClientsView):
 
     Attributes:
         root: The folder.
-        user: Who the servers run as.
+        user: User that the servers run as.
         nodes: All nodes by id, those that are only controllers first.
         controllers: The controllers, which may be brokers as well.
-        spec: What it was made from.
-        engine: What the nodes run.
+        spec: Description that it was made from.
+        engine: Engine that the nodes run.
         brokers: The brokers, by rising id.
         faults: The faults of their directories.
     """
@@ -73,15 +73,15 @@ class Cluster(ClientsView):
 
         Args:
             state: Where everything is, or shall be.
-            servers: What the nodes run, in place of what the engine of the state says.
+            servers: Servers that the nodes run, in place of those of the state's engine.
             ports: The ports, if they are held here.
             state_dir: Where clusters are written down, if this one is.
             journal: Where faults are written down; in the cluster's folder by default.
-            variables: What is added to the environment of all servers.
+            variables: Variables that are added to the environment of all servers.
             record: Told whenever what is known of the cluster changed.
             guard: Entered around what must not be interrupted.
             outlives_us: Whether its processes go on when this one ends; else they are killed.
-            advice: What to do where a fault cannot be made.
+            advice: Advice where a fault cannot be made.
         """
         self.root = Path(state.root)
         self.user = ServerUser(uid=state.uid, gid=state.gid)
@@ -134,9 +134,9 @@ class Cluster(ClientsView):
 
         Args:
             root: Its folder, which the servers' user must be able to enter.
-            spec: What it shall be.
+            spec: Its description.
             name: Its name.
-            user: Who the servers run as; by default as the description says.
+            user: User that the servers run as; by default as the description says.
             options: As for the constructor.
 
         Raises:
@@ -166,7 +166,7 @@ class Cluster(ClientsView):
     def __repr__(self) -> str:
         return f"cluster {self._state.name} in {self.root}"
 
-    # What it is
+    # Facts about it
 
     @property
     def state(self) -> ClusterState:
@@ -217,7 +217,7 @@ class Cluster(ClientsView):
 
     @property
     def application_config(self) -> dict[str, str]:
-        """What librdkafka needs to reach it as an application, who may do less than the lab."""
+        """Settings of librdkafka to reach it as an application, which may do less than the lab."""
         files = closed.client_files(self._state)
         return {
             "bootstrap.servers": self.bootstrap,
@@ -348,7 +348,7 @@ class Cluster(ClientsView):
             LabError: one of them has ended.
             NotInTimeError: one does not serve within the deadline.
         """
-        # What asks is imported only here: the servers that are starting do the same meanwhile.
+        # The module that asks is imported only here: the starting servers do the same meanwhile.
         from lab.cluster import questions
 
         missing = list(brokers or self.brokers)
@@ -425,7 +425,7 @@ class Cluster(ClientsView):
                 steps.callback(_end_of, process)
             steps.callback(disks.unmount_below, self.root)
             steps.callback(self.kill)
-            # What hangs below a system call does not even die of SIGKILL before it is healed.
+            # A process that hangs in a call does not even die of SIGKILL before it is healed.
             steps.callback(self.heal)
         self._serving.clear()
         if left := folders.left_of(self.root):

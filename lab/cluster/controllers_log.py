@@ -20,8 +20,8 @@ class ControllersLog:
     """A reader of a log that somebody else writes.
 
     The log of a cluster that many scenes share has many thousand records, and waiting asks for the
-    image ten times a second; so only what is new is replayed. What was read may be replaced all
-    the same, by a snapshot or another disk, and is then read anew.
+    image ten times a second; so only what is new is replayed. A part that was read may be replaced
+    all the same, by a snapshot or another disk, and is then read anew.
 
     Args:
         folder: The log's partition folder.

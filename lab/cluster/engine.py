@@ -1,4 +1,4 @@
-"""What the nodes of a cluster run: our own servers, or those of a release of Apache Kafka."""
+"""Engines that the nodes of a cluster run: our own servers, or a release of Apache Kafka."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Engine:
 
     @property
     def title(self) -> str:
-        """What people call it."""
+        """Its name for people."""
         if self.folder is not None:
             return f"Apache Kafka {self.release} in {self.folder}"
         return f"Apache Kafka {self.release}" if self.release else JBODLAB
@@ -138,7 +138,7 @@ def _distribution(text: str, path: str) -> tuple[str, Path]:
             raise EngineError(f"engine {text}: there is no folder {libs}")
         names = sorted(jar.name for jar in libs.iterdir())
     except (OSError, RuntimeError) as error:
-        # Who is no user has no home.
+        # A user id without a user has no home.
         reason = error.strerror if isinstance(error, OSError) else error
         raise EngineError(f"engine {text}: the folder cannot be read: {reason}") from error
     if CLASS_PATH_SEPARATOR in str(folder.absolute()):

@@ -21,12 +21,12 @@ class Fault:
     Attributes:
         id: Its number in the journal.
         kind: Name of its kind.
-        mechanism: What made it.
+        mechanism: Name of the mechanism that made it.
         path: The directory that it broke, or the folder of the broker that it ended.
         broker: Name of that broker.
         injected_ns: When it took effect, on the monotonic clock.
         proved_ns: When its effect was proved.
-        healing: What came of healing it; None while it is open, or where somebody else healed it.
+        healing: Outcome of its healing; None while it is open, or where somebody else healed it.
     """
 
     def __init__(self, faults: Faults, made: journal.Fault) -> None:
@@ -59,7 +59,7 @@ class Fault:
 
     @property
     def broken(self) -> Broken:
-        """What it broke so far, or until it was healed."""
+        """Things that it broke so far, or until it was healed."""
         return operations.broken(self.entry)
 
     def heal(self) -> None:
@@ -127,7 +127,7 @@ class Faults:
         """Undo what is open, in one folder or everywhere, the newest first.
 
         Returns:
-            What was healed.
+            The faults that were healed, each with its healing.
 
         Raises:
             FaultError: one could not be undone; the others were tried all the same.

@@ -1,4 +1,4 @@
-"""What the metrics of Apache Kafka's brokers say of log directories.
+"""Metrics of Apache Kafka's brokers about log directories.
 
 A broker shows them by JMX, which is a service of the JVM itself, switched on by properties. Kafka's
 own JmxTool reads them, one process for each broker: no agent is loaded into a broker.

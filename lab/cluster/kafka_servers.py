@@ -69,7 +69,7 @@ BROKERS_OF_SMALL_CLUSTER = 3
 
 
 class KafkaServers:
-    """What nodes of Apache Kafka run.
+    """Servers of the nodes of Apache Kafka.
 
     Attributes:
         engine: Which release, or which distribution.

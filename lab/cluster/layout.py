@@ -61,9 +61,9 @@ def plan(
         name: Its name.
         root: The folder of all of it.
         cluster_id: Its id, as text.
-        user: Who the servers run as.
+        user: User that the servers run as.
         ports: Those of the controllers, then one of each broker; combined nodes have both.
-        spec: What it shall be.
+        spec: Description of the cluster.
         metrics_ports: Where each broker shows its metrics; empty if none does.
     """
     of_controllers, of_brokers = ports[: spec.controller_count], ports[spec.controller_count :]

@@ -16,9 +16,9 @@ from lab.machine.disk_kinds import FUSE, LOOP, SIZED, TMPFS
 BROKER_MB = 70
 """Memory of a broker with a few directories, measured; a controller takes less."""
 DIRECTORY_KB = 300
-"""What each further directory adds: its thread, its files."""
+"""Memory that each further directory adds: its thread, its files."""
 SERVED_DISK_MB = 40
-"""What the process of a disk of kind fuse takes when it has worked."""
+"""Memory of the process of a disk of kind fuse when it has worked."""
 BROKER_THREADS = 12
 DIRECTORY_THREADS = 2
 LOOP_DEVICES_MAX = 256
@@ -28,7 +28,7 @@ DISK_MB_MIN = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """What there is.
+    """Resources of this machine.
 
     Attributes:
         memory_mb: Free memory.
@@ -80,7 +80,7 @@ def this_machine(folder: Path, uid: int, process: Path = Path("/proc/self")) -> 
 
     Args:
         folder: Where clusters are kept, itself or below a folder that is there.
-        uid: Who the servers run as.
+        uid: User that the servers run as.
         process: The folder of this process in /proc.
     """
     while not folder.exists():

@@ -1,4 +1,4 @@
-"""What brokers say of their directories, and how one is brought back online."""
+"""Answers of brokers about their directories, and how one is brought back online."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ TAIL_LINES = 15
 
 
 class Servers(Protocol):
-    """What nodes run: ours, or those of Apache Kafka to compare with."""
+    """Servers that nodes run: ours, or those of Apache Kafka to compare with."""
 
     def command(self, node: NodeState) -> list[str]:
         """Return the command that runs a node until it is asked to end."""
@@ -112,11 +112,11 @@ class OwnServers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What all nodes of a cluster have in common.
+    """The parts that all nodes of a cluster have in common.
 
     Attributes:
-        user: Who they run as.
-        servers: What they run.
+        user: User of their processes.
+        servers: Servers that they run.
         environment: Makes the whole environment of a process, given what one node adds to it.
         inherited: File descriptors that they keep open.
         changed: Called after a process was started or ended.
@@ -124,7 +124,7 @@ class Surroundings:
         outlives_us: Whether they go on when this process ends.
         controller_port: Where the controller listens.
         brokers: All brokers.
-        advice: What to do where a fault cannot be made.
+        advice: Advice where a fault cannot be made.
         closed: Returns the cluster as faults know it that need one that is closed; None for others.
     """
 
@@ -183,7 +183,7 @@ class Node:
 
     @property
     def folder(self) -> Path:
-        """What all its directories lie in."""
+        """Folder that all its directories lie in."""
         return self.metadata_dir.parents[1]
 
     # Process

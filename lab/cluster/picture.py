@@ -1,4 +1,4 @@
-"""What a running cluster is like, as its brokers answer."""
+"""The state of a running cluster, from its brokers' answers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lab.cluster.spec import spec_of
 def place_of(seen: ClusterPicture, path: Path) -> str:
     """Return the name of a path: a directory of a broker, a broker, or the path itself.
 
-    What belongs to users is the folder beside those of the brokers, and is the whole cluster's.
+    A path of users is the folder beside those of the brokers, and is the whole cluster's.
     """
     for one in seen.brokers:
         if path == one.folder.parent / SECURITY:

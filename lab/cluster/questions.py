@@ -1,4 +1,4 @@
-"""What the lab asks a running cluster over the Kafka protocol: leaders, replicas, directories."""
+"""Questions to a running cluster over the Kafka protocol: leaders, replicas, directories."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ANY_LENGTH = -1
 OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
 
 NO_ANSWER = (AdminError,)
-"""What a question to a broker ends with when there is no answer, or a refusal."""
+"""Errors that end a question to a broker when there is no answer, or a refusal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Who may do what on a closed cluster: its users, and the entries that it begins with.
+"""Rights on a closed cluster: its users, and the entries that it begins with.
 
     admin       a super user, as the servers are: may do everything
     alice       the user of applications: may use every topic, group and transactional id
@@ -38,7 +38,7 @@ OF_APPLICATIONS = {
     ResourceType.GROUP: (AclOperation.READ, AclOperation.DELETE),
     ResourceType.TRANSACTIONAL_ID: (AclOperation.WRITE,),
 }
-"""What implies DESCRIBE is not named twice."""
+"""An operation that implies DESCRIBE is not named twice."""
 
 
 def settings(servers: Iterable[str]) -> dict[str, str]:

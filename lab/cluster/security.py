@@ -12,7 +12,7 @@ ROOT/keys/                      of the servers
 
 Brokers and controller show each other certificates in every case. `ssl` lets clients in without
 one, `mtls` with one only; by `sasl_ssl` they log in by SCRAM-SHA-512, and so do brokers among
-themselves. What users may do is in `rights`.
+themselves. The rights of users are in `rights`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ RELOAD_MS = "500"
 """Servers find a new certificate within two looks."""
 LISTENER = "CLIENT"
 NAMES = "RULE:^CN=([A-Za-z0-9-]+)$/$1/,DEFAULT"
-"""Who has a certificate has the same name as who logs in."""
+"""A user with a certificate has the same name as one that logs in."""
 JAAS = (
     "org.apache.kafka.common.security.scram.ScramLoginModule required "
     'username="{user}" password="{password}";'

@@ -41,7 +41,7 @@ class On(Flag):
 
 
 class Form(Enum):
-    """What a setting is, by which every door reads and checks it."""
+    """Form of a setting, by which every door reads and checks it."""
 
     NUMBER = "a number from 1 on"
     PORT = "a TCP port"
@@ -59,17 +59,17 @@ class Setting:
     """How one setting is said and checked.
 
     Attributes:
-        form: What it is.
+        form: Its form.
         help: Its line in the helps of commands.
         on: The commands that have it.
         option: Name of the option where it is not that of the field.
-        metavar: What stands for its value in helps.
+        metavar: Word that stands for its value in helps.
         most: Largest number in a mark or a plan.
         most_of_option: Largest number on a command line, where the machine is the limit; else
             `most`.
-        words: What it may be, for `Form.WORD`.
+        words: Words that it may be, for `Form.WORD`.
         key: Key of plans below `cluster`, such as `disks.each`; empty where plans do not have it.
-        words_of_plan: What it may be in a plan, where that differs.
+        words_of_plan: Words that it may be in a plan, where those differ.
         in_mark: Whether a mark may say it.
         is_kept: Whether the state file has it; what may hold passwords is not kept.
         properties: The keys of Kafka's that its value gives to all nodes.
@@ -99,21 +99,21 @@ def _setting(default: Any, form: Form, text: str, **more: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSpec:
-    """What a cluster shall be.
+    """Description of a cluster that shall be made.
 
     Attributes:
         disks: Log directories of each broker, each on a disk of its own.
-        disk_kind: What disks are, one of `KINDS`; empty: `tmpfs` where that is possible.
+        disk_kind: Kind of its disks, one of `KINDS`; empty: `tmpfs` where that is possible.
         disk_mb: Most that one disk holds, in MiB.
-        uid: Who the servers run as, where this is root.
-        engine: What the nodes run; None until somebody has chosen: our own servers.
+        uid: User that the servers run as, where this is root.
+        engine: Engine that the nodes run; None until somebody has chosen: our own servers.
         config: Kafka's settings for all nodes.
         jvm_options: Options of the JVM, as in a shell.
         combined: Whether every broker is a controller as well.
         security: How clients reach it, one of `Security`; empty where it is open.
         port_base: Port of the controller, the brokers' follow; None: any that are free.
-        mechanism: What can break calls of the brokers; `none`, or `auto` for `preload` where this
-            machine has it.
+        mechanism: Mechanism that can break calls of the brokers; `none`, or `auto` for `preload`
+            where this machine has it.
     """
 
     brokers: int = _setting(
@@ -172,7 +172,7 @@ class ClusterSpec:
 
     @property
     def runs(self) -> Engine:
-        """What the nodes run: the engine, our own servers where none is chosen."""
+        """Engine that the nodes run: our own servers where none is chosen."""
         return self.engine or OWN
 
     @property

@@ -40,7 +40,7 @@ def list_all(_: Namespace, output: Output, __: Interrupts) -> int:
 
 def show_status(options: Namespace, output: Output, _: Interrupts) -> int:
     """Show the state of a cluster; returns 1 if something is missing, else 0."""
-    # What asks brokers is imported only here: the other commands start without it.
+    # The module that asks brokers is imported only here: the other commands start without it.
     from lab import status
 
     files = StateFiles.open()

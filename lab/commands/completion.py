@@ -31,7 +31,7 @@ LISTED: Mapping[str, Callable[[ClusterState], Iterable[str]]] = {
     "brokers": lambda cluster: [f"broker-{node.node_id}" for node in cluster.brokers],
     "targets": _targets,
 }
-"""What a script asks for, and what the answer has of each cluster that runs."""
+"""Questions of a script, and the part of each running cluster in the answer."""
 
 _LIST_OF = {"cluster": "clusters", "nodes": "brokers", "target": "targets", "fail": "targets"}
 """Arguments, by their names, that have such values."""

@@ -1,4 +1,4 @@
-"""What the commands of the lab have in common."""
+"""Parts that the commands of the lab have in common."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """`jbodlab ui`: the live page of a cluster, and what its buttons do.
 
-What the page broke heals by itself after its length; when the command ends it heals first.
+A fault that the page made heals by itself after its length; when the command ends it heals first.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def run(options: Namespace, output: Output, interrupts: Interrupts) -> int:
     else:
         watched = watching.own(clusters.read(files, options.cluster), files.directory)
         actions = PageActions(files, options.cluster) if options.allow_faults else None
-    # Whoever needs a file to reach it has it from somebody who closed the cluster.
+    # A user who needs a file to reach it has it from somebody who closed the cluster.
     is_closed = bool(spec_of(watched.state).security or options.command_config)
     token = secrets.token_urlsafe(24)
     server = Server(
@@ -111,7 +111,7 @@ def _what_if(options: Namespace) -> list[str]:
 
 
 class PageActions:
-    """What the buttons do, through the same code as `jbodlab inject` and `heal`.
+    """Effects of the buttons, through the same code as `jbodlab inject` and `heal`.
 
     Args:
         files: Where clusters are written down.

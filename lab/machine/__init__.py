@@ -1,1 +1,1 @@
-"""What the lab does with this machine: processes, ports, disks, folders, waiting; no cluster."""
+"""The lab's use of this machine: processes, ports, disks, folders, waiting; no cluster."""

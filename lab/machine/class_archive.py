@@ -30,7 +30,7 @@ def write(jars: Sequence[Path], run: Callable[[list[str]], None]) -> None:
     """Let a JVM write the archive when it ends, if there is none; it does not matter if it fails.
 
     Args:
-        jars: What is archived of.
+        jars: Jars whose classes are archived.
         run: Runs a JVM with these jars and with the options that it is given.
     """
     if options(jars):

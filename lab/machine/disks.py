@@ -25,7 +25,7 @@ from lab.machine.interrupts import Interrupts
 from lab.machine.processes import ServerUser
 
 RULES_SUFFIX = ".rules"
-"""What the name of the file ends with that a disk of kind fuse follows, beside the disk."""
+"""End of the name of the file that a disk of kind fuse follows, beside the disk."""
 
 Serve = Callable[[Sequence[str], Path], "subprocess.Popen[bytes]"]
 """Starts the process of a disk, given its command and the file for its output."""
@@ -48,7 +48,7 @@ def make(
     """Create directories, each on a disk of its own, owned by the servers' user.
 
     Args:
-        directories: What servers are given; the parent of each becomes the disk.
+        directories: Directories that servers are given; the parent of each becomes the disk.
         user: Owner of the directories.
         size_mb: Most that a disk holds; memory or space is taken only as it fills.
         interrupts: Held back around each mount.
@@ -73,7 +73,7 @@ def make_served(
     """Create directories, each on a disk of kind fuse; otherwise as `make`.
 
     Args:
-        directories: What servers are given; the parent of each becomes the disk.
+        directories: Directories that servers are given; the parent of each becomes the disk.
         user: Owner of the directories.
         interrupts: Held back while processes are started that are not mounts yet.
         serve: Starts the process of a disk.

@@ -48,7 +48,7 @@ REASONS = (
     re.compile(r"(?<=Exception in thread \"main\" ).*"),
     re.compile(r"\S*(Exception|Error): .*"),
 )
-"""What a line with a reason has in it, the most telling first."""
+"""Parts of a line that has a reason, the most telling first."""
 
 
 class NoKafkaError(LabError):

@@ -63,7 +63,7 @@ class HeldPorts:
 
     @property
     def descriptors(self) -> tuple[int, ...]:
-        """What a node has to inherit to hold the ports too; empty after `close`."""
+        """Descriptors that a node has to inherit to hold the ports too; empty after `close`."""
         return tuple(one.fileno() for one in self._sockets if one.fileno() >= 0)
 
     def __enter__(self) -> Self:

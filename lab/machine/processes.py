@@ -61,7 +61,7 @@ lives as long as we do."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerUser:
-    """Who the servers run as."""
+    """User that the servers run as."""
 
     uid: int
     gid: int
@@ -106,11 +106,11 @@ def start(
 ) -> subprocess.Popen[bytes]:
     """Start a process in a session of its own, its output appended to a file of this user alone.
 
-    What servers print names clients, topics and settings.
+    The output of servers names clients, topics and settings.
 
     Args:
         command: Program and arguments.
-        user: Who it runs as.
+        user: User that it runs as.
         log_file: Where its output goes.
         environment: All of its environment.
         inherited: File descriptors that it keeps open.
@@ -142,7 +142,7 @@ def start(
         os.close(fd)
 
 
-# Whoever ended before the kernel was told has sent no signal, and never will.
+# A starter that ended before the kernel was told has sent no signal, and never will.
 _IF_STARTER_IS_THERE = 'test "$PPID" = "$0" && exec "$@"'
 
 

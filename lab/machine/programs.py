@@ -34,7 +34,7 @@ PACKAGES = (
     "pyspark_kraft_metadata",
     "fault_injection",
 )
-"""What servers and tools are made of; in a wheel the first has all but one of the others."""
+"""Packages of servers and tools; in a wheel the first has all but one of the others."""
 
 
 def command(module: str) -> list[str]:
@@ -81,14 +81,14 @@ def environment(
 
     Args:
         root: The folder of the cluster.
-        user: Who runs it.
+        user: User that runs it.
         state_dir: Where clusters and faults are written down, if they are.
         more: Further variables.
     """
     found = {**os.environ, CLUSTER_VARIABLE: str(root), "PYTHONUNBUFFERED": "1", **more}
     tree = sources(user, root)
     if tree != Path(sysconfig.get_path("purelib")).resolve():
-        # Before anything that is installed. What else stands there may be a relative path, and
+        # Before anything that is installed. Another entry there may be a relative path, and
         # servers run in another folder than this process.
         others = os.environ.get("PYTHONPATH", "").split(os.pathsep)
         entries = [tree, *(Path(entry).resolve() for entry in others if entry)]
@@ -206,7 +206,7 @@ def jbodlab(called: str = sys.argv[0], variables: Mapping[str, str] = os.environ
     if Path(called).name != name:
         return name
     found = shutil.which(name, path=variables.get("PATH"))
-    # What uv runs without installing it is on the path of that process alone.
+    # A program that uv runs without installing it is on the path of that process alone.
     if found is not None and Path(found).resolve() == Path(called).resolve():
         return shlex.quote(called) if "UV" in variables else name
     return shlex.quote(called)

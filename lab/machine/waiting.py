@@ -25,7 +25,7 @@ class Witness(Protocol):
 
 
 witnesses: WeakSet[Witness] = WeakSet()
-"""Who is asked when a wait runs out: every cluster that is not closed."""
+"""Witnesses that are asked when a wait runs out: every cluster that is not closed."""
 
 
 def wait_for(
@@ -38,13 +38,13 @@ def wait_for(
     """Wait until a condition holds.
 
     Args:
-        what: What is waited for, as the error names it.
+        what: Name of the awaited state, for the error.
         condition: Asked again and again, no more than half of the time; holds when it is true.
         deadline_s: Longest time to wait.
         last_seen: Tells, for the error, what stood in the way.
 
     Returns:
-        What the condition returned.
+        The condition's result.
 
     Raises:
         NotInTimeError: it did not hold within the deadline.
@@ -63,6 +63,6 @@ def wait_for(
                 lines.append(f"last seen: {last_seen()}")
             lines += [witness.last_words() for witness in witnesses]
             raise NotInTimeError("\n".join(lines))
-        # What takes long to find out would else keep the machine from getting there.
+        # A condition that takes long to find out would else keep the machine from getting there.
         time.sleep(min(POLL_MAX_S, max(pause_s, now - began)))
         pause_s = min(POLL_MAX_S, pause_s * 1.3)

@@ -143,7 +143,7 @@ def decode(item: Item, wanted: Any) -> Any:
     """Return a value of the wanted type; UNSET, and a mistake, where the item is wrong.
 
     Args:
-        item: What is written.
+        item: The item as written.
         wanted: A struct, `tuple[X, ...]`, `dict[str, X]`, or a type that msgspec converts. Its
             `Meta.extra` may have `read`, a function that reads the value, or `choose`, one that
             gives the type of this item.
@@ -204,7 +204,7 @@ def _struct(item: Item, wanted: type[Struct]) -> Any:
     try:
         return wanted(**found)
     except ValueError as error:
-        # What is wrong may be the default of a key with a mistake of its own.
+        # The fault may be in the default of a key with a mistake of its own.
         if all(
             each.name in found for each in structs.fields(wanted) if each.encode_name in item.value
         ):

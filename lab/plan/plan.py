@@ -1,4 +1,4 @@
-"""What a plan says, as values; `reader` makes them of a file.
+"""Content of a plan, as values; `reader` makes them of a file.
 
 Instants are seconds from the end of the steady state, lengths are seconds.
 """
@@ -43,7 +43,7 @@ BROKERS_MAX, DISKS_MAX = SETTINGS["brokers"].most, SETTINGS["disks"].most
 PARTITIONS_MAX = 1000
 
 MOMENTS = ("injected", "proved", "detected", "reported", "elected", "first_ack", "healed")
-"""What of an entry another one may come after."""
+"""Moments of an entry that another one may come after."""
 LAST = "last"
 """In place of a name: all entries of the timeline; to an entry itself, those above it."""
 
@@ -83,7 +83,7 @@ def _keys_of_clusters() -> Any:
     for group in [name for name in groups if name]:
         inner = msgspec.defstruct(group.title(), groups[group], bases=(Keys,), frozen=True)
         groups[""].append((group, inner, field(name=group, default=inner())))
-    # What is wrong with several keys together is told where the mapping begins.
+    # A fault of several keys together is told where the mapping begins.
     checks = {"__post_init__": lambda keys: cluster_of(keys) and None}
     return msgspec.defstruct(
         "ClusterKeys", groups[""], bases=(Keys,), namespace=checks, frozen=True
@@ -129,7 +129,7 @@ else:
 
 
 class AttachedBroker(Keys, frozen=True, kw_only=True):
-    """What is known of a broker that somebody else started; what is missing is empty."""
+    """Facts about a broker that somebody else started; missing ones are empty."""
 
     log_dirs: Words = ()
     pid: Annotated[int, Meta(ge=2, le=2**22)] = 0
@@ -140,7 +140,7 @@ class Attach(Keys, frozen=True, kw_only=True):
     """A cluster that is there: one of `jbodlab up` by its name, or any by its addresses.
 
     Attributes:
-        brokers: What is known of them, by their numbers.
+        brokers: Facts about them, by their numbers.
     """
 
     cluster: Text = ""
@@ -159,7 +159,7 @@ class Attach(Keys, frozen=True, kw_only=True):
 
 
 class TopicKeys(Keys, frozen=True, kw_only=True):
-    """What a plan says of a topic that the rehearsal makes, under its name."""
+    """Keys of a topic that the rehearsal makes, under its name."""
 
     partitions: Annotated[int, Meta(ge=1, le=PARTITIONS_MAX)] = 1
     replicas: Annotated[int, Meta(ge=1, le=BROKERS_MAX)] = 1
@@ -298,7 +298,7 @@ Load = Writers | Readers | Command | Streams
 
 
 class Steady(Keys, frozen=True, kw_only=True):
-    """What must hold before the first fault, for `hold_s` without a break."""
+    """Conditions that must hold before the first fault, for `hold_s` without a break."""
 
     within_s: LongerThanZero = field(default=20.0, name="within")
     hold_s: Seconds = field(default=2.0, name="hold")

@@ -92,7 +92,7 @@ ACTIONS: Mapping[str, Mapping[str, Any]] = {
     "set-config": {"where": TargetText, "config": ChangedSettings},
     "note": {"text": Text},
 }
-"""What is done beside faults, and the keys of each."""
+"""Actions beside faults, and the keys of each."""
 ENTRIES: Mapping[str, type[EntryKeys]] = {
     **{kind.name: _fault(kind) for kind in KINDS.values()},
     **{do: _entry(do, keys) for do, keys in ACTIONS.items()},

@@ -1,4 +1,4 @@
-"""What a fault is made on: as a plan names it, and what that is in the moment when it is made.
+"""Target of a fault: as a plan names it, and as it is in the moment when the fault is made.
 
 ::
 

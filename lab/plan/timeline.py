@@ -39,7 +39,7 @@ from lab.plan.targets import Target
 from lab.plan.vocabulary import ALL, OF_CONTROLLER, TRANSACTIONS, Owners, metrics_of
 
 DISK_MECHANISMS = ("loop", "fuse")
-"""What makes faults by the disks themselves, whatever rules the brokers follow."""
+"""Mechanisms that make faults by the disks themselves, whatever rules the brokers follow."""
 WHEN_WITHIN_S = 30.0
 _CONTROLLER, _CLUSTER = targets.Node(CONTROLLER), targets.Node(CLUSTER)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
@@ -49,12 +49,12 @@ _REPLICA = re.compile(r"([1-9]\d*)(?:/dir-([1-9]\d*))?")
 
 @dataclass(slots=True)
 class Names:
-    """What a plan has named so far: a part may only name what is above it.
+    """Names that a plan has declared so far: a part may only name what is above it.
 
     Attributes:
         cluster: The one of the plan.
         topics: The topics that the plan makes, before the load or in its timeline.
-        owners: Who has metrics, and which.
+        owners: Owners of metrics, and which metrics.
         entries: Names of the entries of the timeline.
         transactional: Names of who has transactions.
     """
@@ -170,7 +170,7 @@ class Timeline:
     Args:
         items: The entries as they are written; others may come after their names.
         entries: Their keys; UNSET where one is wrong.
-        names: What the plan has named.
+        names: Names that the plan has declared.
     """
 
     def __init__(self, items: Sequence[Item], entries: Sequence[Any], names: Names) -> None:

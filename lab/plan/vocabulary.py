@@ -33,7 +33,7 @@ OF_CLIENTS: Mapping[str, MetricUnit] = {
     "logins_failed": MetricUnit.COUNT,
     "requests_refused": MetricUnit.COUNT,
 }
-"""What a fault of certificates, users or rights has besides: what became of clients."""
+"""Metrics that a fault of certificates, users or rights has besides: the fate of clients."""
 OF_WRITERS: Mapping[str, MetricUnit] = {
     "sent": MetricUnit.COUNT,
     "acked": MetricUnit.COUNT,
@@ -95,7 +95,7 @@ AT_THE_END = frozenset(
         *("counted", "missing", "excess"),
     }
 )
-"""What only a full read after the load tells; nothing that is asked meanwhile may name it."""
+"""Metrics that only a full read after the load tells; no earlier condition may name them."""
 
 WINDOW = frozenset({"availability", "windows"})
 """Metrics of writers that need a duration as their argument."""
@@ -115,7 +115,7 @@ def metrics_of(kind: str) -> Mapping[str, MetricUnit]:
 
 
 class Owners:
-    """Who has metrics in a plan, and which.
+    """Owners of metrics in a plan, and which metrics.
 
     Args:
         known: Names to what each of them can be asked for.

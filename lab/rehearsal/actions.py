@@ -1,4 +1,4 @@
-"""What a plan does beside faults, with the tools and clients that an operator would use."""
+"""Actions of a plan beside faults, with the tools and clients that an operator would use."""
 
 from __future__ import annotations
 

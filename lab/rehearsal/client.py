@@ -9,7 +9,7 @@
 
 A schedule does not wait: the message that was due while the library's queue was full is sent late
 and measured from the time at which it was due, so that a client that is held up hides nothing
-(coordinated omission). What became of each message goes to `output` at once; `status` has the rest.
+(coordinated omission). The outcome of each message goes to `output` at once; `status` has the rest.
 A message of a transaction is answered when its transaction is: by its commit, or its abort.
 """
 
@@ -282,7 +282,7 @@ class TransactionalWriter:
         error = error or self._ask(self._producer.commit_transaction)
         outcome = Outcome.COMMITTED
         if error is not None and error.fatal():
-            # What was not to be committed yet cannot be.
+            # A message whose commit had not been asked for cannot be committed now.
             outcome = Outcome.UNKNOWN if is_asked else Outcome.ABORTED
             one = one._replace(is_fatal=True)
         elif error is not None and is_asked and error.retriable():
@@ -317,7 +317,7 @@ class TransactionalWriter:
             error = self._ask(producer.init_transactions)
             if error is None or self._stop.is_set:
                 return producer
-            # What keeps it from beginning may pass, as a coordinator without a leader does.
+            # The obstacle to its beginning may pass, as a coordinator without a leader does.
             time.sleep(POLL_MAX_S)
 
     def _note(self, one: Transaction) -> None:

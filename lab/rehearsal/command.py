@@ -39,7 +39,7 @@ Runs = dict[str, list[dict[str, Any]]]
 OF_A_RUN = ("report.html", "result.json", "events.jsonl", "distribution.json")
 """Files of results."""
 _OF_OBJECTIVES = [kind.name.lower() for kind in (Kind.MISSED, Kind.WARNED)]
-"""What the line of an objective says already."""
+"""Words that the line of an objective says already."""
 _TONES = {"PASS": Tone.GOOD, "FAIL": Tone.BAD, "INCONCLUSIVE": Tone.HEADING}
 
 
@@ -165,7 +165,7 @@ def _rehearse(plan: Plan, options: Namespace, output: Output, interrupts: Interr
         kafka_servers.fetch(engines)
     runs: Runs = {str(one): [] for one in engines}
     wanted = [(one, number) for one in engines for number in range(1, options.repeat + 1)]
-    # What is left of an earlier run would be taken for that of this one.
+    # Rests of an earlier run would be taken for those of this one.
     for below in (folder, *(_of_run(folder, *each, options) for each in wanted)):
         _remove_results(below)
     for one, number in wanted:

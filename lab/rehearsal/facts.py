@@ -1,4 +1,4 @@
-"""What a run leaves behind: events on one clock, what clients saw, what became of each fault.
+"""Facts that a run leaves behind: events on one clock, records of clients, outcomes of faults.
 
 All times are nanoseconds of the monotonic clock, which every process of a machine shares.
 """
@@ -39,7 +39,7 @@ class Sent(NamedTuple):
 
     @property
     def identity(self) -> tuple[int, int]:
-        """What its two records have in common."""
+        """The identity that its two records have in common."""
         return self.key, self.sequence
 
 
@@ -69,7 +69,7 @@ class Transaction(NamedTuple):
 
     @property
     def identity(self) -> int:
-        """What its two records have in common."""
+        """The identity that its two records have in common."""
         return self.first
 
 
@@ -101,16 +101,16 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriterFacts:
-    """What a producer did.
+    """Facts about a producer.
 
     Attributes:
         due: How many messages its schedule had.
-        sent: What became of those that it handed to the client library; a message is in it as
+        sent: Outcome of those that it handed to the client library; a message is in it as
             soon as it has an answer, and without one at the end.
         earlier: Messages that were due before the run: those that had their answer in it, and
             before it the last one of each partition.
         last_due: When the last message was due that it handed over, by partition.
-        errors: What the numbers in `Sent.error` mean.
+        errors: Meanings of the numbers in `Sent.error`.
         verdict: Acknowledged against read, after the run; None while it lasts.
         failure: Why the process ended by itself; empty if it did not.
         is_topic_deleted: Whether somebody deleted the topic during the run.
@@ -133,7 +133,7 @@ class WriterFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderFacts:
-    """What a consumer got.
+    """Facts about a consumer.
 
     Attributes:
         received: Each message, in the order in which they came.
@@ -157,7 +157,7 @@ class Probe(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandFacts:
-    """What the user's own application did; `exit_code` is None while it runs."""
+    """Facts about the user's own application; `exit_code` is None while it runs."""
 
     probes: Sequence[Probe] = ()
     exit_code: int | None = None
@@ -166,7 +166,7 @@ class CommandFacts:
 
 
 class Counted(NamedTuple):
-    """What an application has counted, against what it had to.
+    """Counts of an application, against those that it had to reach.
 
     Attributes:
         counted: Sum of the last counts of all words.
@@ -181,7 +181,7 @@ class Counted(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsFacts:
-    """What an application of Kafka Streams did.
+    """Facts about an application of Kafka Streams.
 
     Attributes:
         counted: After the full read; None before it, or where one of its topics could not be read.
@@ -194,19 +194,19 @@ class StreamsFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultFacts:
-    """What became of one fault.
+    """Fate of one fault.
 
     Attributes:
-        places: What it hit, as its target was resolved in that moment.
-        mechanism: What made it.
+        places: Places that it hit, as its target was resolved in that moment.
+        mechanism: Name of the mechanism that made it.
         injected_ns: When it took effect; None if it was not made.
         healed_ns: When it was undone; None while it stands.
         problem: Why it was not made or not proved; empty if it was.
         counts: Whether the mechanism tells how many calls of the broker it broke.
         calls_broken: So many; None where nobody counts.
-        broken: What it broke until it was healed, such as `12 calls`.
+        broken: Things that it broke until it was healed, such as `12 calls`.
         first_broken_ns: When it broke the first one.
-        clients: What became of clients; None where the fault is not about them.
+        clients: Fate of clients; None where the fault is not about them.
         touched: Partitions of the load with a replica in what it hit.
         led: Those that were led from there.
         growth: Bytes that came to the touched partitions while it stood, from whomever; None if
@@ -246,8 +246,8 @@ class Facts:
         answers_tell: Whether a directory that DescribeLogDirs calls offline was noticed.
         stuck: Partitions whose last stable offset stands before the high watermark after the full
             read; None before it.
-        not_measured: What nobody could look at here, with the reason, by the metric's field.
-        broken_off: What the run itself found: why it did not go as planned.
+        not_measured: Facts that nobody could look at here, with the reason, by the metric's field.
+        broken_off: Finding of the run itself: why it did not go as planned.
     """
 
     begin_ns: int

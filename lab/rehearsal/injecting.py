@@ -27,7 +27,7 @@ from lab.watch.observer import Observer
 BROUGHT_BACK_S = (0.0, 1.0, 2.0)
 """Pauses before which directories are brought back at an early end."""
 MARGIN_S = 5.0
-"""What ends by itself does so this much later than it is reverted here."""
+"""A fault that ends by itself does so this much later than it is reverted here."""
 
 
 class Say(Protocol):
@@ -54,7 +54,7 @@ class Active:
     facts: FaultFacts
     handles: list[Fault | ControllerFault] = field(default_factory=list)
     work: list[Future[None]] = field(default_factory=list)
-    """What threads do, or did, about it."""
+    """Work of threads on it, that runs or is done."""
     bytes_before: int = 0
 
     @property
@@ -103,7 +103,7 @@ def hits_directories(entry: Entry) -> bool:
 
 
 class Injector:
-    """What a plan's faults need to be made and healed; one thread at a time calls it.
+    """Makes and heals a plan's faults; one thread at a time calls it.
 
     Args:
         target_cluster: The cluster.
@@ -298,7 +298,7 @@ class Injector:
                 text = f"{place} could not be brought back: {_first_line(error)}"
             if text:
                 self._say("action", "revive", text, place=place)
-            # What was brought back is seen a moment later.
+            # A directory that was brought back is seen a moment later.
             self.tried_ns[place] = time.monotonic_ns()
 
     def bring_back(self, hit: Iterable[Place]) -> None:
@@ -313,5 +313,5 @@ class Injector:
 
 
 def _first_line(error: BaseException) -> str:
-    """What it says; the lines below are what servers printed, which is kept elsewhere."""
+    """Its text; the lines below are those that servers printed, which are kept elsewhere."""
     return str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -57,7 +57,7 @@ class Judgement:
 
     @property
     def missed(self) -> tuple[str, ...]:
-        """What fails the run, one sentence each."""
+        """Findings that fail the run, one sentence each."""
         return tuple(texts(self.findings, Weight.BREACH, Weight.MISS))
 
     @property
@@ -67,7 +67,7 @@ class Judgement:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What does not change the verdict, likewise."""
+        """Findings that do not change the verdict, likewise."""
         return tuple(texts(self.findings, Weight.WARNING))
 
     @property
@@ -96,7 +96,7 @@ def judge(plan: Plan, facts: Facts) -> Judgement:
             why=held.measured,
         )
         for held in objectives
-        # What is a breach is told once.
+        # An objective that is a breach is told once.
         if (held.is_warning and not held.holds)
         or (held.holds is False and not breaches.keys() & set(held.metrics))
     )

@@ -64,7 +64,7 @@ class Process:
         folder: Gets its log.
         command: Program and arguments.
         environment: Its variables.
-        told: What it reads from its standard input; a password is in no file of the run.
+        told: Input that it reads from its standard input; a password is in no file of the run.
         owns_terminal: Whether it reads and writes where this process does, and not into its log.
     """
 
@@ -120,7 +120,7 @@ class Process:
 
     @property
     def last_line(self) -> str:
-        """What it printed last."""
+        """The line that it printed last."""
         lines = [line for line in self.log.read_text("utf-8", "replace").splitlines() if line]
         return lines[-1] if lines else "nothing was printed"
 
@@ -205,11 +205,11 @@ class Load:
     """All clients of a plan.
 
     Args:
-        plan: Who they are.
+        plan: The plan that declares them.
         partitions: Number of partitions by topic.
-        client: What librdkafka needs to reach the cluster.
+        client: Settings that librdkafka needs to reach the cluster.
         client_files: The files of clients for applications, by the client.
-        java_client: What Java's clients need.
+        java_client: Settings that Java's clients need.
         folder: Where their files go.
         environment: Of their processes.
     """
@@ -374,7 +374,7 @@ class Load:
             time.sleep(COUNTED_PERIOD_S)
         process.ask_to_end()
         self._end(load.name, process)
-        # What it has committed at its end counts as well.
+        # Counts that it has committed at its end count as well.
         counts = self._drain(load.target, "read_committed")
         if not self.unread.keys() & {load.source, load.target}:
             self._counted[load.name] = messages.count(lines, counts)
@@ -402,7 +402,7 @@ class Load:
             return {}
         return {name: str(found[name].topic_id) if name in found else "" for name in names}
 
-    # What they have done so far
+    # Their facts so far
 
     def writers(self, begin_ns: int, end_ns: int) -> dict[str, WriterFacts]:
         """Return what producers did with the messages that were due in a span of time."""
@@ -502,7 +502,7 @@ class Load:
                 **self._client_config,
                 "acks": load.acks,
                 "enable.idempotence": load.is_idempotent,
-                # What waits for a partition without leader must not hold up the others.
+                # Messages that wait for a partition without leader must not hold up the others.
                 "queue.buffering.max.messages": 1_000_000,
                 **transactional,
                 **_QUIET,

@@ -21,7 +21,7 @@ def judge(acked: Sequence[Sent], read: Iterable[Received], unread: Collection[in
 
     Args:
         acked: The acknowledged messages.
-        read: What a full read found, in any order.
+        read: Messages that a full read found, in any order.
         unread: Partitions that could not be read to their ends.
     """
     # A partition is read in the order of its offsets; an offset that a client is given twice,
@@ -83,7 +83,7 @@ def count(lines: Iterable[Received], counts: Iterable[Received]) -> Counted:
     partition.
 
     Args:
-        lines: What a full read found of the messages, in any order.
+        lines: Messages that a full read found, in any order.
         counts: The same of the counts.
     """
     found = {(one.partition, one.offset): (one.sequence, one.key) for one in lines}

@@ -72,7 +72,7 @@ class Measured:
     """Measures the facts of one run, also again and again while it lasts.
 
     Args:
-        facts: What is known of it.
+        facts: Known facts about it.
     """
 
     def __init__(self, facts: Facts) -> None:
@@ -369,7 +369,7 @@ class Measured:
         first_due, last_due = due
         last_ack = acks.times[-1] if acks.times else first_due
         is_meant = last_ack < (now if until_ns is None else until_ns)
-        # What was due after the last acknowledgement has none.
+        # Messages that were due after the last acknowledgement have none.
         if is_meant and last_ack < now and (last_due > last_ack or not acks.times):
             yield Hole(last_ack, now, is_open=True)
 

@@ -1,4 +1,4 @@
-"""What is known of a run: what cluster and clients do, and what it did itself; and tells it."""
+"""Facts about a run, of cluster, clients and itself, and lines that tell them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Observation:
     """All that is known of one run.
 
     Args:
-        plan: What shall happen.
+        plan: The plan.
         target_cluster: The cluster; it serves.
         folder: Where files of the run go.
         tell: Is told of each step, and of what is seen of the cluster.
@@ -194,7 +194,7 @@ class Observation:
 
 
 class Moment:
-    """What metrics are in a moment: measured once, when the first one is asked for."""
+    """Metrics in a moment: measured once, when the first one is asked for."""
 
     def __init__(self, observation: Observation) -> None:
         self._observation = observation

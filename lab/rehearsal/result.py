@@ -1,4 +1,4 @@
-"""What is kept of a run, as JSON: everything that a report shows, and nothing that it has to guess.
+"""The record of a run, as JSON: everything that a report shows, and nothing that it has to guess.
 
 Times are seconds from the end of the steady state. `docs/rehearsals.md` describes each field.
 """

@@ -47,10 +47,10 @@ def run(
     """Run a plan once on the cluster that it names, and keep the results in a folder.
 
     Args:
-        plan: What shall happen.
+        plan: The plan.
         folder: Gets `result.json`, `events.jsonl` and what clients wrote; made if missing.
         tell: Is told of each step.
-        engine: What the nodes run.
+        engine: Engine that the nodes run.
         is_mine: Whether an attached cluster may be broken wherever it is.
         interrupts: Held back around what must not be interrupted.
 

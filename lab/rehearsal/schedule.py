@@ -31,7 +31,7 @@ RESTORED_DEADLINE_NS = 60 * NS
 
 
 class Values(Protocol):
-    """What metrics are in a moment."""
+    """Metrics in a moment."""
 
     def __call__(self, metric: MetricName) -> float | None:
         """Return the value of a metric; None where nobody knows it."""
@@ -42,13 +42,13 @@ class Values(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What is known of a run in a moment.
+    """Facts about a run in a moment.
 
     Attributes:
-        values: What metrics are.
-        missing: What is missing for the steady state; empty if nothing is.
+        values: Metrics of that moment.
+        missing: Conditions that are missing for the steady state; empty if none is.
         ended: Clients that have ended by themselves, with the last thing they said.
-        faults: What became of each fault that was begun.
+        faults: Fate of each fault that was begun.
         standing: Names of faults of which something is still to be reverted.
         busy: Names of entries that are being carried out or reverted.
         done_ns: When each action ended.
@@ -150,7 +150,7 @@ class Schedule:
     """The course of one run.
 
     Args:
-        plan: What shall happen.
+        plan: The plan.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -356,7 +356,7 @@ class Schedule:
                 return Finding(kind=Kind.ABORTED, subject=str(wanted), why=why)
         return None
 
-    # What is broken comes back
+    # Broken parts come back
 
     def _revive_due(self, now: int, known: Known) -> list[Instruction]:
         """Bring back directories that were reverted and that their brokers still call offline."""
@@ -416,7 +416,7 @@ class Schedule:
         is_late = now > self._since_ns + RESTORED_DEADLINE_NS
         if self._phase is _Phase.AWAITING_LEADERS:
             gone = sorted(str(one) for one, view in known.partitions.items() if view.leader < 0)
-            # What was told before may be about a broker that has ended meanwhile.
+            # An answer from before may be about a broker that has ended meanwhile.
             is_told = known.seen_ns > self._since_ns
             if is_told and not gone and not any(_is_away(place, known) for place in hit):
                 self._enter(_Phase.AWAITING_REPLICAS, now)

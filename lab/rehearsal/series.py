@@ -1,4 +1,4 @@
-"""What clients write down, message by message: fixed records in a file that is read as it grows.
+"""Records of clients, message by message: fixed records in a file that is read as it grows.
 
 Little-endian, without padding:
 
@@ -53,7 +53,7 @@ class GrowingRecords(Generic[R]):
         self.all: list[R] = []
         """In the order in which they were written; without what has no answer so far."""
         self._open: dict[Hashable, R] = {}
-        """What has no answer so far."""
+        """Records that have no answer so far."""
         self.last_due: dict[int, int] = {}
         """When the last message was due that was handed over, by partition."""
         self.errors: set[int] = set()
@@ -85,7 +85,7 @@ class GrowingRecords(Generic[R]):
 
     @property
     def unanswered(self) -> list[R]:
-        """What had no answer when it was read last."""
+        """Records that had no answer when they were read last."""
         return list(self._open.values())
 
     def close(self) -> None:

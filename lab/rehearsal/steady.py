@@ -1,4 +1,4 @@
-"""What is missing for the steady state that a plan wants before its first fault."""
+"""Conditions that are missing for the steady state that a plan wants before its first fault."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def missing(plan: Plan, facts: Facts, ended: Mapping[str, str]) -> str:
     """Return what is missing, by what was seen lately; empty if nothing is.
 
     Args:
-        plan: What it wants.
+        plan: The plan with the conditions.
         facts: Of the time for which the state has to hold.
         ended: Clients that have ended by themselves, with the last thing they said.
     """

@@ -48,7 +48,7 @@ class Tally(ABC, Generic[T]):
 
 
 class Answers(Tally[Sent]):
-    """What became of messages."""
+    """Outcomes of messages."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -31,7 +31,7 @@ from lab.up_and_down import make_breakable, make_disks
 ASK_DEADLINE_S = 5.0
 FIELDS_OF_METADATA = ("reported", "elected")
 BY_RULES = ("preload", "connections")
-"""What needs brokers that were started to follow rules."""
+"""Mechanisms that need brokers that were started to follow rules."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,10 +46,10 @@ class TargetCluster:
             Kafka's have to be restarted.
         metadata_log: Folder that holds the controller's log; None if it cannot be read.
         places: Its directories by their ids, as far as they can be read.
-        metrics: What prints the metrics of a broker again and again, by broker id; it is left out
-            where nothing reads them.
+        metrics: Programs that print the metrics of a broker again and again, by broker id; it is
+            left out where nothing reads them.
         not_measured: Metrics that nobody can know here, with the reason.
-        versions: What it is, for the report.
+        versions: Versions of its servers, for the report.
     """
 
     cluster: Cluster
@@ -132,10 +132,10 @@ def started(
     """Start a cluster for a plan, gone afterwards whatever happened.
 
     Args:
-        plan: What it needs.
+        plan: The plan.
         root: Its folder.
         interrupts: Held back around each mount.
-        engine: What its nodes run.
+        engine: Engine that its nodes run.
 
     Raises:
         LabError: it cannot be made, or a fault of the plan cannot be made on it.
@@ -307,7 +307,7 @@ def _described(attach: Attach) -> ClusterState:
 
 
 def _node(number: int, address: tuple[str, int], known: AttachedBroker) -> NodeState:
-    # What all directories of a broker lie in is where its faults are known by.
+    # The folder of all directories of a broker is the one by which its faults are known.
     folder = Path(known.log_dirs[0]).parent if known.log_dirs else layout.NOWHERE
     return NodeState(
         role="broker",

@@ -1,6 +1,6 @@
 """Tells a run live: each step, and what was seen of the cluster, in the order of time.
 
-What is seen comes from several sides, each a little late. So a line waits for those that happened
+Sightings come from several sides, each a little late. So a line waits for those that happened
 before it and are not known yet.
 """
 

@@ -25,8 +25,9 @@ def unfinished(reason: str) -> str:
 def xml(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
     """Return the XML of some runs, by their engines; a suite for each run.
 
-    An objective that is missed is a failure, one that only warns passes with a note. What else
-    fails a run is a failure of a case of its own; what makes it inconclusive is an error of one.
+    An objective that is missed is a failure, one that only warns passes with a note. Another
+    finding that fails a run is a failure of a case of its own; one that makes it inconclusive is an
+    error of one.
     """
     suites = [
         _suite(run, f"{run['name']} [{engine}]" if len(found) > 1 else run["name"])

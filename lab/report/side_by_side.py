@@ -1,4 +1,4 @@
-"""What is kept of the runs of one plan on several engines: one page, one table, the verdicts."""
+"""The record of the runs of one plan on several engines: one page, one table, the verdicts."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class Fault:
 
     @property
     def clients(self) -> Clients:
-        """What became of the clients of a closed cluster since then, or until it was healed.
+        """Fate of the clients of a closed cluster since then, or until it was healed.
 
         Raises:
             ValueError: the fault is not about clients.
@@ -290,7 +290,7 @@ class Cluster:
         """Start it, and wait until every broker serves.
 
         Args:
-            need: What it shall be.
+            need: Its description.
             wanted: The same by the arguments of the mark `jbod`: `brokers`, `disks` (log
                 directories of each), `config` (Kafka's settings for all nodes), `calls` (whether
                 `eio`, `slow` and `hang` can be made), `engine` (by default what `JBODLAB_ENGINE`
@@ -334,7 +334,7 @@ class Cluster:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # What it is
+    # Facts about it
 
     @property
     def bootstrap(self) -> str:
@@ -529,7 +529,7 @@ class Cluster:
             image.quotas,
             image.features,
             image.security.scram,
-            # Who brings one back gives it a new id.
+            # An administrator who brings one back gives it a new id.
             sorted(str(replace(acl, id=UUID(int=0))) for acl in image.security.acls.values()),
         )
 

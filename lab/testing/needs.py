@@ -1,4 +1,4 @@
-"""What a mark says that a test needs; the plugin imports it with nothing that starts a cluster."""
+"""Needs of a test from its mark; the plugin imports it with nothing that starts a cluster."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Who may ask the page's server for what.
+"""Rights to requests to the page's server.
 
 It can break disks, and any page that a browser has open may send requests to this machine. So a
 request names the server as its URL does (a foreign name that resolves to this machine is refused),
 comes from the page itself, and what changes something carries the token of this start and JSON,
-which no form of another page can send. What is told of a closed cluster is for whoever has the
-token, and not for everybody who has a login on this machine.
+which no form of another page can send. Facts about a closed cluster are for clients with the token,
+and not for everybody who has a login on this machine.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def refusal(
     Args:
         request: Its head.
         port: The port that is listened at.
-        token: What requests that change something must carry.
+        token: Token that requests that change something must carry.
         is_secret: Whether what is asked for is not for all users of this machine: then it carries
             the token too. Streams and links have no header for it, hence the query.
     """

@@ -1,4 +1,4 @@
-"""What the page shows, computed from what was seen of a cluster; every state has a name.
+"""Model of the page, computed from sightings of a cluster; every state has a name.
 
 The model is made of sections that are JSON; each is published anew when it changes.
 """
@@ -43,8 +43,8 @@ class Seen(ClusterPicture):
     """A cluster as the page shows it: its picture, and what is known of it on this machine.
 
     Attributes:
-        faults: What is broken on purpose.
-        not_known: What cannot be known of this cluster, one sentence each.
+        faults: Faults that are open on purpose.
+        not_known: Facts about this cluster that cannot be known, one sentence each.
         may_break: Whether the page may break something.
         is_closed: Whether clients show certificates or log in.
         open_transactions: Those that are open for long.

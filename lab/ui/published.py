@@ -1,7 +1,8 @@
 """The published state: every browser gets the changes that it lacks, and nothing is queued.
 
-Each section and each event carries the number of the publication that changed it last. Who has seen
-number 7 needs what is newer than 7: one comparison, whether it missed one publication or a hundred.
+Each section and each event carries the number of the publication that changed it last. A browser
+that has seen number 7 needs all that is newer than 7: one comparison, whether it missed one
+publication or a hundred.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Published:
 
     @property
     def id(self) -> str:
-        """What a browser says to tell what it has seen."""
+        """Text by which a browser tells which publication it has seen."""
         return f"{self._start}-{self.number}"
 
     def publish(self, sections: Mapping[str, Any], events: Iterable[Any] = ()) -> bool:

@@ -52,7 +52,7 @@ class RefusedError(Exception):
 
 
 class Actions(Protocol):
-    """What the page may do to its cluster; each call blocks, one runs at a time."""
+    """Actions of the page on its cluster; each call blocks, one runs at a time."""
 
     def inject(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Break something.
@@ -75,10 +75,10 @@ class Server:
     Args:
         watched: The cluster.
         start: Tells this start of the server from others.
-        token: What requests that change something must carry, and all about a closed cluster.
+        token: Token that requests that change something must carry, and all about a closed cluster.
         is_closed: Whether the cluster lets only those in whom it knows.
         actions: None: nothing can be changed, and there are no routes to do so.
-        losses: What a loss would take.
+        losses: Effect of a loss.
     """
 
     def __init__(

@@ -42,7 +42,7 @@ FOREIGN = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchedCluster:
-    """What is watched.
+    """A cluster that is watched.
 
     Attributes:
         journal: Where its faults are written down; None for a cluster of somebody else.
@@ -110,7 +110,7 @@ class Watching:
     """One look at the cluster for all browsers; all state lives on the server's event loop.
 
     Args:
-        watched: What is watched.
+        watched: The cluster that is watched.
         published: Gets all that is new.
         changed: Called when something is.
         may_break: Whether the page has buttons for faults.

@@ -1,1 +1,1 @@
-"""What is seen of a cluster from outside: logs, metrics, the metadata log, answers of brokers."""
+"""Sightings of a cluster from outside: logs, metrics, the metadata log, answers of brokers."""

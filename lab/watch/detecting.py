@@ -30,7 +30,7 @@ POLL_S = 0.02
 RESTART, ISR = "restart of the broker", "Metadata"
 """Sources besides those of `noticed`."""
 Found = tuple[str, str, int]
-"""What shows a fault, the source that tells it, and since when."""
+"""Text that shows a fault, the source that tells it, and since when."""
 STARTS_AGAIN = ("restart", "swapped", "emptied", "twin")
 """Kinds that end with a start of the broker."""
 
@@ -40,7 +40,7 @@ class Detected:
     """How a fault was detected.
 
     Attributes:
-        what: What is said of the directory or the broker.
+        what: Text about the directory or the broker.
         by: The source that tells when: one of `noticed`.
         after_ms: How long after the fault took effect.
         leaders_moved: How many partitions have another leader since.
@@ -86,7 +86,7 @@ class Detecting:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # Whoever ends while it reads a file gets the error of a thread that cannot go on.
+        # A caller that ends while a file is read gets the error of a thread that cannot go on.
         self._observer.stop()
 
     def not_detected(self, wanted: FaultSpec) -> str:
@@ -128,7 +128,7 @@ class Detecting:
             return
 
     def _found(self, wanted: FaultSpec, since_ns: int, *, is_last: bool) -> Found | None:
-        """What shows the fault, and since when.
+        """Return the text that shows the fault, and since when.
 
         Args:
             wanted: The fault.
@@ -145,7 +145,7 @@ class Detecting:
         return self._found_of_directory(since_ns, is_last=is_last)
 
     def _found_of_cut(self, wanted: FaultSpec, since_ns: int) -> Found | None:
-        """What is seen of a cut: first what the controller, then what others detect."""
+        """Return the sighting of a cut: first the controller's detection, then those of others."""
         parties = wanted.cut_from or (CONTROLLER,)
         if CONTROLLER in parties:
             return self._fenced(since_ns)
@@ -192,7 +192,7 @@ class Detecting:
         return f"runs again{f', the directory is {state}' if state else ''}"
 
     def _state_of_directory(self) -> str:
-        """What the broker said last of the directory; empty while it is online and well."""
+        """Return the broker's last word on the directory; empty while it is online and well."""
         for view in self._told(self._observer.picture) or ():
             if Path(view.path) == self._directory:
                 cause = [f"({view.cause})"] if view.cause else []

@@ -24,7 +24,7 @@ class Event:
     Attributes:
         source: `fault`, `client`, `broker` (its log), `controller`, `metadata` (the metadata log),
             `metric` (what is polled as a client), `jmx` (metrics of Kafka's brokers) or `action`.
-        kind: What it was, such as `offline`, `leader`, `isr`, `fenced`, `injected`.
+        kind: Kind of event, such as `offline`, `leader`, `isr`, `fenced`, `injected`.
         text: The same for people.
         place: The directory or node that it is about.
         partition: The partition that it is about.
@@ -50,7 +50,7 @@ def join(*streams: Iterable[Event]) -> list[Event]:
 
 
 class Clock:
-    """What wall clocks in logs mean on the monotonic clock: an offset, and how sure it is.
+    """Wall clocks in logs, as times of the monotonic clock: an offset, and how sure it is.
 
     The offset is sampled again and again, since the wall clock may be set while a run lasts.
     """

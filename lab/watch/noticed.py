@@ -1,4 +1,4 @@
-"""Who noticed that a directory or a broker was lost, and when: one sentence for each source."""
+"""Notices that a directory or a broker was lost, and their times: one sentence for each source."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ def notices(places: Collection[Place], since_ns: int, events: Iterable[Event]) -
     """Return the first notice by each source of each place that was lost, in order of time.
 
     Args:
-        places: What a fault hit.
+        places: Places that a fault hit.
         since_ns: When it took effect.
-        events: What was seen.
+        events: Events that were seen.
     """
     found: dict[tuple[Place, str], Notice] = {}
     for event in events:
@@ -84,7 +84,7 @@ def surest(
     the node's silence.
 
     Args:
-        places: What the fault hit.
+        places: Places that the fault hit.
         found: All notices of it.
         sources: Names of sources for a directory, the surest first.
         has_metadata: Whether the metadata log is read.

@@ -75,7 +75,7 @@ class Observer(threading.Thread):
         topics: The topics that samples are about; None: all.
         period_s: Time between two questions to one broker.
         are_ours: Whether brokers are asked for conditions and causes, which others do not know.
-        metrics: What prints the metrics of a broker again and again, by broker id.
+        metrics: Programs that print the metrics of a broker again and again, by broker id.
         transactional_ids: Those whose coordinators are watched as well, by the producers' names.
         applications: The same for applications of Kafka Streams, whose transactional ids begin so.
     """
@@ -101,7 +101,7 @@ class Observer(threading.Thread):
         self._view: ClusterView | None = None
         """The last answer to a question for metadata."""
         self._log_dirs: dict[int, list[DescribedLogDir] | None] = {}
-        """What each broker says of its directories, None where it owes that."""
+        """Last answer of each broker about its directories, None where it owes that."""
         self._before: dict[int, list[DescribedLogDir]] = {}
         """The last answer that each gave."""
         self._untold: set[int] = set()
@@ -138,7 +138,7 @@ class Observer(threading.Thread):
         """Start, and wait until what lay in the files before has been read."""
         self._clock.sample(*both_clocks())
         for output in self._outputs.values():
-            asyncio.run(output.read())  # What was printed before is no news.
+            asyncio.run(output.read())  # Lines that were printed before are no news.
         self.start()
 
     def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""What servers write about failed log directories: lines of our own, and of Apache Kafka's.
+"""Log lines of servers about failed log directories: lines of our own, and of Apache Kafka's.
 
 The sentences of Kafka's LogDirFailureChannel, ReplicaManager and LogManager are those of its
 releases 3.7 to 4.3. Several are about one failure: the first one that names the directory counts.
@@ -31,7 +31,7 @@ STARTING = re.compile(r"Transition from SHUTDOWN to STARTING")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """What a line says of a directory that failed.
+    """A line's facts about a directory that failed.
 
     Attributes:
         path: The directory, as `log.dirs` has it.

@@ -1,4 +1,4 @@
-"""What servers write and say, as events: metadata records and polled answers.
+"""Output and answers of servers, as events: metadata records and polled answers.
 
 Each class here is fed with what was read and keeps only what it needs to tell news from old.
 """
@@ -32,7 +32,7 @@ from lab.watch.events import Event
 
 
 class Eligible(NamedTuple):
-    """Who may lead a partition beside its ISR, or led it last; KIP-966."""
+    """Brokers that may lead a partition beside its ISR, or led it last; KIP-966."""
 
     elr: tuple[BrokerId, ...] = ()
     last_known_elr: tuple[BrokerId, ...] = ()
@@ -215,7 +215,7 @@ class PolledNews:
         """Yield directories that a broker says went off or on line; and brokers that are silent.
 
         Args:
-            broker: Who answered.
+            broker: The broker that answered.
             paths: Numbers of its directories by their paths.
             found: The answer; None if there was none.
             t_ns: When it came.
@@ -263,7 +263,7 @@ class TransactionNews:
 
     def __init__(self) -> None:
         self._open: dict[int, dict[str, OpenTransaction]] = {}
-        """What each broker coordinates, by transactional id."""
+        """Transactions that each broker coordinates, by transactional id."""
         self._offsets: dict[TopicPartition, Offsets] = {}
         self.stuck: dict[TopicPartition, Offsets] = {}
 
@@ -284,7 +284,7 @@ class TransactionNews:
         """Yield transactions that are open for long or have ended, and offsets that stand or move.
 
         Args:
-            broker: Who answered.
+            broker: The broker that answered.
             transactions: Those that it coordinates and that are open for long.
             offsets: Of the partitions that it leads.
             t_ns: When it answered.
