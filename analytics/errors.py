@@ -1,4 +1,4 @@
-"""What makes a replay impossible; anything wrong inside the log becomes a problem row instead."""
+"""Errors that make a replay impossible; faults inside the log become problem rows instead."""
 
 from __future__ import annotations
 

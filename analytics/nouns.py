@@ -1,7 +1,7 @@
 """`jbodlab replay`, `why`, and the log as a source of `what-if`: arguments, and how they start.
 
-What they import takes a second or two. An interrupt before everything is there leaves nothing
-behind, not even a trace; from then on the command itself handles interrupts.
+The modules that they import take a second or two. An interrupt before everything is there leaves
+nothing behind, not even a trace; from then on the command itself handles interrupts.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the tables of history say of one moment, and how two moments differ.
+"""Answers of the tables of history about one moment, and the differences of two.
 
 A state holds at an offset if it began there or before and ended later: what the record at that
 offset did is part of it. Nothing is replayed for that. A moment given as a time stands for the last
@@ -69,7 +69,7 @@ class LogMoment:
 
 
 class _Compared(NamedTuple):
-    """What is compared: a table, its keys, and the fields that may differ."""
+    """One comparison: a table, its keys, and the fields that may differ."""
 
     table: Table
     keys: tuple[str, ...]
@@ -99,7 +99,7 @@ _NAMES = {
     "config": "resource_type || '/' || resource_name || '/' || name",
     "feature": "feature",
 }
-"""What the column `name` holds."""
+"""Expressions of the column `name`, by table."""
 
 
 def cluster_to_ask(output_dir: str, wanted: str | None = None) -> str:
@@ -159,7 +159,7 @@ def _resolve(questions: Questions, moment: int | datetime) -> LogMoment:
         "SELECT replay_from, end_offset, epoch_us(replay_from_time) FROM logs"
     )
     end = behind - 1
-    # What a snapshot holds is the state before the first record that follows it.
+    # The content of a snapshot is the state before the first record that follows it.
     low = first - 1 if first else 0
     if isinstance(moment, int):
         if not low <= moment <= end:

@@ -1,4 +1,4 @@
-"""What a user says about a cluster that its log does not hold."""
+"""Assumptions of a user about a cluster that its log does not hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What brokers wrote about their directories, beside what the metadata log says of them.
+"""Lines of brokers about their directories, beside the facts of the metadata log.
 
 The metadata log knows when the controller recorded a failure, not when the broker noticed it. The
 lines of brokers' own logs do: those of Kafka (`[time] LEVEL message (logger)`) and of jbodlab

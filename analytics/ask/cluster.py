@@ -1,4 +1,4 @@
-"""What brokers, topics and settings were, as the tables of a moment say."""
+"""Brokers, topics and settings, from the tables of a moment."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, DirectoryId
 from jbodlab.what_if.loss import UNCLEAN_ELECTION
 
 OF_ALL = ""
-"""What stands for a topic in the settings of all brokers."""
+"""Text in place of a topic in the settings of all brokers."""
 
 _BROKER_RECORDS = (
     RegisterBrokerRecord,
@@ -86,7 +86,7 @@ class Cluster:
         brokers: Those that are registered.
         settings: Values by topic and name; those of all brokers have an empty topic.
         has_elr: Whether eligible leader replicas are kept.
-        assumed_min_isr: What counts for topics for which the log sets nothing.
+        assumed_min_isr: Value for topics for which the log sets nothing.
     """
 
     changes: dict[BrokerId, list[BrokerChange]] = field(default_factory=dict)
@@ -117,7 +117,7 @@ def read_cluster(tables: DuckEngine, assumed: AssumedMinIsr) -> Cluster:
 
     Args:
         tables: Of the moment.
-        assumed: What counts for topics for which the log sets nothing.
+        assumed: Value for topics for which the log sets nothing.
     """
     tables.make("broker_history", "topic_history", "configs", "features", "few_records")
     changes = dict(_changes(tables))

@@ -117,7 +117,7 @@ def on_broker(text: str, of: str = "") -> str:
 
     Args:
         text: The id of the broker.
-        of: What stands before the name of a column.
+        of: Text before the name of a column.
 
     Raises:
         ReplayInputError: the text is none.
@@ -130,7 +130,7 @@ def in_directory(text: str, of: str = "") -> str:
 
     Args:
         text: The id of the directory.
-        of: What stands before the name of a column.
+        of: Text before the name of a column.
 
     Raises:
         ReplayInputError: the text is none.

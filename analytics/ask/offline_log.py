@@ -112,7 +112,7 @@ class OfflineLog:
     """The log of one cluster.
 
     Args:
-        inputs: What a replay takes; several are copies of one log. One in an archive may be named
+        inputs: Inputs of a replay; several are copies of one log. One in an archive may be named
             as reports do it, ARCHIVE!FOLDER.
 
     Raises:
@@ -130,7 +130,7 @@ class OfflineLog:
 
     @property
     def problems(self) -> list[str]:
-        """What was found wrong so far, each once."""
+        """Problems that were found so far, each once."""
         return list(self._problems)
 
     def _copies(self, inputs: Sequence[str]) -> list[LogCopy]:
@@ -184,7 +184,7 @@ class OfflineLog:
 
         Args:
             at: The moment: what was later is in no table.
-            assumed: What counts for topics for which the log sets nothing.
+            assumed: Value for topics for which the log sets nothing.
             topic: Name of the topic whose partitions are wanted; None for all.
             about: Condition in SQL that a record about a partition has to meet at some time, so
                 that the partition is wanted; None for all.

@@ -107,7 +107,7 @@ def answer(tables: DuckEngine, cluster: Cluster, at: At, name: str) -> Json:
 
 
 class _Findings:
-    """What a partition lacks, and since when."""
+    """Faults of a partition, and since when it has them."""
 
     def __init__(
         self,

@@ -27,7 +27,7 @@ def text_of(kind: str, answer: Mapping[str, Any]) -> str:
 
     Args:
         kind: Its macro in `answers.txt`.
-        answer: What the macro names.
+        answer: Values that the macro names.
     """
     text = str(getattr(_template().module, kind)(answer))
     return "\n".join(filter(None, text.split("\n")))

@@ -1,6 +1,6 @@
 """A cluster from a metadata log, for `jbodlab what-if`.
 
-What brokers have in their own files, as an unclean election that is allowed there, is not in the
+Settings in a broker's own file, as an unclean election that is allowed there, is not in the
 log; nor are sizes, nor which directory has the metadata log.
 """
 

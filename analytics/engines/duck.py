@@ -47,7 +47,7 @@ ROWS_AT_ONCE = 1 << 21
 """Rows of large logs that a function is called with."""
 
 _ROWS_OF_PART = 122_880
-"""What a thread of DuckDB takes at once of its own tables, too."""
+"""Rows that a thread of DuckDB takes at once of its own tables, too."""
 
 
 class DuckEngine(ExitStack):
@@ -78,7 +78,7 @@ class DuckEngine(ExitStack):
     def _given(self, name: str, source: Any) -> duckdb.DuckDBPyRelation:
         """Return rows of Arrow, or of a list of Parquet files, under a name of their own.
 
-        What comes batch by batch becomes a table, of which a part may go to the disk.
+        A source that comes batch by batch becomes a table, of which a part may go to the disk.
         """
         given = f"{name}_given"
         if isinstance(source, list):
@@ -107,7 +107,7 @@ class DuckEngine(ExitStack):
         Args:
             name: The view.
             key: A key in SQL; rows without it are kept.
-            condition: What a row of the same key has to meet, so that those of the key are kept.
+            condition: Condition on a row of the same key, so that those of the key are kept.
         """
         given = f"{name}_given"
         wanted = f"SELECT {key} FROM {given} WHERE {condition}"

@@ -1,4 +1,4 @@
-"""What SQL cannot say, by functions from Arrow to Arrow: views that the engine makes of a step."""
+"""Steps that SQL cannot express, by functions from Arrow to Arrow: views of an engine."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ def log_views(facts: pa.Table, assumed: AssumedMinIsr) -> dict[str, pa.Table]:
 
     Args:
         facts: A row of `read.log_facts` for each log.
-        assumed: What counts for topics for which a log sets nothing.
+        assumed: Value for topics for which a log sets nothing.
     """
     size = len(facts)
     layouts = (

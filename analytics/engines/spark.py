@@ -1,6 +1,6 @@
 """The engine of a cluster: Spark runs the texts of `analytics/tables` as they are.
 
-Each table is one plan for all clusters. What others read is computed once, written and read back.
+Each table is one plan for all clusters. Rows that others read are made once, written and read back.
 Few rows are read back into the plans themselves: Spark then broadcasts them, and leaves out what
 nothing comes of. A plan of nothing but few rows is asked in a session that neither generates code
 nor shuffles, since that takes longer than the rows. Tables that do not wait for each other are made
@@ -132,7 +132,7 @@ class SparkEngine:
         executor takes it along.
 
         Args:
-            name: What they are.
+            name: Name of the rows.
             found: The rows.
             by: Column whose values have files of their own.
         """

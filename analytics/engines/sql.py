@@ -1,4 +1,4 @@
-"""What DuckDB is asked instead of a text of Spark.
+"""The text that DuckDB is asked instead of a text of Spark.
 
 SQLGlot translates; what it warns of is an error, since it then leaves something out.
 """

@@ -1,7 +1,8 @@
 """A replay of any number of clusters into one output directory.
 
-What has not changed since the run before stays where it is; an engine makes the tables of all
-others at once, and each gets its report. All of them are put in their places at once.
+A cluster that has not changed since the run before keeps its tables where they are; an engine makes
+the tables of all others at once, and each gets its report. All of them are put in their places at
+once.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ LOCAL_IS_SOONER_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayOptions(RunOptions):
-    """What a user asks of a replay of clusters besides the logs."""
+    """Options of a user for a replay of clusters besides the logs."""
 
     full: bool = False
     """Whether unchanged clusters are read again."""
@@ -51,7 +52,7 @@ class ClusterResult:
     report: str
     page: str
     figures: Figures | None
-    """What the report is made of; None if nothing was read and it is that of the run before."""
+    """Figures of the report; None if nothing was read and the report is that of the run before."""
     summary: ClusterSummary
 
     @property
@@ -62,7 +63,7 @@ class ClusterResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayResult:
-    """What a replay leaves: the folder of each table, and the reports."""
+    """Result of a replay: the folder of each table, and the reports."""
 
     tables: dict[str, str]
     clusters: dict[str, ClusterResult]
@@ -109,7 +110,7 @@ def replay_clusters(
 
     Args:
         engine: Makes the tables.
-        inputs: What was found.
+        inputs: Inputs that were found.
         output: Where the tables go; prepared.
         options: Of the user.
 

@@ -170,7 +170,7 @@ def replay(
     """Replay metadata logs into tables.
 
     Args:
-        inputs: What `--input` takes, one or several.
+        inputs: Values of `--input`, one or several.
         output_dir: Tables are written to its subfolders, replacing those of an earlier run.
         engine: An engine, or the name of one, which is started and stopped again.
         options: Of the user.

@@ -1,4 +1,4 @@
-"""What makes the tables of a replay, of all clusters at once."""
+"""Engines that make the tables of a replay, of all clusters at once."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from analytics.read.named_logs import Archive
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """What a user asks of a replay besides the logs."""
+    """Options of a user for a replay besides the logs."""
 
     assumed: AssumedMinIsr = field(default_factory=AssumedMinIsr)
     """`min.insync.replicas` where the log does not say."""
     broker_logs: Sequence[LogLine] = ()
-    """What brokers wrote of their directories."""
+    """Lines of brokers about their directories."""
     asked: Asked = field(default_factory=Asked)
-    """What the reports are asked for."""
+    """Options of the reports."""
 
 
 class Engine(Protocol):
@@ -31,7 +31,7 @@ class Engine(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is, for the report; known also when it is closed."""
+        """Its name for the report; known also when it is closed."""
 
     def unpack(self, archives: Sequence[Archive], scratch: str) -> list[tuple[str | None, LogCopy]]:
         """Unpack archives; returns the copies in them, with the labels that were given.

@@ -1,4 +1,4 @@
-"""What the tables of each cluster are of, so that an unchanged cluster is left alone.
+"""Inputs of each cluster's tables, so that an unchanged cluster is left alone.
 
 `OUTPUT/_state/cluster=LABEL/inputs.json` says which copies of a log a run has read, by size and
 time of their files, with the options, the report and the figures of the start page.

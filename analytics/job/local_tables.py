@@ -1,8 +1,8 @@
 """All tables in this process, without Java: the log as rows of Arrow, and DuckDB over them.
 
-`records` and `snapshot_records` are written while the log is read. What the other tables are made
-of stays in memory where the log is small; of a large log it goes through files. Clusters are taken
-together, as many as are not large: one plan answers for all of them.
+`records` and `snapshot_records` are written while the log is read. Input of the other tables stays
+in memory where the log is small; of a large log it goes through files. Clusters are taken together,
+as many as are not large: one plan answers for all of them.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ def _without_payload(batch: pa.RecordBatch) -> pa.RecordBatch:
 class _Records:
     """Rows of a table of records, held back until they can be put in order.
 
-    What is not read by columns comes at the end of a split, out of its place.
+    A row that is not read by columns comes at the end of a split, out of its place.
     """
 
     def __init__(self, table: Table, writers: PartWriters) -> None:

@@ -257,7 +257,7 @@ def finish_former(store: Store) -> None:
         if not store.exists(new):
             return
         if not store.has_folders:
-            # What was written goes with the scratch folder, when all is in its place: to take it
+            # The written file goes with the scratch folder, when all is in its place: to take it
             # away folder by folder is no one step there, and half a folder would be taken for all.
             store.overwrite(new, name)
             return

@@ -1,4 +1,4 @@
-"""What a long run is doing, on standard error: one line on a terminal, else a line at times."""
+"""Progress of a long run, on standard error: one line on a terminal, else a line at times."""
 
 from __future__ import annotations
 

@@ -172,7 +172,7 @@ def _local_settings(size_bytes: int) -> dict[str, str]:
         "-XX:+UseSerialGC" if small else "-XX:+UseParallelGC",
         # Otherwise each growth of the space for classes collects all garbage.
         "-XX:MetaspaceSize=256m",
-        # What runs for seconds is not worth the compiler that takes half of them.
+        # A process that runs for seconds is not worth the compiler that takes half of them.
         *(("-XX:TieredStopAtLevel=1",) if small else ()),
     )
     return {

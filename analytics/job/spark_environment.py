@@ -1,8 +1,8 @@
-"""What the environment of a user makes of a start of Spark, in one sentence where it fails.
+"""Effects of a user's environment on a start of Spark, in one sentence where it fails.
 
 Spark reads variables and a file of defaults that were set for other programs. Those that ask for
 another kind of session are refused before the start; what fails during it is told by its cause, and
-by the variables and the file that had a part in it. What Java prints meanwhile is held back: where
+by the variables and the file that had a part in it. Output of Java meanwhile is held back: where
 the start fails, it is a page of traces.
 """
 
@@ -62,8 +62,8 @@ def failure(reason: str, said: str, variables: Mapping[str, str], package: Path)
     """Return why a start has failed, as one sentence.
 
     Args:
-        reason: What PySpark has raised.
-        said: What Java has printed.
+        reason: Error that PySpark has raised.
+        said: Text that Java has printed.
         variables: The environment.
         package: As above.
     """
@@ -150,7 +150,7 @@ class _Held:
         while data := os.read(reader, 1 << 16):
             with self._lock:
                 if self._is_shown:
-                    # Whoever read it may have gone.
+                    # The reader may have gone.
                     with suppress(OSError):
                         os.write(self._stderr, data)
                 else:

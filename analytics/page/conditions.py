@@ -1,4 +1,4 @@
-"""What `--fail-on` and `--objective` of a replay name.
+"""Names for `--fail-on` and `--objective` of a replay.
 
 A named figure is a column of a figure of one row, such as ``outages``.
 """

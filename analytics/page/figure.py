@@ -1,4 +1,4 @@
-"""What a figure is: one query on the tables, the meaning of its columns, and the rows it gives.
+"""A figure: one query on the tables, the meaning of its columns, and the rows it gives.
 
 A figure is SQL as DuckDB understands it. A page shows the query beside the figure, so that a reader
 can ask the tables again and get the same. A query that would count the rows of a large table reads

@@ -41,7 +41,7 @@ _COURSE = (
     "    leaderless, longest_leaderless_ms, leaderless_ms, under_min_isr,\n"
     "    longest_under_min_isr_ms, under_min_isr_ms, still_short"
 )
-# What a shell takes as one word, whatever the name of the directory holds; of copies, as several.
+# Text that a shell takes as one word, whatever the directory's name; of copies, as several.
 _QUOTED = r"'''' || replace(max(source), '''', '''\''''') || ''''"
 _SOURCE = rf"replace({_QUOTED}, '{SEVERAL}', ''' --input ''')"
 

@@ -35,7 +35,7 @@ def names_of_figures() -> dict[str, Unit]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What a reader wants of the report besides what the tables hold.
+    """Wishes of a reader for the report besides the content of the tables.
 
     Attributes:
         objective: Share of time, 0 to 1, in which partitions should be available; None if nothing
@@ -52,7 +52,7 @@ def ask_figures(tables: Readable, asked: Asked | None = None) -> Figures:
 
     Args:
         tables: Every table of `tables.catalog`, from one replay.
-        asked: What is wanted besides.
+        asked: Wishes besides the tables.
     """
     asked = asked or Asked()
     span = log_span(tables)

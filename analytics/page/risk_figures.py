@@ -102,7 +102,7 @@ EMPTY_DIRECTORIES = Figure(
 
 
 def what_if(scope: str) -> Figure:
-    """What the failure of each directory, or of each broker, would do, the worst first."""
+    """Return the figure of each failure of a directory, or of a broker, the worst first."""
     own = PLACES[scope]
     return Figure(
         name=f"what_if_{scope}",

@@ -67,7 +67,7 @@ class ClusterSummary:
 
     @property
     def rank(self) -> tuple[float, ...]:
-        """What clusters are put in order by: less is worse."""
+        """Values that clusters are put in order by: less is worse."""
         values = (self.facts.get(name) for name in RANKED_BY)
         return tuple(-float(value) if value is not None else 0.0 for value in values)
 
@@ -95,7 +95,7 @@ def start_page(clusters: Mapping[str, ClusterSummary], pages: Mapping[str, str])
     """Return the page of several clusters as HTML.
 
     Args:
-        clusters: What is shown of each, by its name.
+        clusters: Summary of each cluster, by its name.
         pages: Where the page of each is, as a link.
     """
     names = ranked(clusters)

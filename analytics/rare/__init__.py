@@ -1,6 +1,6 @@
 """From records to what held when: states of partitions, brokers, settings, with begin and end.
 
-What a record does to a partition is defined by `jbodlab.metadata.image.partition_registration`;
+The effect of a record on a partition is defined by `jbodlab.metadata.image.partition_registration`;
 `bucket` does the same to many at once. Topics with anything rare in them are left to
 `topic_records`, which calls that definition record by record.
 """

@@ -42,7 +42,7 @@ _SNAPSHOT = "snapshot"
 
 
 class _Session(NamedTuple):
-    """What the registration amounts to for partitions."""
+    """The registration as it counts for partitions."""
 
     broker_epoch: int
     incarnation_id: UUID

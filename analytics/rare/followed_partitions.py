@@ -3,8 +3,8 @@
 Sorted by partition and order of replay, a field's value in a row is the one of the last row at or
 above it that has the field: a PartitionRecord has all, a PartitionChangeRecord those that it
 changes. Counting rows gives the partition epoch, counting named leaders the leader epoch; that is
-what `PartitionRegistration.from_record` and `merge` say. What snapshots say is compared with the
-state that is reached, and changes nothing.
+what `PartitionRegistration.from_record` and `merge` say. The content of snapshots is compared with
+the state that is reached, and changes nothing.
 
 SQL can say all this by a window for each field, which takes several times as long: lists are
 compared and copied there, where here each distinct list is a number.

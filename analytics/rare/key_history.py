@@ -1,7 +1,8 @@
 """State history of one key, folded from its records in offset order.
 
-A key is a topic or a broker. What a record does to a state is defined in `jbodlab.metadata.image`;
-here states become rows with the moment from which and until which they hold.
+A key is a topic or a broker. The effect of a record on a state is defined in
+`jbodlab.metadata.image`; here states become rows with the moment from which and until which they
+hold.
 
 A snapshot that the replay meets on its way is held against the state reached so far. Where they
 disagree, the snapshot is what a restarted node would believe: its state is taken over, and the

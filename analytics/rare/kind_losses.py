@@ -1,4 +1,4 @@
-"""What would become of the partitions if a directory or a broker failed at the end of the log.
+"""Fate of the partitions if a directory or a broker failed at the end of the log.
 
 The rule is `jbodlab.what_if.kinds`, which `jbodlab what-if` asks too. Partitions are taken together
 that differ in nothing but who their replicas are: who of them leads, is in sync, eligible, alive,
@@ -24,7 +24,7 @@ REPLICA_BITS = (
     "alive",
     "leader",
 )
-"""What a replica is, from the lowest bit on."""
+"""Meanings of the bits of a replica, from the lowest on."""
 
 KIND = (
     pa.field("bits", list_of(INT)),
@@ -37,7 +37,7 @@ LOSSES = ("only_copies", "leaderless", "under_min_isr", "leaders_moved", "unclea
 KIND_LOSSES = pa.schema(
     [*KIND, pa.field("place", LONG), *(pa.field(name, BOOLEAN) for name in LOSSES)]
 )
-"""What the loss of the replica at a place, from 1 on, does to a partition of a kind."""
+"""Effect of the loss of the replica at a place, from 1 on, on a partition of a kind."""
 
 
 def kind_losses(kinds: pa.Table) -> pa.Table:

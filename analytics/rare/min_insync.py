@@ -17,7 +17,7 @@ OF_TOPIC, OF_CLUSTER, ASSUMED = "topic", "cluster", "assumed"
 
 @dataclass(frozen=True, slots=True)
 class AssumedMinIsr:
-    """What counts where a log does not say, and who says so."""
+    """The value that counts where a log does not tell one, and its source."""
 
     value: int = KAFKAS_DEFAULT
     source: str = "Kafka's default"

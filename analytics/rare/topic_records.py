@@ -44,7 +44,7 @@ class TopicFold:
 
     Args:
         topic_id: Its id, as text.
-        assumed: What counts where the log sets nothing.
+        assumed: Value where the log sets nothing.
     """
 
     def __init__(self, topic_id: str, assumed: AssumedMinIsr | None = None) -> None:

@@ -27,7 +27,7 @@ MAX_VARLONG_BYTES = 10
 
 
 class Numbers(NamedTuple):
-    """What a varint per row gave."""
+    """Result of reading a varint per row."""
 
     values: Longs
     position: Longs

@@ -52,7 +52,7 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Walk:
-    """What one file holds; `next_offset` is the one expected in the file that follows."""
+    """Content of one file; `next_offset` is the one expected in the file that follows."""
 
     stretches: tuple[Stretch, ...]
     problems: tuple[Problem, ...]
@@ -162,7 +162,7 @@ class _Walker:
     def _accept(self, position: int, header: BatchHeader) -> None:
         if self.first_offset is None:
             self.first_offset = header.base_offset
-        # What is missing in front of a batch may have begun its epoch.
+        # A gap in front of a batch may have begun its epoch.
         may_begin = header.is_control or header.base_offset != self.expected or self.is_first
         wrong = epoch_problem(self.epoch, header.partition_leader_epoch, may_begin=may_begin)
         if wrong is not None:

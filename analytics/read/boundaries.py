@@ -1,8 +1,8 @@
 """Where batches begin in the middle of a segment, without reading what lies before.
 
 A batch is believed to begin at a byte if it can be one, if its CRC is right, and if what follows it
-is the header of a batch that continues its offsets. Whoever reads the bytes up to a boundary checks
-it again: the chain of batches must end there, at that offset.
+is the header of a batch that continues its offsets. A task that reads the bytes up to a boundary
+checks it again: the chain of batches must end there, at that offset.
 """
 
 from __future__ import annotations

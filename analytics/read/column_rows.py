@@ -45,7 +45,7 @@ ENVELOPE_BYTES = 3
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What all rows of a split share; times are ms since 1970."""
+    """Fields that all rows of a split share; times are ms since 1970."""
 
     file: str
     source: str
@@ -59,7 +59,7 @@ class Place:
 
 @dataclass(slots=True)
 class _Keys:
-    """What records are about: columns of all rows."""
+    """Keys of records: columns of all rows."""
 
     size: int
     topic_ids: Column = field(init=False)
@@ -103,7 +103,7 @@ class RowColumns:
         self.with_payload = with_payload
         self.with_changes = with_changes
         self.found: list[SourceRow] = []
-        """What the plain decoder makes of the rows in `alone`; columns are made from it."""
+        """Rows that the plain decoder makes of those in `alone`; columns are made from them."""
         self.types: Longs = np.zeros(0, dtype=np.int64)
         self.alone: Longs = np.zeros(0, dtype=np.int64)
         """Rows that the plain decoder has to look at."""
@@ -208,7 +208,7 @@ class RowColumns:
         made: pa.Array = self._typed(name) if name in STRUCTS else getattr(self, f"_{name}")()
         return made
 
-    # What all records of a batch share.
+    # Fields that all records of a batch share
 
     def _file(self) -> pa.Array:
         return constant(self.place.file, self.size)
@@ -239,7 +239,7 @@ class RowColumns:
     def _control(self) -> pa.Array:
         return constant(False, self.size)
 
-    # What is each record's own.
+    # Fields of each record
 
     def _offset(self) -> pa.Array:
         return longs(self.records.offset)

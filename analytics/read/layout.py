@@ -1,4 +1,4 @@
-"""What lies in a metadata log directory, and how a replay goes through it.
+"""Content of a metadata log directory, and how a replay goes through it.
 
     00000000000000000000.log                     segment, named by its first offset
     00000000000000012345-0000000007.checkpoint   snapshot of everything below 12345, epoch 7
@@ -105,7 +105,7 @@ class Layout:
     """The directory as a path or URI."""
     splits: tuple[Split, ...]
     problems: tuple[Problem, ...]
-    """What is wrong with files as a whole; what is wrong inside a split, its task finds."""
+    """Problems of files as a whole; problems inside a split are found by its task."""
     snapshots: tuple[SnapshotFile, ...]
     """Complete ones, by end offset."""
     start_offset: int | None
@@ -214,7 +214,7 @@ def _split(source: str, begin: Boundary, end: int, following: Boundary | None) -
 
 
 class _LayoutReader:
-    """What has been found so far, file after file."""
+    """State of reading a layout, file after file."""
 
     def __init__(self, source: str, files: LogFiles, split_bytes: int) -> None:
         self.source = source

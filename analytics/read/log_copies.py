@@ -34,7 +34,7 @@ class LogCopy:
     Attributes:
         source: Where it is, as a user knows it.
         folder: Path or URI that tasks read it from; empty while it is in an archive.
-        cluster_id: What `meta.properties` beside it says; None if it is not there.
+        cluster_id: Id in `meta.properties` beside it; None if it is not there.
         size_bytes: Of segments and snapshots.
         stamp: Names, sizes and times of its files, or of its archive: changes when they do.
         archive: The archive that it is in.

@@ -1,4 +1,4 @@
-"""What planning knows of each log: one row for a log, with the snapshots that its replay meets."""
+"""Facts about logs for planning: one row for a log, with the snapshots that its replay meets."""
 
 from __future__ import annotations
 

@@ -281,7 +281,7 @@ def _snapshots(
             problems.append(_problem(by_end[end], end, "disagreement", text))
             found.pop(by_end[end])
         by_end[end] = name
-    # What is wrong with segments, the tasks find; they read only what the log is made of.
+    # Problems inside segments are found by the tasks; they read only what the log is made of.
     problems += dict.fromkeys(
         problem
         for layout in layouts

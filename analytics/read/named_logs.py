@@ -1,4 +1,4 @@
-"""What a user names as input: the copies of metadata logs there, in folders and in archives."""
+"""Inputs as a user names them: the copies of metadata logs there, in folders and in archives."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Archive:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """What was found by listing folders."""
+    """Copies and archives that were found by listing folders."""
 
     found: tuple[tuple[str | None, LogCopy], ...]
     """Copies in directories, with the label that was given."""

@@ -87,7 +87,7 @@ class Payloads:
         counts[alone] = 1
         offsets = offsets_of(counts)
         total = int(offsets[-1])
-        # What groups hold for rows that are given instead goes behind all others, and is cut off.
+        # Space of groups for rows that are given instead goes behind all others, and is cut off.
         unused = int(self._counts[alone].max(initial=0))
         begins = offsets[:-1].copy()
         begins[alone] = total

@@ -88,7 +88,7 @@ class SourceRow(NamedTuple):
 
 
 class Keys(NamedTuple):
-    """What a record is about, as far as it says."""
+    """Keys of a record, as far as it names them."""
 
     topic: str | None = None
     topic_id: str | None = None

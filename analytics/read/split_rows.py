@@ -1,4 +1,4 @@
-"""What a task does with a split: read its bytes, check the chain of batches, decode.
+"""Work of a task on a split: read its bytes, check the chain of batches, decode.
 
 A split of a sound log is one chain of batches from its first byte to its last, from the offset that
 it should begin with to the one that follows it. Whatever differs is walked through batch by batch
@@ -63,7 +63,7 @@ COLUMNS = pa.schema(
         ("message", pa.string()),
     ]
 )
-"""What a row of the data source has."""
+"""Columns of a row of the data source."""
 
 
 def read_split(
@@ -72,7 +72,7 @@ def read_split(
     """Yield the rows of a split, those of problems included; nothing in a file raises.
 
     Args:
-        split: What to read.
+        split: The split to read.
         schema: The columns that are wanted, among those of the data source.
         with_payload: Whether the JSON text of records is wanted; without, it is null.
         selection: Which records are wanted.
@@ -183,7 +183,7 @@ def _walk(raw: bytes, split: Split) -> tuple[Batches, list[SourceRow]]:
         offset = following.base_offset
         problems.append(_problem_row(place, following.position, offset, "order", text))
         batches = batches.select(batches.last_offset < following.base_offset)
-    # What is missing between the two may have begun the epoch.
+    # A gap between the two may have begun the epoch.
     is_next = walk.next_offset == following.base_offset
     wrong = _following_epoch_problem(batches, following, is_next=is_next)
     if wrong is not None:

@@ -1,4 +1,4 @@
-"""What a copy or a checkout made of a file on its way, where its bytes show that."""
+"""Changes that a copy or a checkout made to a file on its way, where its bytes show them."""
 
 from __future__ import annotations
 

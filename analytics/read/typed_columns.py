@@ -1,4 +1,4 @@
-"""What records of the usual types say, as structs with the fields of the record.
+"""Content of records of the usual types, as structs with the fields of the record.
 
 A field is null where the record does not have it, or says that nothing changes; a struct is null
 for records of other types, and for those that cannot be decoded. A whole state of a partition has

@@ -11,11 +11,11 @@ snapshots have `snapshot` set, their own offsets, and the moment that the snapsh
 `load` takes a directory, several (a list, or commas between them), a folder of the log directories
 of several nodes, or an archive of one; each is a path or the URI of a Hadoop file system, or a
 pattern with `*`, `?` and `[...]`, of which what is no log is left out, with `NAME=` in front of it
-where the cluster is to be called so. What there is by the whole name is one path, commas and all.
-Copies of the log of one cluster are one log. The column `cluster` says which one a row is of, and
-`source` which directory it comes from. What records of the usual types say is in the columns
-`partition_change`, `registration`, `registration_change`, `config` and `feature`, and what any
-record says in `payload`. Options:
+where the cluster is to be called so. A path that exists by the whole name is one path, commas and
+all. Copies of the log of one cluster are one log. The column `cluster` says which one a row is of,
+and `source` which directory it comes from. The content of records of the usual types is in the
+columns `partition_change`, `registration`, `registration_change`, `config` and `feature`, and what
+any record says in `payload`. Options:
 
 * `startOffset`, `endOffset`, `startTime`, `endTime`: which records, by `replay_offset` and
   `replay_time`; ends are exclusive, times are ms since 1970 or ISO 8601;

@@ -39,10 +39,10 @@ OPTIONS = (
     *("payload", "splitBytes", "pushFilters", "maxBytesPerTrigger", "rows", "scratch", "copies"),
 )
 _PATHS = ("path", "paths")
-"""What Spark makes of the arguments of `load`."""
+"""Options that Spark makes of the arguments of `load`."""
 
 _BRACES = re.compile(r"\{[^{}]*,[^{}]*\}")
-"""What Hadoop, and a shell, make several paths of."""
+"""Patterns that Hadoop, and a shell, make several paths of."""
 
 _BOUNDED = {
     "offset": "offset",
@@ -55,12 +55,12 @@ _BOUNDED = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
-    """What was asked of the data source."""
+    """Options of the data source."""
 
     logs: tuple[NamedLog, ...]
     """The logs, by the labels of their clusters."""
     rows: str
-    """What a row is: a record, or a log."""
+    """Kind of a row: a record, or a log."""
     split_bytes: int | None
     """Bytes of one task; None leaves it to the size of the log."""
     with_payload: bool
@@ -174,7 +174,7 @@ def _bounds(one: Filter, value: Any, *, is_time: bool) -> tuple[int, int] | None
 def _paths(given: Mapping[str, str]) -> Sequence[str]:
     """Return the paths of `load`: one, a JSON list, or several with commas between them.
 
-    What there is by the whole name or pattern is one path, commas and all.
+    A path that exists by the whole name or pattern is one path, commas and all.
     """
     text = given.get("paths") or given.get("path") or ""
     if text.lstrip().startswith("[") and not _exists(text):

@@ -10,7 +10,7 @@ behind when the next one exists. Where retention was faster, the stream goes on 
 segment and says what is missing. Whatever is damaged becomes rows with a `problem`, as it does
 without a stream.
 
-What was read may be there no more:
+The files that were read may be there no more:
 
 * a file has become shorter: the log was cut back, and is read on from its new end;
 * the file is gone and no later one is there, or a batch that was read is another one now: the log
@@ -71,7 +71,7 @@ class Place(TypedDict):
     position: int
     offset: int
     cluster_id: str | None
-    """What `meta.properties` beside the log says; None without one."""
+    """Id in `meta.properties` beside the log; None without one."""
     first: Known | None
     """The first batch of the file; None while nothing of it was read."""
     last: Known | None
@@ -80,7 +80,7 @@ class Place(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class StreamPlan:
-    """What a stream reads."""
+    """Plan of a stream."""
 
     options: SourceOptions
     schema: pa.Schema
@@ -244,7 +244,7 @@ class _Follower:
         if first is not None and not self._may_hold(first):
             return _beginning(self.sizes, place["cluster_id"])
         if last is not None and not self._may_hold(last):
-            # What the file begins with is the same: so is all in front of it.
+            # The beginning of the file is the same: so is all in front of it.
             is_same = first is not None and first["file"] == last["file"]
             sizes = {name: self.sizes[name]} if is_same else self.sizes
             return _beginning(sizes, place["cluster_id"])

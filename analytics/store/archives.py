@@ -32,7 +32,7 @@ class UnpackedFolder:
     Attributes:
         member: Its name in the archive; empty for the top.
         folder: Its name in the store.
-        properties: What `meta.properties` in it, or else in the folder above it, says.
+        properties: Content of `meta.properties` in it, or else in the folder above it.
     """
 
     member: str

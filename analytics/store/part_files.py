@@ -16,7 +16,7 @@ from analytics.store.stored_tables import SUFFIX
 from analytics.tables.table import Table
 
 COMPRESSION = "snappy"
-"""What Spark writes too: every reader has it, and others take a third longer to write."""
+"""Compression of Spark, too: every reader has it, and others take a third longer to write."""
 
 ROWS_PER_GROUP = 1 << 20
 

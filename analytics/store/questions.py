@@ -1,8 +1,8 @@
 """Questions in SQL to the tables of one cluster, answered by DuckDB in the process that asks.
 
-What goes over a log, or over all partitions, is work for Spark's tasks. A report asks for a few
-rows of tables that are there already, fifty times: to plan that would take Spark far longer than to
-do it.
+A question that goes over a log, or over all partitions, is work for Spark's tasks. A report asks
+for a few rows of tables that are there already, fifty times: to plan that would take Spark far
+longer than to do it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def connection() -> Iterator[duckdb.DuckDBPyConnection]:
     with TemporaryDirectory(prefix="jbod-replay-") as spilled:
         settings = {**_SETTINGS, "temp_directory": spilled}
         with duckdb.connect(":memory:", config=settings) as opened:
-            # What takes long would draw a bar among the lines of an answer.
+            # A question that takes long would draw a bar among the lines of an answer.
             opened.execute("SET enable_progress_bar = false")
             yield opened
 

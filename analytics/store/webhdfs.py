@@ -1,8 +1,8 @@
 """HDFS by its own HTTP interface, WebHDFS: no native library and no jar of Hadoop's is needed.
 
 `webhdfs://[user@]namenode[:port]/path`, `swebhdfs://` with TLS; gateways (HttpFS) too. Without a
-user in the URI it is the one of HADOOP_USER_NAME, else that of this process. What else the library
-can be told, as Kerberos or a delegation token, comes from its own settings, such as the variable
+user in the URI it is the one of HADOOP_USER_NAME, else that of this process. Other options of the
+library, as Kerberos or a delegation token, come from its own settings, such as the variable
 FSSPEC_WEBHDFS_KERBEROS=true.
 """
 
@@ -47,7 +47,7 @@ def webhdfs(uri: str) -> tuple[Any, str]:
 
 
 class _WebHdfs(WebHDFS):  # type: ignore[misc] # the base has no types
-    """What the library leaves open: when a file was written, and whether it has a new name."""
+    """Facts that the library leaves open: when a file was written, whether it has a new name."""
 
     def info(self, path: str) -> dict[str, Any]:
         return _with_time(super().info(path))

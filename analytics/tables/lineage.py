@@ -11,7 +11,7 @@ from analytics.tables.sql_files import sql_files
 LOG = "log"
 BROKER_LOGS = "broker logs"
 ORIGINS = (LOG, BROKER_LOGS)
-"""What every table begins with: a metadata log, and what brokers' own logs say."""
+"""Sources of every table: a metadata log, and brokers' own logs."""
 
 _WIDTH, _HEIGHT, _GAP, _MARGIN = 150, 22, 70, 10
 

@@ -2,8 +2,7 @@
 
 A head is a comment: what a row is, `order by:`, and a line for each column, `name (type): meaning`.
 One that begins with `-- Step:` is of a step, a view that other files use and nobody else; with
-`-- Step (kept):` its rows are computed once. What stands behind FROM and JOIN says what is needed
-first.
+`-- Step (kept):` its rows are computed once. The names behind FROM and JOIN are needed first.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class SqlFile:
 
     Attributes:
         name: Of the table or step.
-        head: What a row is.
+        head: Meaning of a row.
         sql: The SELECT.
         is_kept: Whether a step is computed once, and not by each that reads it.
         table: The table of users that it makes; None for a step.
@@ -56,7 +55,7 @@ class SqlFile:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """What has to be made first: what it reads, or what a function makes that of."""
+        """Steps to make first: those that it reads, or the input of a function among them."""
         return tuple(CALLS.get(name, name) for name in self.reads)
 
 

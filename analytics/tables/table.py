@@ -1,4 +1,4 @@
-"""What a table is: its columns with their meaning, in Arrow's types.
+"""Declaration of a table: its columns with their meaning, in Arrow's types.
 
 A column is declared by a line, `name (type): meaning`, as in the heads of the files beside this;
 a line that begins no column continues the meaning above it.
