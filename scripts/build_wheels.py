@@ -2,7 +2,7 @@
 
     python3 scripts/build_wheels.py
 
-Needs Python's venv and pip. What builds is installed into `build/tools`.
+Needs Python's venv and pip. The tools that build are installed into `build/tools`.
 """
 
 from __future__ import annotations

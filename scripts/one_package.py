@@ -1,8 +1,8 @@
 """Puts all packages of the repository below `jbodlab` when a wheel is built.
 
 Names such as `broker` and `lab` are an application's own in somebody else's environment, so a wheel
-brings none of them: `broker.server` of the repository is `jbodlab.broker.server` there. What is
-imported under the old name is imported under the new one; modules that are run by their name ask
+brings none of them: `broker.server` of the repository is `jbodlab.broker.server` there. A module
+imported by its old name is imported by the new one; modules that are run by their name ask
 `jbodlab.cli.program_names`. `pyspark_kraft_metadata` keeps its name: Spark finds data sources by
 it.
 
