@@ -23,7 +23,7 @@ SIZE = struct.Struct(">i")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alone:
-    """What was measured of one kind of request; `pause_ms` is between an answer and the next."""
+    """Times of one kind of request; `pause_ms` is between an answer and the next."""
 
     factor: int
     acks: int

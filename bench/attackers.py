@@ -1,4 +1,4 @@
-"""What careless clients do; each of them in a process of its own, with nothing but the port."""
+"""Careless clients; each of them in a process of its own, with nothing but the port."""
 
 from __future__ import annotations
 

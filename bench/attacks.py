@@ -1,4 +1,4 @@
-"""What one careless client costs the others: how long they wait, and memory that stays."""
+"""Cost of one careless client for the others: how long they wait, and memory that stays."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Action = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attack:
-    """What one attack did to others.
+    """Effect of one attack on others.
 
     Attributes:
         longest_ms: The longest that a request of somebody else has waited.

@@ -1,4 +1,4 @@
-"""What it costs to check the records of a client's batch, beside the CRC that is checked anyway.
+"""Cost of the checks of the records of a client's batch, beside the CRC that is checked anyway.
 
 One process, no broker. Batches of 16 KB, as producers send them by default, with records of one
 size and of sizes that vary by half; then the same, compressed.

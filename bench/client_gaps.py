@@ -1,4 +1,4 @@
-"""What clients see of a leader's dead directory, each library with its own default settings.
+"""Effects of a leader's dead directory on clients, each library with its own default settings.
 
 Two topics of one partition are led from the same directory. To one a program of the library writes;
 the other one is read by a program of the library, in a group, and written by librdkafka. The

@@ -38,7 +38,7 @@ READS = (
         "offset LONG, timestamp TIMESTAMP, type STRING, topic_id STRING, partition INT, broker INT",
     ),
 )
-"""What is read: its name, the option `payload`, the schema; None for all columns."""
+"""Columns that are read: name, the option `payload`, the schema; None for all columns."""
 SAMPLE_S = 1.0
 """Asking for memory costs time of the processors that are measured."""
 
@@ -144,7 +144,7 @@ def measured(run: Run) -> Iterator[Run]:
     def sample() -> None:
         while not done.wait(SAMPLE_S):
             run.memory_mb = max(run.memory_mb, _memory_mb())
-            # What a process that nobody waits for has used is gone with it.
+            # CPU time of a process that nobody waits for is gone with it.
             run.cpu_s = max(run.cpu_s, _cpu_s() - cpu)
 
     sampler = threading.Thread(target=sample)

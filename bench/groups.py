@@ -62,7 +62,7 @@ RETRIED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupGap:
-    """What one broken directory, or two, cost a group.
+    """Cost of one broken directory, or two, for a group.
 
     Attributes:
         broken: Whose directory: its coordinator's, that of a partition that it consumes, or both.
@@ -82,7 +82,7 @@ class GroupGap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crowds:
-    """What many members and groups take.
+    """Cost of many members and groups.
 
     Attributes:
         joined_s: Until `JOIN_GROUPS` groups had all their members in one generation.
@@ -298,7 +298,7 @@ async def _many_groups(finder: _Finder, cluster: Cluster) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loading:
-    """What a million commits take a coordinator that begins.
+    """Cost of a million commits for a coordinator that begins.
 
     Attributes:
         per_batch: Commits in each batch: as many as came at the same time.

@@ -1,4 +1,4 @@
-"""What is measured on one cluster: start, memory, failover, throughput."""
+"""Measurements on one cluster: start, memory, failover, throughput."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ def generate(
 
 
 class Incidents:
-    """What happens to the cluster, one thing after the other."""
+    """Incidents of the cluster, one after the other."""
 
     def __init__(self, cluster: Cluster, writer: LogWriter) -> None:
         self.cluster = cluster

@@ -1,4 +1,4 @@
-"""What thousands of partitions cost: to be idle, to answer, to lose a directory, to start again."""
+"""Cost of thousands of partitions: to be idle, to answer, to lose a directory, to start again."""
 
 from __future__ import annotations
 

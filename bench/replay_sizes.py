@@ -1,6 +1,6 @@
 """How a replay grows with its log: the same cluster's log at 1, 4 and 16 times of a size.
 
-What is linear stays the same per 64 MB of the log; the estimates of docs/many-clusters.md follow.
+A linear cost stays the same per 64 MB of the log; the estimates of docs/many-clusters.md follow.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Size:
 
     @property
     def text(self) -> str:
-        """What was measured, and what of it a log of 64 MB takes."""
+        """The measurements, and their part for a log of 64 MB."""
         units = self.log_mb * MB / _UNIT_BYTES
         return (
             f"{self.log_mb:.0f} MB of log, {self.run.text}; {self.files} files of tables, "

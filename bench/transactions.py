@@ -78,7 +78,7 @@ class Gap:
     Attributes:
         side: `producers`: no commit was answered; `readers`: no committed record was seen.
         who: Name of the producer, or the partition.
-        step: What was done to the cluster when it began, or last before that.
+        step: Step on the cluster when it began, or last before that.
         after_s: How long after that it began; below 0 where it had begun already.
         length_s: How long it lasted; until the end of the run, where it did not end.
         ended_in: The step in which it ended; empty where it did not.
@@ -94,16 +94,16 @@ class Gap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepGaps:
-    """What one step cost producers and readers of committed records.
+    """Cost of one step for producers and readers of committed records.
 
     Attributes:
-        step: What was done.
+        step: Step on the cluster.
         producers, readers: The longest gap of each side that began then; None where one that began
             before went on through the step.
         stood: All gaps of at least `STOOD_S`, of both sides.
         aborted: Transactions that had to be aborted.
         timed_out: Calls of producers that were not answered within `CALL_S`, and made again.
-        fatal: What ended producers.
+        fatal: Errors that ended producers.
     """
 
     step: str
@@ -124,7 +124,7 @@ def gaps_of(
         side: Whose events.
         who: As in `Gap`.
         times: Of the events, in their order.
-        steps: What was done when, in that order.
+        steps: Steps with their times, in that order.
         until: End of the run.
     """
     since = steps[0][1]
@@ -490,7 +490,7 @@ async def _elected(cluster: Cluster, port: int) -> tuple[float, float]:
     cluster.admin().elect_leaders(ElectionType.PREFERRED, [place])
     await _described(port)
     loaded_s = time.monotonic() - begun
-    # What a load leaves behind is done at its end.
+    # Work that a load leaves behind is done at its end.
     await asyncio.sleep(1.0)
     stop.set()
     return loaded_s, await asking

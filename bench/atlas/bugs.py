@@ -1,6 +1,6 @@
 """Known bugs of Apache Kafka with disks, and the plans that show them or exercise the place.
 
-What is found and fixed where was seen in runs, or looked up in the code of the releases.
+Versions with a bug and with its fix were seen in runs, or looked up in the code of the releases.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ class Bug:
 
     Attributes:
         number: Number in Kafka's tracker; empty for what was measured and has none that we found.
-        what: What happens, as a sentence.
+        what: The behaviour, as a sentence.
         found: Releases that have it; empty where that was not looked up.
         fixed: The first release that was looked at and does not have it; empty where that was not
             looked up.
         plan: Shipped plan that shows it, or exercises the place; empty where there is none.
         why: Why no run shows it; empty where runs do.
-        refusal: What releases that fixed it say when they refuse the plan.
+        refusal: Text of releases that fixed it when they refuse the plan.
     """
 
     number: str

@@ -21,7 +21,7 @@ _AGAIN = (NOT_RUN, INCONCLUSIVE)
 _OBJECTIVE = ("text", "holds", "value", "measured", "severity")
 
 Kept = Mapping[str, Any]
-"""What is kept of a run.
+"""Facts that are kept of a run.
 
 `plan`, `engine` and `number` name it. `title` is that of the plan, `verdict` and `reason` are those
 of the run, `objectives` as in `result.json`. `began` is an instant, `took_s` seconds; `machine` and

@@ -1,4 +1,4 @@
-"""What becomes of orders when a disk, or a broker, dies."""
+"""Fate of orders when a disk, or a broker, dies."""
 
 from __future__ import annotations
 
