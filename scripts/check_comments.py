@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOMS = (
     *("broker/", "controller/", "jbodlab/", "storage_tool/", "admin_tool/", "fault_injection/"),
-    *("lab/", "analytics/", "pyspark_kraft_metadata/", "scripts/"),
+    *("lab/", "analytics/", "pyspark_kraft_metadata/", "scripts/", "bench/", "examples/"),
 )
 
 _NAMELESS = re.compile(r"\b(?:Whoever|Who|What)\b")
