@@ -32,7 +32,7 @@ def changes_of(
     Args:
         record: As it stands in the log.
         offset: Its offset there.
-        table: Tables with all that is written up to it.
+        table: The table with all that is written up to it.
         producer_id: Of the transaction that the record is part of; None for no transaction.
     """
     key, value = record

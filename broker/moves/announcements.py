@@ -17,7 +17,7 @@ from jbodlab.vocabulary.directory_id import UNASSIGNED
 
 
 class Announcements:
-    """The controller's news of moves.
+    """Reports of moves to the controller.
 
     Args:
         assigner: Tells it.

@@ -48,7 +48,7 @@ logger = logging.getLogger(__name__)
 
 
 class DirectoryReports:
-    """The controller's news of directories, and whether it knows all of them.
+    """Reports of directories to the controller, and whether it knows all of them.
 
     Args:
         replicas: All replicas.

@@ -37,7 +37,7 @@ class ClientSecurity:
 
     Attributes:
         tls: Returns the context of a new connection; None where nothing is encrypted.
-        login: Makes the login; None where nobody has to log in.
+        login: The user's login; None where nobody has to log in.
         random_bytes: Draws nonces, as `os.urandom`.
         refusals: How often one side did not know the other, by the address of the other.
     """

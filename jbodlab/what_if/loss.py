@@ -55,7 +55,7 @@ def without_replica(state: PartitionRegistration, lost: BrokerId, rules: Rules) 
     Args:
         state: The partition before.
         lost: Broker of the replica.
-        rules: Leaders that are possible, and settings.
+        rules: The rules that decide besides the partition.
     """
     isr = tuple(broker for broker in state.isr if broker != lost)
     replicas = state.replicas

@@ -46,7 +46,7 @@ class TargetCluster:
             Kafka's have to be restarted.
         metadata_log: Folder that holds the controller's log; None if it cannot be read.
         places: Its directories by their ids, as far as they can be read.
-        metrics: Programs that print the metrics of a broker again and again, by broker id; it is
+        metrics: Command that prints the metrics of a broker again and again, by broker id; it is
             left out where nothing reads them.
         not_measured: Metrics that nobody can know here, with the reason.
         versions: Versions of its servers, for the report.

@@ -78,7 +78,7 @@ class Server:
         token: Token that requests that change something must carry, and all about a closed cluster.
         is_closed: Whether the cluster lets only those in whom it knows.
         actions: None: nothing can be changed, and there are no routes to do so.
-        losses: Effect of a loss.
+        losses: The page of the effects of losses.
     """
 
     def __init__(

@@ -75,7 +75,7 @@ class Observer(threading.Thread):
         topics: The topics that samples are about; None: all.
         period_s: Time between two questions to one broker.
         are_ours: Whether brokers are asked for conditions and causes, which others do not know.
-        metrics: Programs that print the metrics of a broker again and again, by broker id.
+        metrics: Command that prints the metrics of a broker again and again, by broker id.
         transactional_ids: Those whose coordinators are watched as well, by the producers' names.
         applications: The same for applications of Kafka Streams, whose transactional ids begin so.
     """
