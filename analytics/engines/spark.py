@@ -52,6 +52,9 @@ _OF_ALL = {
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.caseSensitive": "false",
     "spark.sql.ansi.enabled": "true",
+    # Less, and with each row Spark adds up the sizes of all columns of its batch. Batches end by
+    # their number of rows.
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
 }
 _OF_FEW_ROWS = {
     "spark.sql.shuffle.partitions": "1",
