@@ -52,8 +52,8 @@ _OF_ALL = {
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.caseSensitive": "false",
     "spark.sql.ansi.enabled": "true",
-    # Less, and with each row Spark adds up the sizes of all columns of its batch. Batches end by
-    # their number of rows.
+    # With a smaller value Spark adds up the sizes of all columns of a batch with each of its rows.
+    # Batches end by their number of rows.
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
 }
 _OF_FEW_ROWS = {
