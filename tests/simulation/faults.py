@@ -225,7 +225,9 @@ def is_well(world: World, node: Node) -> bool:
     process = node.process
     if process is None or not node.is_wanted or process.is_frozen:
         return False
-    is_ill = any(world.disks[path].is_ill for path in node.places)
+    disks = [world.disks[path] for path in node.places]
+    # A call may come back late from a disk that works again, and fail its directory.
+    is_ill = any(disk.is_ill or disk.is_late for disk in disks)
     return not is_ill and not world.network.is_cut_off(node.name)
 
 

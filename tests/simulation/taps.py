@@ -145,7 +145,8 @@ def _check_successors(world: World, node: Node, path: Path, topic: TopicImage) -
         for name, copy in root.names.items():
             is_one = name == str(partition) or name.startswith(f"{partition}.{names.MOVED_PREFIX}")
             if is_one and topic_id_in(copy) == topic.topic_id == topic_id_in(found):
-                is_named = root.durable.get(name) is copy
+                # A copy that was moved on since then is on the disk under its former name.
+                is_named = any(root.durable.get(each) is copy for each in (name, str(partition)))
                 are_durable[name] = is_named and not any(_lacks(copy, f, end) for f in copy.names)
     if str(partition) in are_durable and not any(are_durable.values()):
         world.report("D1", path, f"it goes, none of {[*are_durable]} is on the disk")
