@@ -47,7 +47,7 @@ ROWS_AT_ONCE = 1 << 21
 """Rows of large logs that a function is called with."""
 
 _ROWS_OF_PART = 122_880
-"""Rows that a thread of DuckDB takes at once of its own tables, too."""
+"""Rows of a row group: a thread of DuckDB scans as many of its own tables at once."""
 
 
 class DuckEngine(ExitStack):

@@ -52,7 +52,7 @@ class ClusterResult:
     report: str
     page: str
     figures: Figures | None
-    """Figures of the report; None if nothing was read and the report is that of the run before."""
+    """Figures of the report; None if no log has changed: the report is that of the run before."""
     summary: ClusterSummary
 
     @property

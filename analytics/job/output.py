@@ -1,8 +1,8 @@
 """Where tables are written: each as a whole, beside what else lies in the output directory.
 
-A run holds the lock of the output (`store.lock`) from its preparation to its end. Everything is
-written into a folder of its own, `.jbod-replay-<uuid>`, first: by the tasks of Spark, or in this
-process (`store.part_files`). The commit is one manifest, written last: it names
+A run holds the lock of the output (`store.lock`) from its preparation to its end. Spark's
+tasks, or this process (`store.part_files`), write all files into a scratch folder,
+`.jbod-replay-<uuid>`, first. The commit is one manifest, written last: it names
 what has to be put in its place. A run that is killed before leaves the old tables; one that is
 killed after it leaves the rest of the work to the next run. So nobody who runs a replay gets a
 mixture of two.

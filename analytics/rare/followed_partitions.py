@@ -26,7 +26,7 @@ from jbodlab.vocabulary import directory_id, kafka_uuid
 
 _MIGRATING = kafka_uuid.to_text(directory_id.MIGRATING)
 _NONE = -1
-"""Stands for a row, or a list, that there is not."""
+"""The number of a row, or of a list, that is missing."""
 _INTS, _STRINGS, _TIME = TYPES["int[]"], TYPES["string[]"], TYPES["timestamp"]
 
 _TEXTS = ("cluster", "topic", "topic_id", "record_type")
@@ -214,7 +214,7 @@ def _cannot_be(
 
 
 def _place_everywhere(states: dict[str, _Field], lists: dict[str, _Interned]) -> None:
-    """Give states without directories the one that stands for any on a broker, for each replica."""
+    """Give each replica of states without directories the id MIGRATING: its place is unknown."""
     found = lists["directories"]
     named, replicas = (_lengths(states, lists, name) for name in ("directories", "replicas"))
     directories, missing = states["directories"], (named == 0) & (replicas > 0)

@@ -1,4 +1,4 @@
-"""Parquet files that this process writes, into whatever store the output is in."""
+"""Parquet files that this process writes into the store of the output."""
 
 from __future__ import annotations
 
