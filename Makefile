@@ -70,7 +70,8 @@ simulate-night: env
 bench: env
 	@exec $(BIN)/python -m bench $(BENCH_ARGS)
 
-# What is kept is not run again; ATLAS_ARGS=--help shows the options.
+# It goes on where it was ended, and begins anew where nothing is left: three runs of each plan on each engine.
+# ATLAS_ARGS="--engine jbodlab --engine kafka:4.3.1" is for these engines only, ATLAS_ARGS="--budget 1h" begins no run later.
 atlas: env
 	@exec $(BIN)/python -m bench.atlas $(ATLAS_ARGS)
 

@@ -1,5 +1,9 @@
 """`python -m bench.atlas`: run plans on engines, keep each run, and write the pages from them.
 
+The runs of one making of the atlas are a series. The command goes on with the last series, from
+the first run that is not kept; where nothing of what was asked for is left in it, it begins
+another. A run that was ended is repeated whole, and so is one that left no result.
+
 Exit codes: 0 the pages are written, whatever the verdicts; 1 an engine or a plan is wrong; 2 a
 wrong call; 130 interrupted, after the run in progress was reverted.
 """
@@ -14,13 +18,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from bench.atlas import kept, pages
 from bench.atlas.bugs import BUGS
-from jbodlab.vocabulary.durations import duration_s
+from bench.atlas.kept import Kept
+from jbodlab.vocabulary.durations import duration_s, duration_text
 from lab.cluster import kafka_servers
 from lab.cluster.engine import Engine
 from lab.errors import LabError
@@ -30,8 +37,12 @@ ROOT = Path(__file__).parents[2]
 MARKDOWN = ROOT / "docs" / "atlas.md"
 HTML = ROOT / "build" / "atlas.html"
 ENGINES = ("jbodlab", "kafka:3.9.1", "kafka:4.1.1", "kafka:4.3.1")
+RUNS = 3
 RUN_MAX_S = 420.0
 REVERT_MAX_S = 90.0
+
+Named = tuple[str, str, int]
+"""Engine, plan and number of a run."""
 
 
 def main() -> int:
@@ -46,20 +57,26 @@ def main() -> int:
     try:
         named = [str(Engine.parse(text)) for text in options.engine]
         engines = {plan: named or engines_of(plan) for plan in options.plan or shipped}
-        wanted = [] if options.render else _wanted(engines, options)
+        former = kept.read(options.runs)
+        asked = order(engines, options.repeat)
+        series, wanted = ("", []) if options.render else left(former, asked)
         # Now, for it may take longer than a run may.
         kafka_servers.fetch(Engine.parse(name) for name in {engine for engine, _, _ in wanted})
     except LabError as error:
         print(f"bench.atlas: {error}", file=sys.stderr)
         return 1
     until = time.monotonic() + options.budget if options.budget is not None else None
+    if wanted:
+        about = duration_text(60 * max(1, round(expected_s(former, wanted) / 60)))
+        print(f"series {series}: {len(wanted)} runs are left, about {about}", flush=True)
     try:
         for number, (engine, plan, run) in enumerate(wanted, start=1):
             if until is not None and time.monotonic() >= until:
                 print(f"time is up: {len(wanted) - number + 1} runs are left")
                 break
-            done = rehearsed(engine, plan, run)
-            kept.keep(kept.file_of(options.runs, engine, plan, run), done)
+            load = round(os.getloadavg()[0], 1)
+            done = {**rehearsed(engine, plan, run), "series": series, "load": load}
+            kept.keep(options.runs, done)
             shown = f"{done['verdict']}  {done['took_s']:.0f} s  {done['reason']}".rstrip()
             print(f"{number}/{len(wanted)}  {plan} on {engine}, run {run}: {shown}", flush=True)
     except KeyboardInterrupt:
@@ -80,25 +97,55 @@ def engines_of(plan: str) -> list[str]:
     return list(dict.fromkeys([*ENGINES, *own]))
 
 
-def order(engines: Mapping[str, Sequence[str]], repeat: int) -> Iterator[tuple[str, str, int]]:
+def order(engines: Mapping[str, Sequence[str]], repeat: int) -> Iterator[Named]:
     """Yield engine, plan and number of each run: all plans on their engines, then all again.
 
-    A time budget cuts repeats, not plans or engines.
+    A time budget cuts repeats, not plans or engines; plans that show a known bug come last.
     """
+    bugs = {bug.plan for bug in BUGS if not bug.why}
     for number in range(1, repeat + 1):
-        for plan, names in engines.items():
-            for engine in names:
+        for plan in sorted(engines, key=lambda plan: plan in bugs):
+            for engine in engines[plan]:
                 yield engine, plan, number
 
 
-def _wanted(
-    engines: Mapping[str, Sequence[str]], options: argparse.Namespace
-) -> list[tuple[str, str, int]]:
-    return [
-        one
-        for one in order(engines, options.repeat)
-        if not kept.is_done(kept.file_of(options.runs, *one))
-    ]
+def left(former: Sequence[Kept], asked: Iterable[Named]) -> tuple[str, list[Named]]:
+    """Return the series to go on with, and its runs that are left.
+
+    Args:
+        former: Runs that are kept.
+        asked: Runs that the series should have, in their order.
+
+    Returns:
+        The last series, without its runs that left a result; a new one with all runs where each
+        has been tried in the last one.
+    """
+    asked = list(asked)
+    last = max((run["series"] for run in former), default="")
+    tried = {
+        (run["engine"], run["plan"], run["number"]): run["verdict"]
+        for run in former
+        if run["series"] == last
+    }
+    if last and not tried.keys() >= set(asked):
+        return last, [one for one in asked if tried.get(one, kept.NOT_RUN) == kept.NOT_RUN]
+    return datetime.now(UTC).isoformat(timespec="seconds"), asked
+
+
+def expected_s(former: Sequence[Kept], wanted: Iterable[Named]) -> float:
+    """Return how many seconds runs will take, by former ones of the plan on the engine, or at all.
+
+    A plan that was never run counts as one of middle length.
+    """
+    cells: dict[tuple[str, str], list[float]] = {}
+    for run in former:
+        for engine in (run["engine"], ""):
+            cells.setdefault((engine, run["plan"]), []).append(run["took_s"])
+    middle = [median([run["took_s"] for run in former])] if former else [60.0]
+    return sum(
+        median(cells.get((engine, plan)) or cells.get(("", plan)) or middle)
+        for engine, plan, _ in wanted
+    )
 
 
 def rehearsed(engine: str, plan: str, number: int) -> dict[str, Any]:
@@ -179,7 +226,7 @@ def _options() -> argparse.Namespace:
         help=f"default: {', '.join(ENGINES)}, and the releases of known bugs for their plans",
     )
     parser.add_argument("--plan", action="append", default=[], help="default: all shipped plans")
-    parser.add_argument("--repeat", type=int, default=1, help="runs of each plan on each engine")
+    parser.add_argument("--repeat", type=int, default=RUNS, help=f"runs of each cell, {RUNS}")
     parser.add_argument("--budget", type=_seconds, help="no run begins after so long, as 30m")
     parser.add_argument("--runs", type=Path, default=kept.FOLDER, help="folder of kept runs")
     parser.add_argument("--markdown", type=Path, default=MARKDOWN)

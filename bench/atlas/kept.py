@@ -1,6 +1,8 @@
 """Runs that are kept: one small JSON file for each engine, plan and number of the run.
 
-A file is written beside its place and renamed, so there is a whole run or none.
+A file is written beside its place and renamed, so there is a whole run or none. A cell is an engine
+and a plan. All runs of a cell are of one series, for a spread over changes of the code is none: the
+first run of a new series takes the place of all former ones.
 """
 
 from __future__ import annotations
@@ -16,17 +18,17 @@ from lab.cluster.engine import Engine
 
 FOLDER = Path(__file__).parent / "runs"
 NOT_RUN, REFUSED, INCONCLUSIVE = "NOT RUN", "REFUSED", "INCONCLUSIVE"
-_AGAIN = (NOT_RUN, INCONCLUSIVE)
-"""Verdicts of runs that prove nothing."""
 _OBJECTIVE = ("text", "holds", "value", "measured", "severity")
 
 Kept = Mapping[str, Any]
 """Facts that are kept of a run.
 
-`plan`, `engine` and `number` name it. `title` is that of the plan, `verdict` and `reason` are those
-of the run, `objectives` as in `result.json`. `began` is an instant, `took_s` seconds; `machine` and
-`commit` say where and of what. A run that did not begin has the verdict `NOT_RUN`, or `REFUSED`
-where the engine refuses what the plan asks for; no objectives, and a reason.
+`plan`, `engine` and `number` name it, `series` is the instant in which its series was begun.
+`load` is the load of the machine in the minute before it. `title` is that of the plan, `verdict`
+and `reason` are those of the run, `objectives` as in `result.json`. `began` is an instant, `took_s`
+seconds; `machine` and `commit` say where and of what. A run that did not begin has the verdict
+`NOT_RUN`, or `REFUSED` where the engine refuses what the plan asks for; no objectives, and a
+reason.
 """
 
 
@@ -49,8 +51,12 @@ def file_of(folder: Path, engine: str, plan: str, number: int) -> Path:
     return folder / Engine.written_down(engine).folder_name / f"{plan}-{number}.json"
 
 
-def keep(file: Path, run: Kept) -> None:
-    """Write a run; a process that is killed leaves the former file or the whole new one."""
+def keep(folder: Path, run: Kept) -> None:
+    """Write a run; a process that is killed leaves the former file or the whole new one.
+
+    Runs of the same plan on the same engine go if they are of another series.
+    """
+    file = file_of(folder, run["engine"], run["plan"], run["number"])
     file.parent.mkdir(parents=True, exist_ok=True)
     beside = file.with_suffix(".new")
     with beside.open("w", encoding="utf-8") as out:
@@ -58,11 +64,10 @@ def keep(file: Path, run: Kept) -> None:
         out.flush()
         os.fsync(out.fileno())
     beside.replace(file)
-
-
-def is_done(file: Path) -> bool:
-    """Return whether a kept run is not to be repeated; one that proves nothing is tried again."""
-    return file.exists() and json.loads(file.read_text("utf-8"))["verdict"] not in _AGAIN
+    for other in file.parent.glob("*.json"):
+        former = json.loads(other.read_text("utf-8"))
+        if former["plan"] == run["plan"] and former["series"] != run["series"]:
+            other.unlink()
 
 
 def read(folder: Path) -> list[Kept]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from math import inf
 from statistics import median
 from textwrap import wrap
 
@@ -11,7 +12,7 @@ from bench.atlas.bugs import Bug
 from bench.atlas.kept import INCONCLUSIVE, NOT_RUN, REFUSED, Kept
 from jbodlab.pages.page import Block, Section, html_page
 from jbodlab.pages.values import Column, Unit
-from lab.report.page import objective_cell, verdicts
+from lab.report.page import NEVER, objective_cell, verdicts
 
 HEAD = """\
 # Atlas: what a broken disk does to each release
@@ -26,15 +27,16 @@ something else, not always that it has a bug. INCONCLUSIVE: the run proves nothi
 left no result. REFUSED: the release refuses what the plan asks for, which is how it fixed the bug.
 The reasons are below the tables.
 
-"Engines side by side" counts acknowledged messages that were lost or read twice, and the times in
-which a producer got no acknowledgement of a partition, over all runs of an engine. The waits of
-consumers are in the tables of the plans. Plans of known bugs are left out, and engines that ran
-other plans are not comparable there.
+"Engines side by side" sums the acknowledged messages that were lost or read twice in all runs of an
+engine, with the least and the greatest of one run. A gap is the time in which a producer got no
+acknowledgement of a partition. The waits of consumers are in the tables of the plans. Plans of
+known bugs are left out, and engines that ran other plans are not comparable there.
 
 A plan that is named after a number of Kafka's tracker shows that bug: it is FAIL on a release that
 has the bug, and PASS or REFUSED on one that fixed it.
 """
 NOTHING = "No run is kept yet.\n"
+_COUNTS = ("lost", "duplicated")
 
 Table = tuple[Sequence[str], Sequence[Sequence[str]]]
 """Titles of the columns, and rows of texts."""
@@ -60,19 +62,18 @@ def markdown(runs: Sequence[Kept], bugs: Sequence[Bug]) -> str:
 
 
 def _runs_of_cells(runs: Sequence[Kept]) -> str:
-    """Return how many runs a cell of the tables has."""
-    counts = Counter((run["plan"], run["engine"]) for run in runs)
-    several = sorted(count for count in counts.values() if count > 1)
-    chance = (
-        "A difference of a few seconds between two runs may be chance, and so may a verdict that "
-        "hangs on it."
-    )
-    if not several:
-        return f"**Each cell is one run.** {chance}"
-    times = f"{several[0]} to {several[-1]}" if several[0] < several[-1] else f"{several[0]}"
+    """Return how many runs a cell of the tables has, and what it shows of them."""
+    cells = Counter((run["plan"], run["engine"]) for run in runs)
+    sizes = sorted(Counter(cells.values()).items(), reverse=True)
+    runs_of = [f"{count} runs" if count > 1 else "one run" for count, _ in sizes]
+    shown = f"Each cell is {runs_of[0]}." if sizes else ""
+    if len(sizes) > 1:
+        parts = [f"{times} are {text}" for text, (_, times) in zip(runs_of, sizes, strict=True)]
+        shown = f"Of {len(cells)} cells {', '.join(parts)}."
     return (
-        f"**Each cell is one run**, except {len(several)} of {len(counts)} with {times} runs, "
-        f"which show the median, then the least and the greatest value. {chance}"
+        f"**{shown}** Several runs show the median, then the least and the greatest value, and a "
+        'verdict where all agree, else "mixed" with their numbers. One run shows no spread: a '
+        "difference of a few seconds may be chance, and so may a verdict that hangs on it."
     )
 
 
@@ -106,27 +107,31 @@ def _compared(runs: Sequence[Kept]) -> Table:
     runs = [run for run in runs if not run["plan"].startswith("kafka-")]
     for engine in _engines(runs):
         own = [run for run in runs if run["engine"] == engine]
-        gaps = _values(own, "gap")
+        gaps = sorted(gap for run in own for gap in _values(run, "gap"))
         rows.append(
             (
                 engine,
                 str(len({run["plan"] for run in own})),
                 verdicts(own),
-                f"{sum(_values(own, 'lost')):.0f}",
-                f"{sum(_values(own, 'duplicated')):.0f}",
-                f"{median(gaps):.1f} s" if gaps else "-",
-                f"{max(gaps):.1f} s" if gaps else "-",
+                *(_summed([sum(_values(run, name)) for run in own]) for name in _COUNTS),
+                f"{_gap(median(gaps))} ({_gap(gaps[0])} to {_gap(gaps[-1])})" if gaps else "-",
             )
         )
-    gaps_of = ("Median gap of producers", "Longest gap of producers")
-    return ("Engine", "Plans", "Runs", "Lost", "Duplicated", *gaps_of), rows
+    return ("Engine", "Plans", "Runs", "Lost", "Duplicated", "Gap of producers"), rows
 
 
-def _values(runs: Sequence[Kept], metric: str) -> list[float]:
-    """Return the values of one metric of producers, as `gap`, in all runs, as far as known."""
+def _summed(counts: Sequence[float]) -> str:
+    return f"{sum(counts):.0f} ({min(counts):.0f} to {max(counts):.0f})"
+
+
+def _gap(seconds: float) -> str:
+    return "never" if seconds == inf else f"{seconds:.1f} s"
+
+
+def _values(run: Kept, metric: str) -> list[float]:
+    """Return the values of one metric of producers, as `gap`, in a run, as far as known."""
     return [
-        held["value"]
-        for run in runs
+        inf if held["value"] == NEVER else held["value"]
         for held in run["objectives"]
         if held["text"].split(" ")[0].endswith(f".{metric}")
         and held["value"] is not None
@@ -161,8 +166,14 @@ def _title(by_engine: ByEngine) -> str:
 
 
 def _verdicts(runs: Sequence[Kept]) -> Table:
-    rows = [(plan, *map(verdicts, by_engine.values())) for plan, by_engine in _plans(runs).items()]
+    rows = [(plan, *map(_agreed, by_engine.values())) for plan, by_engine in _plans(runs).items()]
     return ("Plan", *_engines(runs)), rows
+
+
+def _agreed(runs: Sequence[Kept]) -> str:
+    """Return the verdict in which all runs agree; else that it is mixed, and of what."""
+    found = {run["verdict"] for run in runs}
+    return f"mixed ({verdicts(runs)})" if len(found) > 1 else next(iter(found), "-")
 
 
 def _bugs(runs: Sequence[Kept], bugs: Sequence[Bug]) -> Table:
@@ -185,7 +196,7 @@ def _bugs(runs: Sequence[Kept], bugs: Sequence[Bug]) -> Table:
 
 def _seen(by_engine: ByEngine) -> str:
     """Return the verdicts of a plan on one line."""
-    return "; ".join(f"{name}: {verdicts(runs)}" for name, runs in by_engine.items() if runs) or "-"
+    return "; ".join(f"{name}: {_agreed(runs)}" for name, runs in by_engine.items() if runs) or "-"
 
 
 def _plan(by_engine: ByEngine) -> Table:
@@ -193,7 +204,7 @@ def _plan(by_engine: ByEngine) -> Table:
         held["text"] for runs in by_engine.values() for run in runs for held in run["objectives"]
     )
     by_engine = {name: runs for name, runs in by_engine.items() if runs}
-    rows = [("verdict", *map(verdicts, by_engine.values()))]
+    rows = [("verdict", *map(_agreed, by_engine.values()))]
     rows += [(text, *(objective_cell(text, runs) for runs in by_engine.values())) for text in texts]
     return ("Expected", *by_engine), rows
 
@@ -210,7 +221,7 @@ def _reasons(by_engine: ByEngine) -> list[str]:
 
 
 def _surroundings(runs: Sequence[Kept]) -> Table:
-    """Return machine, days, commit and number of runs of each engine."""
+    """Return machine, load, days, commits and number of runs of each engine."""
     rows = []
     for engine in _engines(runs):
         own = [run for run in runs if run["engine"] == engine]
@@ -218,8 +229,10 @@ def _surroundings(runs: Sequence[Kept]) -> Table:
         span = days[0] if len(days) == 1 else " to ".join(days[:1] + days[-1:])
         machines = ", ".join(sorted({run["machine"] for run in own if run["machine"]}))
         commits = ", ".join(sorted({run["commit"] for run in own}))
-        rows.append((engine, str(len(own)), machines or "-", span or "-", commits))
-    return ("Engine", "Runs", "Machine", "Day", "Commit"), rows
+        loads = [run["load"] for run in own if run["load"] is not None]
+        load = f"{median(loads):.1f} ({min(loads)} to {max(loads)})" if loads else "-"
+        rows.append((engine, str(len(own)), machines or "-", load, span or "-", commits))
+    return ("Engine", "Runs", "Machine", "Load before a run", "Day", "Commit"), rows
 
 
 def _text(table: Table) -> str:
