@@ -10,7 +10,7 @@ import contextlib
 import os
 import time
 from argparse import Namespace
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
@@ -24,11 +24,11 @@ from fault_injection.mechanism import Target
 from jbodlab.cli.choice import machine_cluster
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import UsageError
-from lab.cluster import Broker, Cluster, Fault, NotInTimeError
+from lab import opened
+from lab.cluster import Cluster, Fault, NotInTimeError
 from lab.cluster.faults import Faults
 from lab.cluster.log_dir_states import offline
 from lab.cluster.revival import revive
-from lab.commands import clusters
 from lab.errors import LabError
 from lab.machine import programs
 from lab.machine.interrupts import Interrupts
@@ -55,7 +55,7 @@ def inject(options: Namespace, output: Output, interrupts: Interrupts) -> int:
     name = machine_cluster(options.cluster, output)
     files = StateFiles.open()
     with files.lock(name), _in_one_line():
-        cluster = clusters.opened(files, name, interrupts)
+        cluster = opened.opened(files, name, interrupts)
         return _inject(options, output, cluster, interrupts)
 
 
@@ -67,7 +67,7 @@ def heal(options: Namespace, output: Output, interrupts: Interrupts) -> int:
         if name is None:
             return _heal_anywhere(options, output, files, interrupts)
         with files.lock(name):
-            cluster = clusters.opened(files, name, interrupts)
+            cluster = opened.opened(files, name, interrupts)
             return _heal(options, output, cluster, interrupts)
 
 
@@ -78,7 +78,7 @@ def check(options: Namespace, output: Output, _: Interrupts) -> int:
         if _is_about_path(options):
             spec, target = _spec(options), _target_at_path(options, files)
         else:
-            cluster = clusters.opened(files, machine_cluster(options.cluster, output), None)
+            cluster = opened.opened(files, machine_cluster(options.cluster, output), None)
             spec, target = wanted(options, cluster, options.target)
         mechanism = registry.choose(spec, target)
     output.result(
@@ -94,40 +94,11 @@ def wanted(options: Namespace, cluster: Cluster, word: str) -> tuple[FaultSpec, 
     Raises:
         LabError, FaultError: the words are wrong.
     """
-    return described(cluster, options.kind, word, _words(options))
+    return opened.described(cluster, options.kind, word, _words(options))
 
 
 def _words(options: Namespace) -> dict[str, Any]:
     return {key: getattr(options, f"word_{key}") for key in kinds.PARAMETERS}
-
-
-def described(
-    cluster: Cluster, kind: str, word: str, words: Mapping[str, Any]
-) -> tuple[FaultSpec, Target]:
-    """Return the fault of a kind that words describe, and its target; raises as `wanted`."""
-    told = dict(words)
-    if kinds.kind_named(kind).scope is kinds.Scope.CLUSTER:
-        if word != clusters.WHOLE:
-            raise LabError(
-                f"{kind} is a fault of the whole cluster: name {clusters.WHOLE}, not {word}"
-            )
-        return kinds.spec(kind, told), cluster.target()
-    broker, directory = clusters.target(cluster, word)
-    other = told.get("with")
-    if isinstance(other, str) and (other.isdecimal() or other.startswith("broker-")):
-        told["with"] = str(_other_path(cluster, broker, other))
-    spec = kinds.spec(kind, told)
-    return spec, broker.target() if directory is None else directory.target()
-
-
-def _other_path(cluster: Cluster, broker: Broker, word: str) -> Path:
-    """Return the path of a second directory of a broker: 3, or broker-1/3."""
-    owner, directory = clusters.target(cluster, f"{broker.id}/{word}" if word.isdecimal() else word)
-    if directory is None:
-        raise LabError(f"expected a directory such as broker-{broker.id}/2, got {word!r}")
-    if owner.id != broker.id:
-        raise LabError(f"expected a directory of broker-{broker.id}, got {word!r}")
-    return directory.path
 
 
 def _inject(options: Namespace, output: Output, cluster: Cluster, interrupts: Interrupts) -> int:
@@ -214,7 +185,7 @@ def _target_at_path(options: Namespace, files: StateFiles) -> Target:
     if scope is kinds.Scope.BROKER:
         raise LabError(f"{options.kind} breaks a broker: name it, such as broker-1, not --path")
     if scope is kinds.Scope.CLUSTER:
-        raise LabError(f"{options.kind} is a fault of a cluster: name {clusters.WHOLE}, not --path")
+        raise LabError(f"{options.kind} is a fault of a cluster: name {opened.WHOLE}, not --path")
     user = targets.patient_with(files.directory, options.path)
     return operations.directory_target(options.path, options.user, user)
 

@@ -10,7 +10,7 @@ from fault_injection.errors import FaultError
 from fault_injection.fuse import disk
 from fault_injection.journal import Fault, read_faults
 from jbodlab.cli.output import Output, table
-from lab.commands import clusters
+from lab import opened
 from lab.errors import LabError
 from lab.machine.interrupts import Interrupts
 from lab.state_files import StateFiles
@@ -24,7 +24,7 @@ def list_open(options: Namespace, output: Output, _: Interrupts) -> int:
     except FaultError as error:
         raise LabError(str(error)) from error
     if options.cluster is not None:
-        root = Path(clusters.read(files, options.cluster).root)
+        root = Path(opened.read(files, options.cluster).root)
         found = [fault for fault in found if root in fault.path.parents]
     for fault in found:
         if note := disk.remove_dead(fault.path):

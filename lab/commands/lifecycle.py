@@ -6,8 +6,8 @@ from argparse import Namespace
 from functools import partial
 
 from jbodlab.cli.output import Output
+from lab import opened
 from lab.cluster import Broker, Node, NotInTimeError
-from lab.commands import clusters
 from lab.errors import LabError
 from lab.machine.interrupts import Interrupts
 from lab.state_files import StateFiles
@@ -16,8 +16,8 @@ from lab.state_files import StateFiles
 def _carry_out(command: str, options: Namespace, output: Output, interrupts: Interrupts) -> int:
     files = StateFiles.open()
     with files.lock(options.cluster):
-        cluster = clusters.opened(files, options.cluster, interrupts)
-        chosen = clusters.nodes(cluster, options.nodes)
+        cluster = opened.opened(files, options.cluster, interrupts)
+        chosen = opened.nodes(cluster, options.nodes)
         try:
             done = {
                 f"{node.state.role}-{node.id}": _act(command, node)

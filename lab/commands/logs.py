@@ -9,8 +9,8 @@ from pathlib import Path
 from jbodlab.cli.lab_state import NodeState
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import UsageError
+from lab import opened
 from lab.cluster import Cluster
-from lab.commands import clusters
 from lab.machine.interrupts import Interrupts
 from lab.state_files import StateFiles
 
@@ -21,8 +21,8 @@ def run(options: Namespace, output: Output, _: Interrupts) -> int:
     """Print them, until Ctrl-C with `--follow`; returns the exit code."""
     if options.lines < 0:
         raise UsageError(f"--lines: expected a number from 0, got {options.lines}")
-    cluster = Cluster(clusters.read(StateFiles.open(), options.cluster))
-    tails = [_Tail(node.state) for node in clusters.nodes(cluster, options.nodes)]
+    cluster = Cluster(opened.read(StateFiles.open(), options.cluster))
+    tails = [_Tail(node.state) for node in opened.nodes(cluster, options.nodes)]
     for tail in tails:
         for line in tail.last(options.lines):
             _print(output, tail.name, line)

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 
 from jbodlab.cli.choice import DEFAULT_CLUSTER, machine_cluster
 from jbodlab.cli.output import Output
-from lab import up_and_down
+from lab import opened, up_and_down
 from lab.cluster import Cluster, spec
 from lab.cluster.engine import ENGINE_VARIABLE, EngineError, chosen
-from lab.commands import clusters
 from lab.errors import WrongCallError
 from lab.machine import programs
 from lab.machine.interrupts import Interrupts
@@ -75,11 +74,11 @@ def chosen_cluster(
                 f"cluster {name} is up, so {given} has no effect; "
                 f"`{programs.call('down', name)}` ends it"
             )
-        yield Chosen(clusters.opened(files, name, interrupts), stays=True)
+        yield Chosen(opened.opened(files, name, interrupts), stays=True)
         return
     if not given and not os.environ.get(ENGINE_VARIABLE, "").strip():
         # It says that there is none.
-        clusters.read(files, name)
+        opened.read(files, name)
     try:
         wanted = spec.of_options(options, chosen(options.engine, os.environ))
     except EngineError as error:
@@ -87,7 +86,7 @@ def chosen_cluster(
     up_and_down.make_room(name, files, tell)
     try:
         up_and_down.up(name, programs.server_user(None), wanted, files, interrupts, tell)
-        yield Chosen(clusters.opened(files, name, interrupts), stays=False)
+        yield Chosen(opened.opened(files, name, interrupts), stays=False)
     finally:
         with interrupts.deferred():
             for problem in up_and_down.down(name, files):

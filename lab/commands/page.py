@@ -21,9 +21,10 @@ from jbodlab.cli.parser import UsageError
 from jbodlab.vocabulary.durations import duration_s
 from jbodlab.vocabulary.errors import JbodlabError
 from jbodlab.vocabulary.ids import TopicPartition
+from lab import opened
 from lab.cluster import Cluster, NotInTimeError
 from lab.cluster.spec import spec_of
-from lab.commands import breaking, clusters
+from lab.commands import breaking
 from lab.errors import LabError
 from lab.machine import programs
 from lab.machine.interrupts import Interrupts
@@ -47,7 +48,7 @@ def run(options: Namespace, output: Output, interrupts: Interrupts) -> int:
         watched = watching.foreign(options.bootstrap_server, options.command_config or "")
         actions = None
     else:
-        watched = watching.own(clusters.read(files, options.cluster), files.directory)
+        watched = watching.own(opened.read(files, options.cluster), files.directory)
         actions = PageActions(files, options.cluster) if options.allow_faults else None
     # A user who needs a file to reach it has it from somebody who closed the cluster.
     is_closed = bool(spec_of(watched.state).security or options.command_config)
@@ -139,8 +140,8 @@ class PageActions:
         try:
             kind, where, parameters = self._checked(request)
             with self._files.lock(self._name):
-                cluster = clusters.opened(self._files, self._name, None)
-                spec, target = breaking.described(cluster, kind, where, parameters)
+                cluster = opened.opened(self._files, self._name, None)
+                spec, target = opened.described(cluster, kind, where, parameters)
                 last = self._last_in_sync(cluster, kind, where)
                 if last and request.get("even_last_in_sync") is not True:
                     raise RefusedError(
@@ -162,7 +163,7 @@ class PageActions:
         """
         try:
             with self._files.lock(self._name):
-                cluster = clusters.opened(self._files, self._name, None)
+                cluster = opened.opened(self._files, self._name, None)
                 lines, problems, _ = breaking.heal_open(cluster, (), contextlib.nullcontext)
                 to_do, came_back = breaking.afterwards(self._name, cluster, problems, reviving=True)
         except (JbodlabError, FaultError, LabError, NotInTimeError) as error:
@@ -176,7 +177,7 @@ class PageActions:
         """Revert the faults of the page that are still in effect; returns a line for each."""
         if not self._made or self._files.read(self._name) is None:
             return []
-        cluster = clusters.opened(self._files, self._name, None)
+        cluster = opened.opened(self._files, self._name, None)
         said = []
         for number in self._made[::-1]:
             try:
@@ -191,7 +192,7 @@ class PageActions:
         """Return the partitions that a fault would leave without a replica in sync."""
         if kinds.kind_named(kind).scope is kinds.Scope.CLUSTER:
             return []
-        broker, directory = clusters.target(cluster, where)
+        broker, directory = opened.target(cluster, where)
         number = None if directory is None else broker.log_dirs.index(directory) + 1
         return self.seen().last_in_sync(broker.id, number)
 

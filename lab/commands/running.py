@@ -29,8 +29,9 @@ from jbodlab.cli.output import Output
 from jbodlab.vocabulary import expressions
 from jbodlab.vocabulary.durations import duration_s, duration_text
 from jbodlab.vocabulary.expressions import MetricUnit
+from lab import opened
 from lab.cluster import Cluster
-from lab.commands import breaking, clusters
+from lab.commands import breaking
 from lab.commands.own_cluster import chosen_cluster, chosen_name
 from lab.errors import WRONG_USE, LabError, WrongCallError
 from lab.findings import Weight
@@ -158,9 +159,9 @@ def _plan(options: Namespace, cluster: Cluster) -> Plan:
     except (FaultError, LabError, ValueError) as error:
         raise WrongCallError(str(error)) from error
     words = {key: getattr(options, f"word_{key}") for key in kinds.PARAMETERS}
-    other, where = None, targets.parse(clusters.WHOLE)
-    if options.fail != clusters.WHOLE:
-        broker, directory = clusters.target(cluster, options.fail)
+    other, where = None, targets.parse(opened.WHOLE)
+    if options.fail != opened.WHOLE:
+        broker, directory = opened.target(cluster, options.fail)
         where = targets.Node(broker.id)
         if directory is not None:
             where = targets.Directory(broker.id, broker.log_dirs.index(directory) + 1)

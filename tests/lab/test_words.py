@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from lab import opened
 from lab.cluster import Cluster, ClusterSpec, layout
-from lab.commands import clusters, running
+from lab.commands import running
 from lab.errors import LabError
 from lab.machine.processes import own_user
 
@@ -20,7 +21,7 @@ def cluster(tmp_path: Path) -> Cluster:
 
 @pytest.mark.parametrize("word", ["broker-2/1", "2/1", "broker-2/dir-1"])
 def test_a_directory_is_named_by_broker_and_number(cluster: Cluster, word: str) -> None:
-    broker, directory = clusters.target(cluster, word)
+    broker, directory = opened.target(cluster, word)
 
     assert (broker.id, directory) == (2, broker.log_dirs[0])
 
@@ -36,14 +37,14 @@ def test_a_directory_is_named_by_broker_and_number(cluster: Cluster, word: str) 
 )
 def test_a_target_that_is_none_is_named(cluster: Cluster, word: str, message: str) -> None:
     with pytest.raises(LabError, match=message):
-        clusters.target(cluster, word)
+        opened.target(cluster, word)
 
 
 def test_nodes_are_named_alone_or_all_together(cluster: Cluster) -> None:
-    assert [node.id for node in clusters.nodes(cluster, ["2", "controller"])] == [2, 100]
-    assert [node.id for node in clusters.nodes(cluster, ["all"])] == [100, 1, 2]
+    assert [node.id for node in opened.nodes(cluster, ["2", "controller"])] == [2, 100]
+    assert [node.id for node in opened.nodes(cluster, ["all"])] == [100, 1, 2]
     with pytest.raises(LabError, match="expected a broker, got the directory 'broker-1/2'"):
-        clusters.nodes(cluster, ["broker-1/2"])
+        opened.nodes(cluster, ["broker-1/2"])
 
 
 def test_gaps_are_measured_with_messages_that_stand_closely() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from jbodlab.cli import program
+from lab import opened
 from lab.cluster import Cluster, ClusterSpec, layout
-from lab.commands import breaking, clusters
 from lab.errors import LabError
 from lab.machine import processes
 from lab.machine.interrupts import Interrupts
@@ -23,7 +23,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     files = StateFiles.open()
     user = processes.own_user()
     files.write(layout.plan("x", tmp_path / "x", "id", user, range(1, 5), ClusterSpec()))
-    found = clusters.opened(files, "x", Interrupts())
+    found = opened.opened(files, "x", Interrupts())
     for path in found.broker(1).paths:
         path.mkdir(parents=True)
     for node in found.state.nodes:
@@ -34,7 +34,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
 
 @pytest.mark.parametrize("word", ["3", "broker-1/3", "broker-1/dir-3"])
 def test_the_other_directory_is_named_as_the_first_one(cluster: Cluster, word: str) -> None:
-    spec, target = breaking.described(cluster, "swapped", "broker-1/2", {"with": word})
+    spec, target = opened.described(cluster, "swapped", "broker-1/2", {"with": word})
 
     assert spec.other == cluster.broker(1).log_dir(3).path
     assert target.path == cluster.broker(1).log_dir(2).path
@@ -53,7 +53,7 @@ def test_what_is_no_other_directory_of_the_broker_is_refused(
     cluster: Cluster, word: str, why: str
 ) -> None:
     with pytest.raises(LabError, match=why):
-        breaking.described(cluster, "twin", "broker-1/2", {"with": word})
+        opened.described(cluster, "twin", "broker-1/2", {"with": word})
 
 
 @pytest.mark.parametrize("word", ["twin", "swapped"])

@@ -18,9 +18,9 @@ from jbodlab.picture.cluster_picture import (
 )
 from jbodlab.picture.places import Place
 from jbodlab.vocabulary.ids import TopicPartition
+from lab import opened
 from lab.cluster import Cluster, ClusterSpec, layout
 from lab.cluster.questions import ClusterView
-from lab.commands import clusters
 from lab.machine import processes
 from lab.machine.interrupts import Interrupts
 from lab.state_files import StateFiles
@@ -84,7 +84,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
             ClusterSpec(brokers=1, disks=2),
         )
     )
-    return clusters.opened(files, "x", Interrupts())
+    return opened.opened(files, "x", Interrupts())
 
 
 @pytest.fixture
