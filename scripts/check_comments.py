@@ -1,4 +1,4 @@
-"""Check how comments and docstrings of the programs and the library begin their sentences.
+"""Check how comments and docstrings of all Python files begin their sentences.
 
 As on pages (`check_lengths`), no sentence begins with Who, What or Whoever, and no meaning of an
 argument, an attribute or a result does. A question may.
@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOMS = (
     *("broker/", "controller/", "jbodlab/", "storage_tool/", "admin_tool/", "fault_injection/"),
-    *("lab/", "analytics/", "pyspark_kraft_metadata/", "scripts/", "bench/", "examples/"),
+    *("lab/", "analytics/", "pyspark_kraft_metadata/", "scripts/", "bench/", "examples/", "tests/"),
 )
 
 _NAMELESS = re.compile(r"\b(?:Whoever|Who|What)\b")

@@ -1,4 +1,4 @@
-"""What a user sees of a command line: exit code and both streams, without times and places."""
+"""Output of a command line: exit code and both streams, without times and places."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Done(NamedTuple):
 
     @property
     def seen(self) -> str:
-        """What a user sees: stdout, stderr behind `! `, and an exit code that is not 0."""
+        """Output that a user sees: stdout, stderr behind `! `, and an exit code that is not 0."""
         found = self.out + "".join(f"! {line}\n" for line in self.err.splitlines())
         for pattern, replacement in FILTERS:
             found = pattern.sub(replacement, found)
@@ -53,7 +53,7 @@ class CommandLines:
         Args:
             line: Its words.
             more: Words with spaces in them.
-            text: What it reads.
+            text: Text that it reads.
         """
         return run([*line.split(), *more, "--bootstrap-server", self.servers], text)
 

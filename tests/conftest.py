@@ -1,4 +1,4 @@
-"""What holds for all tests."""
+"""Hooks and fixtures of all tests."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from tests.unfinished import UnfinishedTests
 # installed: servers, tools, the Python workers of Spark.
 os.environ["PYTHONPATH"] = str(Path(__file__).resolve().parents[1])
 
-# What a test asks lies on this machine, whatever proxies the environment names.
+# Servers that a test asks lie on this machine, whatever proxies the environment names.
 urllib.request.install_opener(urllib.request.build_opener(urllib.request.ProxyHandler({})))
 
 # Thousands of tests are objects that stay: looking through them again and again for garbage took
 # half of what collecting them takes.
 gc.set_threshold(100_000, 50, 100)
 
-# What is logged is looked through for secrets; nobody may write one at any level.
+# Log lines are looked through for secrets; nobody may write one at any level.
 for _program in ("jbodlab", "broker", "controller", "storage_tool"):
     logging.getLogger(_program).setLevel(logging.DEBUG)
 
@@ -51,7 +51,7 @@ COSTLY = ("compose", "spark", "kafka", "cluster", "process")
 
 LONG = ("compose", "spark")
 LONG_TIMEOUT_S = 900
-"""What builds images or replays logs takes minutes where others work on the same cores."""
+"""A test that builds images or replays logs takes minutes where others work on the same cores."""
 
 _running_unit: str | None = None
 
@@ -139,7 +139,7 @@ def pytest_unconfigure() -> None:
 
 
 def _group(item: pytest.Item) -> str:
-    """What runs in one process: a file; all of Spark, which would else be started many times.
+    """Tests that run in one process: a file; all of Spark, which would else be started many times.
 
     Files that share something costly else name their group themselves.
     """

@@ -70,7 +70,7 @@ def _own_s() -> float:
 
 
 def _children_s() -> float:
-    """What all has taken that this process has started, those that still run included."""
+    """CPU time of all processes that this one has started, those that still run included."""
     found = os.times()
     ticks = 0
     started = {os.getpid()}

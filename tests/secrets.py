@@ -17,7 +17,7 @@ LEAST = 8
 """Characters of a form; a shorter one stands in logs by chance."""
 
 _forms: dict[str, str] = {}
-"""What secret each text stands for."""
+"""The secret that each text stands for."""
 
 
 def secret(value: str) -> str:

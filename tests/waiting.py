@@ -21,7 +21,7 @@ TURNS = 50
 async def turns(count: int = TURNS) -> None:
     """Let the loop do all that is ready, and what comes of it, however fast the machine is.
 
-    What has not happened then waits for something else: another event, a socket, a timer.
+    An event that has not happened then waits for something else: another event, a socket, a timer.
     """
     for _ in range(count):
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""What all tests of the replay share: one Spark session, and one replay of each log."""
+"""Fixtures that all tests of the replay share: one Spark session, and one replay of each log."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture(params=["local", pytest.param("spark", marks=pytest.mark.spark)])
 def made_of(request: pytest.FixtureRequest) -> Answered:
-    """What a table is made of: a test that uses it runs once for each engine."""
+    """Files that a table is made of: a test that uses it runs once for each engine."""
     if request.param == "local":
         return answered
     return partial(answered_by_spark, request.getfixturevalue("spark"))

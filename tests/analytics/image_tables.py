@@ -1,4 +1,4 @@
-"""What the tables of a replay must say, by the image that the library's own replay gives."""
+"""Rows of the tables of a replay, by the image that the library's own replay gives."""
 
 from __future__ import annotations
 

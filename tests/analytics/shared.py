@@ -28,7 +28,7 @@ class Replayed(NamedTuple):
 
 
 class Made(NamedTuple):
-    """What the page of some tables is made of."""
+    """Tables that the page of some tables is made of."""
 
     folder: Path
     tables: StoredTables

@@ -31,7 +31,7 @@ class StandaloneSpark:
 
     Attributes:
         folder: With a folder for each process.
-        libraries: What a node has: third parties' packages, none of ours.
+        libraries: Packages on a node: third parties' packages, none of ours.
         workers: Their processes; each leads a session with its executors.
     """
 

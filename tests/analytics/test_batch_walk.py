@@ -133,7 +133,7 @@ def test_an_epoch_begins_with_a_control_batch_only() -> None:
 
     assert kinds(risen) == ["epoch"]
     assert risen.problems[0].offset == 1
-    # What is missing in between may have been the change of the leader.
+    # Records missing in between may have been the change of the leader.
     assert kinds(walk(batch(0, epoch=1) + batch(5, epoch=4) + batch(6, epoch=4))) == ["gap"]
     # The first one is that of a log that begins late, but never negative.
     assert kinds(walk(batch(0, epoch=9))) == []

@@ -49,7 +49,7 @@ def test_every_record_is_the_one_that_kafkas_dump_tool_prints(
             else:
                 payload = json.loads(match[3])
                 if payload["type"] == UserScramCredentialRecord.NAME:
-                    # What Kafka's tool shows of users is not for a table.
+                    # A table has nothing of what Kafka's tool shows of users.
                     payload["data"] |= dict.fromkeys(SECRETS[UserScramCredentialRecord], REDACTED)
                 assert json.loads(row.payload or "") == payload
 

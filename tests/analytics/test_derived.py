@@ -72,7 +72,8 @@ def test_a_failure_lasts_until_the_directory_is_registered_again() -> None:
     assert derived(
         "directory_failures",
         FAILURE,
-        # What a failure does stands before its record, in batches before it if they are full.
+        # Records of a failure's consequences stand before its own, in batches before it if they are
+        # full.
         [change(0, isr=(2, 3), leader=2)],  # 7
         [change(1, leader=-1), FAILED],  # 8, 9
         [register(1, DIRECTORIES[1], epoch=10)],  # 10

@@ -49,7 +49,7 @@ def test_of_two_epochs_at_one_offset_the_later_one_is_right() -> None:
 
 
 def test_epochs_never_go_back() -> None:
-    # What the first copy has behind offset 12 was cut off by the others.
+    # Records that the first copy has behind offset 12 were cut off by the others.
     assert pieces(run(0, 0, 50, epoch=1), run(1, 12, 20, epoch=3)) == [(0, 0, 12), (1, 12, 20)]
 
 

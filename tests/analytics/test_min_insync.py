@@ -1,4 +1,4 @@
-"""What `min.insync.replicas` is taken for where a log does not say."""
+"""Values that `min.insync.replicas` has where a log does not say."""
 
 from __future__ import annotations
 

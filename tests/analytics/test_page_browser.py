@@ -398,7 +398,8 @@ def test_filters_choose_rows_by_time_in_the_clock_that_is_shown(
     assert set(ranges(browser)) == {"2026-01-01 12:06:00.000 to 12:08:00.000 UTC"}
     shown = rows_of(browser, "incidents", "from_time")
     assert starts[0] in shown
-    # What began before and has not ended is of this time, too; what began behind it is not.
+    # A failure that began before and has not ended is of this time, too; what began behind it is
+    # not.
     assert all(time < "2026-01-01 12:08:00.001" for time in shown)
     ended = browser.value(
         "[...document.querySelectorAll('table[data-figure=incidents] tbody tr:not([hidden])"

@@ -91,7 +91,7 @@ def test_figures_are_counted_by_hand(everything: Made) -> None:
     assert answers["topics_now"].rows == ((1, 3, 1, 3),)
     assert answers["lane_counts"].rows == ((2, 1),)
     assert answers["incident_counts"].rows == ((2, 2, 1, 1, 1, 1, 1),)
-    # What is open comes first, then the latest; the open ones last until the last record.
+    # Open outages come first, then the latest; the open ones last until the last record.
     assert [row[:3] for row in answers["incidents"].rows] == [
         ("broker", 2, None),
         ("directory", 1, "D1"),
@@ -103,7 +103,7 @@ def test_figures_are_counted_by_hand(everything: Made) -> None:
     assert answers["what_if_broker"].values("broker") == [2, 1]
     assert answers["what_if_directory"].values("leaderless") == [2, 0]
     assert answers["topics_at_risk"].rows == (("orders", "id-orders", 3, 1, 0, 2, 0, 0),)
-    # What is changed in one batch is one mark.
+    # All changes of one batch are one mark.
     assert [row[1:] for row in answers["marks"].rows] == [
         ("topic deleted", HOSTILE, 1, 500),
         ("password set", f"{HOSTILE} SCRAM-SHA-256", 1, 99),

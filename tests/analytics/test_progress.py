@@ -12,7 +12,7 @@ DEADLINE_S = 30
 
 
 class Screen(io.StringIO):
-    """What is written to a terminal."""
+    """Text that is written to a terminal."""
 
     def isatty(self) -> bool:
         return True

@@ -262,7 +262,7 @@ def test_every_damaged_byte_is_noticed_by_a_stream(tmp_path: Path) -> None:
         stream = Following(log.directory)
         rows = stream.rows()
         records = [row for row in rows if row.problem is None]
-        # What looks like a torn tail may still be completed, until batches follow it.
+        # Bytes that look like a torn tail may still be completed, until batches follow it.
         if position < followed_by_two:
             assert len(records) < len(rows), position
             assert all(row._replace(epoch=1) == whole[row.offset] for row in records), position

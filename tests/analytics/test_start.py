@@ -72,7 +72,7 @@ def test_a_replay_without_pyspark_says_so_and_is_done_in_its_process(tmp_path: P
 @pytest.mark.process
 @pytest.mark.parametrize("command", ["replay", "why"])
 def test_an_interrupt_while_a_command_starts_leaves_no_trace(tmp_path: Path, command: str) -> None:
-    # What it imports first does not come back until it is interrupted.
+    # The first import does not come back until it is interrupted.
     (tmp_path / "numpy.py").write_text(
         "import pathlib, time\n"
         f"pathlib.Path({str(tmp_path / 'importing')!r}).touch()\n"

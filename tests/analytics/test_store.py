@@ -111,7 +111,7 @@ def written(folder: Path | str, text: str) -> OutputDir:
 
 
 class Killed(BaseException):
-    """What stands for the end of the process."""
+    """An error in place of the end of the process."""
 
 
 def ended(output: OutputDir) -> None:

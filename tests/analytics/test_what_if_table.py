@@ -1,4 +1,4 @@
-"""What the table of single failures says is what the question for one failure answers."""
+"""The table of single failures says the same as the question for one failure."""
 
 from __future__ import annotations
 

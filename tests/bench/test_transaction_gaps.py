@@ -1,4 +1,4 @@
-"""What producers and readers waited for, by what was done to the cluster."""
+"""Times that producers and readers waited for, by what was done to the cluster."""
 
 from __future__ import annotations
 

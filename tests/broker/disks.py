@@ -101,7 +101,7 @@ class CrampedDisk(PosixFileSystem):
 
     Attributes:
         left: Changes that it still takes; None for any number.
-        error: What the others get.
+        error: The error that the others get.
         is_torn: Whether a write that it does not take leaves half of itself.
         renames: Whether names take no room.
         below: The only directory that it is about; None for everything.

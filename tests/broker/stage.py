@@ -41,7 +41,7 @@ def tp(index: int) -> TopicPartition:
 class Stage:
     """Broker 1 with real directories; brokers 2 and 3, and the controller, are told by the test.
 
-    `async with` stops it. What the tests of one subject need besides is in a subclass.
+    `async with` stops it. Needs of the tests of one subject are in a subclass.
     """
 
     def __init__(self, root: Path, **arguments: Any) -> None:
@@ -130,7 +130,7 @@ class Stage:
 
     @property
     def leading(self) -> LeaderState:
-        """What the leader of partition 0 knows."""
+        """Offsets that the leader of partition 0 knows."""
         state = self.partition.leader
         assert state is not None
         return state

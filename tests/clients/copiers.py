@@ -12,7 +12,7 @@ transaction without need. It prints, one event a line,
     {"event": "error", "transaction": 7, "message": "..."}           what its library has told it
 
 and reads again what it has not committed. It ends at the line `leave` on its standard input with
-code 0. What its library takes for fatal ends it with another code.
+code 0. An error that its library takes for fatal ends it with another code.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class CopierProcess(ProgramProcess):
     Attributes:
         began: The values of each transaction.
         ended: How transactions ended, as the library was told; of others it was told nothing.
-        errors: What went wrong meanwhile.
+        errors: Errors that came up meanwhile.
     """
 
     def __init__(self, command: Sequence[str], *arguments: str) -> None:
@@ -75,7 +75,7 @@ class CopierProcess(ProgramProcess):
         """Assert that transactions are there whole or not at all, as was told, and nothing twice.
 
         Args:
-            found: What readers of committed records get, by transaction.
+            found: Records that readers of committed records get, by transaction.
         """
         torn = {
             number: (sorted(values), self.began.get(number))

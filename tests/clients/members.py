@@ -122,7 +122,7 @@ class MemberProcess(ProgramProcess):
         committed: The largest offset of which a commit was acknowledged, by partition.
         acknowledged: Every value that it wrote, and when its acknowledgement was read here, in
             seconds of `monotonic`.
-        errors: What it had to try again; of a producer, what it has given up.
+        errors: Sends that it had to try again; of a producer, what it has given up.
     """
 
     def __init__(self, command: Sequence[str], *arguments: str) -> None:

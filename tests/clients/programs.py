@@ -20,7 +20,7 @@ and
 With `stay`, which only kafka-go knows, it does the same, and never asks again who leads.
 
 It leaves its group at the line `leave` on its standard input, or at the end of
-that, and ends with code 0. What its library takes for fatal ends it with another code.
+that, and ends with code 0. An error that its library takes for fatal ends it with another code.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Program:
         tools: Programs without which it can neither be built nor run.
         fetch: Asks a registry for the library; where that fails there is nothing to test.
         build: Has to succeed then; empty where nothing is compiled.
-        run: What is called, with the arguments of every program after it.
+        run: The command, with the arguments of every program after it.
         release: Of Apache Kafka, whose own client this is: the name of a folder of jars.
         protocol: Of the group: `classic` or `consumer`.
     """
@@ -137,7 +137,8 @@ def node(script: str) -> Program:
 
 def go(package: str, protocol: str = "classic") -> Program:
     """Return a program of a package below `go`."""
-    # What `go list` has seen is in the cache of modules: only this program's, not all of go.mod.
+    # A package that `go list` has seen is in the cache of modules: only this program's, not all of
+    # go.mod.
     return Program(
         sources="go",
         tools=("go",),

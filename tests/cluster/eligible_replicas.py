@@ -2,7 +2,8 @@
 
 A story is a row of faults that several topics share. Each topic is a situation of its own. Below a
 step stands what the controller has written because of it, by topic, broker or cluster: the records,
-parted by `;`, and behind `->` what a partition is after them. What is not named gets no record.
+parted by `;`, and behind `->` what a partition is after them. A field that is not named gets no
+record.
 
     == TITLE
     topic NAME replicas BROKER,BROKER minimum N [KEY=VALUE ...]
@@ -60,7 +61,7 @@ LINE = re.compile(
 )
 
 Written = dict[str, str]
-"""What was written in one step, by what it is about."""
+"""Records that were written in one step, by what they are about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,7 +198,7 @@ class Player:
 
     Args:
         cluster: A cluster with two disks in each broker.
-        story: What is played.
+        story: Events that are played.
         tools: Kafka's own tools, for what is asked by them, and to look at what they show; None
             for a story that asks for nothing, and then nobody looks.
     """
@@ -429,7 +430,7 @@ class Player:
         # A frozen broker is running, and fenced.
         return self._cluster.broker(number).is_running and not self._registration(number).fenced
 
-    # What is there
+    # Existing
 
     def _note(self) -> None:
         for subject, line in self._changes.read_on():

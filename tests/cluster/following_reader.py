@@ -13,7 +13,7 @@ class FollowingReader:
 
     Attributes:
         seen: Offset and value of what was read, by partition, in the order of its arrival.
-        errors: What the client could not get over.
+        errors: Errors that the client could not get over.
     """
 
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:

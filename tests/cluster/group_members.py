@@ -17,7 +17,7 @@ from lab.machine.waiting import wait_for
 POLL_S = 0.2
 REJOIN_S = 5.0
 
-# What it did is printed with a test that fails.
+# Its log is printed with a test that fails.
 logging.getLogger("kafka.coordinator").setLevel(logging.INFO)
 SESSION_TIMEOUT_MS = 45_000
 """Longer than anything here may take: who goes on before that did not wait for it."""
@@ -65,7 +65,7 @@ class Librdkafka:
         found = [
             (message.partition(), message.offset())
             for message in self._consumer.consume(500, POLL_S)
-            # What went wrong is tried again inside.
+            # A call that went wrong is tried again inside.
             if message.error() is None
         ]
         for partition, offset in found:
@@ -123,7 +123,7 @@ class KafkaPython:
     def poll(self, poll_s: float = POLL_S) -> list[Position]:
         found = self._consumer.poll(timeout_ms=int(poll_s * 1000))
         for partition, records in found.items():
-            # What it is assigned anew, it begins anew where nothing is committed.
+            # A partition that it is assigned anew, it begins anew where nothing is committed.
             self._polled[partition] = max(records[-1].offset + 1, self._polled.get(partition, 0))
         return [(record.partition, record.offset) for each in found.values() for record in each]
 

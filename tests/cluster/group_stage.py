@@ -31,7 +31,7 @@ ASKED_AGAIN = (
     # The broker was fenced meanwhile.
     KafkaError._DESTROY_BROKER,
 )
-"""What a coordinator says that begins or ends; librdkafka's administrators give up at once."""
+"""Errors of a coordinator that begins or ends; librdkafka's administrators give up at once."""
 GOES_ON_S = 30.0
 """Within which a group goes on; shorter than the session timeout of its members."""
 

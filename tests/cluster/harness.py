@@ -1,4 +1,4 @@
-"""What tests need beside the cluster itself: clients that keep accounts of every record."""
+"""Helpers that tests need beside the cluster itself: clients that keep accounts of every record."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class Load:
         self.in_turn = in_turn
         """The partitions that get the messages in turn; none to leave it to the client."""
         self.value = value
-        """What a message says, by its number."""
+        """The text of a message, by its number."""
         self.acknowledged: dict[int, tuple[int, int]] = {}
         """Sequence number of the message to (partition, offset)."""
         self.times: list[float] = []

@@ -1,4 +1,4 @@
-"""What must hold of a cluster whatever was done to it, and accounts of what clients were told.
+"""Invariants of a cluster whatever was done to it, and accounts of what clients were told.
 
     no acknowledged record is lost
     the directory in the metadata is the one that holds the replica
@@ -45,7 +45,7 @@ METADATA_API = 3
 
 
 class Accounts(Protocol):
-    """Whoever produced: a topic, and where each acknowledged number was acknowledged to be."""
+    """Records of any producers: a topic, and the acknowledged place of each number."""
 
     topic: str
     acknowledged: dict[int, tuple[int, int]]
@@ -306,7 +306,7 @@ def _has_a_log(folder: Path) -> bool:
 
 
 class Answer(NamedTuple):
-    """What a broker tells clients of a partition."""
+    """The state of a partition as a broker tells clients."""
 
     leader: int
     isr: frozenset[int]
@@ -317,7 +317,7 @@ Answers = Mapping[TopicPartition, Answer]
 
 
 def answers(cluster: Cluster, *brokers: int) -> list[Answers | None]:
-    """What each of these brokers tells clients of all partitions; None if it does not answer."""
+    """The state of all partitions as each broker tells clients; None if it does not answer."""
 
     async def ask() -> list[Answers | None]:
         return await asyncio.gather(*(_answers(cluster.node(broker).port) for broker in brokers))

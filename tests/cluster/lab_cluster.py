@@ -20,7 +20,7 @@ from tests import secrets
 
 
 class Disk(Protocol):
-    """What log directories lie on."""
+    """Disks that log directories lie on."""
 
     def close(self) -> None:
         """Give it back."""
@@ -30,7 +30,7 @@ class Cluster(library.Cluster):
     """A cluster of tests.
 
     Attributes:
-        disks: What was made for directories, by the directory; empty for plain folders.
+        disks: Disks that were made for directories, by the directory; empty for plain folders.
     """
 
     _metadata: ControllersLog | None = None

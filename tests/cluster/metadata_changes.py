@@ -1,10 +1,10 @@
-"""What a controller writes, as short lines by what they are about, to be compared between engines.
+"""Records of a controller, as short lines by what they are about, to compare engines.
 
 A line has only what a record changes: `isr 1 elr 2`, `fenced`, `dirs 1/1,1/2`. Ids that are
 random are normalised: a directory of a broker is BROKER/DISK, and `BROKER/DISK'` after its disk was
 replaced. Which of them a replica gets is up to its broker: `assigned 2` says that replica 2 has
 another one, `lost 2` that it has none. Lists are sorted, as Kafka writes them in the order of a
-hash set. What changes nothing is left out.
+hash set. A record that changes nothing is left out.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ DEADLINE_S = 60.0
 
 
 class Seen(NamedTuple):
-    """What is compared of a partition."""
+    """The fields of a partition that are compared."""
 
     leader: int
     isr: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""What clients of two libraries send comes back to them."""
+"""Records that clients of two libraries send come back to them."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ SETTINGS = {
     # A dead broker is noticed soon, and whatever works in the background works all the time.
     "broker.session.timeout.ms": "2500",
     "broker.heartbeat.interval.ms": "250",
-    # Whoever had to wait for a follower's time to run out would wait longer than any test does.
+    # A test that had to wait for a follower's time to run out would wait longer than any test does.
     "replica.lag.time.max.ms": "600000",
     "auto.create.topics.enable": "false",
     # Every consumer with a group id asks for its coordinator.
@@ -68,7 +68,7 @@ def some(values: Sequence[str], *now: str) -> list[Any]:
 
 
 class Scene:
-    """What a scenario does to the cluster, and what it knows of it."""
+    """The actions that a scenario does to the cluster, and what it knows of it."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -171,7 +171,7 @@ class Scene:
     # Processes
 
     def said(self, node: int) -> str:
-        """What a node has printed during this scene."""
+        """The lines that a node has printed during this scene."""
         return self.cluster.node(node).output()[self._offsets.get(node, 0) :]
 
     def restart(self, *brokers: int) -> None:

@@ -69,7 +69,7 @@ class Directories:
                 node.stop()
 
     def dumped(self) -> tuple[list[str], list[str]]:
-        """What both dump tools print of all segments of the groups: Kafka's, and ours."""
+        """The text that both dump tools print of all segments of the groups: Kafka's, and ours."""
         found = sorted(
             self._formatted.root.glob(f"broker-*/disk-*/data/{GROUP_METADATA_TOPIC}-0/*.log")
         )
@@ -77,7 +77,7 @@ class Directories:
         return self._tools.run(DUMP_LOG, *theirs).lines, dump("--offsets-decoder", *found).lines
 
     def described(self, cluster: Cluster) -> dict[str, list[str]]:
-        """What Kafka's tool prints of all groups."""
+        """The text that Kafka's tool prints of all groups."""
         printed = {}
         for what in DESCRIPTIONS:
             arguments = f"--describe --all-groups {what}".split()

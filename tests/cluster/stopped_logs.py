@@ -1,4 +1,4 @@
-"""What brokers would have written before they died, appended to the logs of stopped ones."""
+"""Records of brokers that died later, appended to the logs of stopped ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands say of transactions."""
+"""Output of the commands about transactions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.command_lines import CommandLines
 
 
 def told(cluster: Cluster, *arguments: str) -> list[dict[str, Any]]:
-    """What `jbodlab transactions` says."""
+    """Output of `jbodlab transactions`."""
     line = f"transactions {arguments[0]} --output json"
     done = CommandLines(cluster.bootstrap).run(line, *arguments[1:])
     assert done.code == 0, done

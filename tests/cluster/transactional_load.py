@@ -20,7 +20,7 @@ JOIN_S = 90.0
 
 
 class Outcome(Enum):
-    """What the client was told of a transaction."""
+    """The result that the client was told of a transaction."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"
@@ -35,8 +35,8 @@ class TransactionalLoad:
         journal: Outcome of each transaction, by producer and number.
         commits: When commits were answered, in s of the monotonic clock.
         commits_of: The same for each producer.
-        errors: What calls failed with that were repeated, or after which a transaction was aborted.
-        fatal: What ended a producer.
+        errors: Errors of calls that were repeated, or after which a transaction was aborted.
+        fatal: The error that ended a producer.
 
     Args:
         bootstrap: Address of the cluster.
@@ -127,7 +127,7 @@ class TransactionalLoad:
                     partition=(transaction + index) % self._partitions,
                 )
             if transaction % ABORTED_EVERY == ABORTED_EVERY - 1:
-                # What is not sent yet would be dropped, and no transaction be begun.
+                # Records that are not sent yet would be dropped, and no transaction be begun.
                 producer.flush(CALL_S)
             else:
                 self._until_answered(producer.commit_transaction)

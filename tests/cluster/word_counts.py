@@ -131,7 +131,7 @@ class WordCount:
 
 
 class Counts:
-    """What a reader of the output topic finds, from its beginning to what was read last.
+    """Counts that a reader of the output topic finds, from its beginning to what was read last.
 
     Attributes:
         latest: The last count of each word.

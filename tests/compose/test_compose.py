@@ -126,7 +126,7 @@ class Compose:
         return docker("exec", self.container(service), *command)
 
     def health(self, *services: str) -> dict[str, str]:
-        """What the engine's health checks say of services."""
+        """The status of services by the engine's health checks."""
         containers = map(self.container, services)
         shown = docker("inspect", "-f", "{{.State.Health.Status}}", *containers)
         return dict(zip(services, shown.split(), strict=True))

@@ -1,4 +1,4 @@
-"""What the documents show."""
+"""Parts of the documents."""
 
 from __future__ import annotations
 

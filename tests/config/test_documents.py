@@ -1,4 +1,4 @@
-"""What the documents name is there: targets of `make`, and extras; `check_code` has the rest."""
+"""Names in the documents are there: targets of `make`, and extras; `check_code` has the rest."""
 
 from __future__ import annotations
 

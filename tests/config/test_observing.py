@@ -51,7 +51,8 @@ def test_what_must_wake_somebody_has_an_alert() -> None:
 def test_the_dashboard_loads_without_a_change() -> None:
     found = dashboard()
 
-    # What a file asks for at its import is in `__inputs`; the data source is a variable instead.
+    # A value that a file asks for at its import is in `__inputs`; the data source is a variable
+    # instead.
     assert "__inputs" not in found
     assert found["templating"]["list"][0]["type"] == "datasource"
     ids = [panel["id"] for panel in found["panels"]]

@@ -44,7 +44,7 @@ class Process:
         self.configure()
         self.process: subprocess.Popen[bytes] | None = None
         self.environment: dict[str, str] = {}
-        """What its processes have beyond that of the tests."""
+        """Variables that its processes have beyond those of the tests."""
 
     def __enter__(self) -> Self:
         return self

@@ -1,4 +1,4 @@
-"""What holds after every decision, whatever was decided before: random histories, one per seed."""
+"""Invariants that hold after every decision: random histories, one per seed."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ def test_any_cut_of_the_log_gives_the_state_before_it(
                 image = it.image
             assert image.topics == expected.topics
             assert image.cluster.brokers == expected.cluster.brokers
-        # What is one result for a user is there as a whole, or not at all.
+        # A change that is one result for a user is there as a whole, or not at all.
         for topic in image.topics.by_id.values():
             assert len(topic.partitions) == PARTITIONS
         shutil.rmtree(killed)

@@ -1,7 +1,7 @@
 """Brokers with more replicas than a log batch has room for: nothing fails, and every cut is right.
 
-A result that is not atomic may be cut by a crash between two of its batches. What is left to do
-then is done by the next event of the same kind, or when the next controller begins.
+A result that is not atomic may be cut by a crash between two of its batches. Work that is left to
+do then is done by the next event of the same kind, or when the next controller begins.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ def test_an_operator_may_not_cause_that_much_at_once() -> None:
 
     assert unregistering.value.code == ErrorCode.POLICY_VIOLATION
     assert electing.value.code == ErrorCode.POLICY_VIOLATION
-    # Who was stopped, and so has left all ISRs, is no trouble.
+    # A broker that was stopped, and so has left all ISRs, is no trouble.
     controller.ask(unregister_broker, UnregisterBrokerRequest(broker_id=ONE))
     assert len(controller.records) == 1
 

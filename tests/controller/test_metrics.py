@@ -1,4 +1,4 @@
-"""What a controller shows, compared with what happened."""
+"""Metrics of a controller, compared with what happened."""
 
 from __future__ import annotations
 

@@ -288,7 +288,7 @@ def test_a_lost_metadata_directory_ends_the_process(process: Process) -> None:
     process.process = None
     last = process.stderr().splitlines()[-1]
     assert f"{log.parent} went offline: [Errno {errno.EFBIG}]" in last
-    # What it left torn is cut when it comes back.
+    # A batch that it left torn is cut when it comes back.
     process.start()
 
 

@@ -46,7 +46,7 @@ class ServedDisk:
 
     @property
     def said(self) -> str:
-        """What its process has printed, but for what libfuse 3.14 says at every start."""
+        """The lines that its process has printed, but for what libfuse 3.14 says at every start."""
         lines = self.output.read_text().splitlines()
         return "\n".join(line for line in lines if "Ignoring invalid max threads" not in line)
 

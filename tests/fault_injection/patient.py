@@ -19,7 +19,7 @@ from fault_injection.preload import Control, Counters, Rule
 
 SERVER_UID = 1500
 USER = (SERVER_UID, SERVER_UID) if os.geteuid() == 0 else (os.geteuid(), os.getegid())
-"""Who the victim is, and who follows rules."""
+"""The broker to hit, and the process that follows rules."""
 REPOSITORY = Path(__file__).resolve().parents[2]
 DEADLINE_S = 30.0
 VICTIM = Path(__file__).with_name("victim.py").read_text()

@@ -1,4 +1,4 @@
-"""What became of clients is the difference of two looks, without what the injector itself did."""
+"""The effect on clients is the difference of two looks, without what the injector itself did."""
 
 from __future__ import annotations
 

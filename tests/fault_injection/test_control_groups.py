@@ -1,4 +1,4 @@
-"""What is left of a limit: the limit minus its own use, in whichever group it is set."""
+"""The rest of a limit: the limit minus its own use, in whichever group it is set."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class Directory:
-    """What there is in one directory before anything is broken."""
+    """Files in one directory before anything is broken."""
 
     def __init__(self, path: str) -> None:
         self.path = path

@@ -48,7 +48,7 @@ ARTIFACTS = {
         "org.junit.platform:junit-platform-console-standalone:1.13.4",
     ),
 }
-"""What is fetched, by the name of its folder, with all that it depends on."""
+"""Jars that are fetched, by the name of their folder, with all that they depend on."""
 
 COMPILE_DEADLINE_S = 300
 SOURCES = sorted(Path(__file__).parent.glob("*.java"))

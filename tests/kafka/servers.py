@@ -15,7 +15,7 @@ __all__ = ["SHORT_LIVED", "KafkaServers"]
 
 
 class KafkaServers:
-    """What nodes of Apache Kafka run; each process has a heap of 512 MB."""
+    """Releases that nodes of Apache Kafka run; each process has a heap of 512 MB."""
 
     def __init__(self, tools: KafkaTools, java_options: Sequence[str] = ()) -> None:
         """Take what the nodes run.

@@ -1,4 +1,4 @@
-"""What runs Kafka's tools: the jars are fetched once, and one process answers as many would."""
+"""Processes for Kafka's tools: the jars are fetched once, and one process answers as many would."""
 
 from __future__ import annotations
 

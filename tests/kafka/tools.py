@@ -47,7 +47,7 @@ END_DEADLINE_S = 10.0
 
 
 class Printed(NamedTuple):
-    """What a tool left behind: its exit code and both outputs."""
+    """Output that a tool left behind: its exit code and both outputs."""
 
     code: int
     out: str

@@ -23,7 +23,7 @@ def log_dir_told(
     futures: Mapping[TopicPartition, int] | None = None,
     **more: Any,
 ) -> DescribedLogDir:
-    """What a broker tells of a directory."""
+    """The description that a broker tells of a directory."""
     held = [(sizes or {}, False), (futures or {}, True)]
     return DescribedLogDir(
         path=path,

@@ -1,4 +1,4 @@
-"""What works on Apache Kafka's brokers: the declaration, and the page that shows it."""
+"""Commands that work on Apache Kafka's brokers: the declaration, and the page that shows it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What would be lost with a cluster is counted, and what is nobody's is not."""
+"""Records that would be lost with a cluster are counted, and what is nobody's is not."""
 
 from __future__ import annotations
 

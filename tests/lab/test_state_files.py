@@ -1,4 +1,4 @@
-"""What is written down about clusters, and who may use one."""
+"""Files about clusters, and who may use one."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ RETRIABLE = frozenset({3, 5, 6, 7, 8, 9, 13, 14, 15, 16, 19, 20, 56, 74, 75, 76,
 """Error codes after which a client tries again, with newer metadata."""
 METADATA = {"allow_auto_topic_creation": False, "include_topic_authorized_operations": False}
 FETCH = {"max_wait": timedelta(milliseconds=10), "min_bytes": 1, "max_bytes": 1 << 20}
-"""What is always the same of a Metadata and a Fetch request."""
+"""Fields that are always the same in a Metadata and a Fetch request."""
 REQUEST_S = 4.0
 BROKER = 4
 PREFERRED, UNCLEAN = 0, 1
@@ -428,7 +428,7 @@ class Consumer(Client):
 
 
 class Admin(Client):
-    """What an operator asks for; each notes and returns an error code, None without an answer."""
+    """Requests of an operator; each notes and returns an error code, None without an answer."""
 
     async def create_topic(
         self, name: str, partitions: int, factor: int, settings: dict[str, str]

@@ -4,7 +4,7 @@ A `Medium` is what an operator can hold in hand: a tree of files and directories
 place where one is mounted, with its faults; it outlives processes. A `DiskView` is what one process
 sees of it, a `jbodlab.storage.directory.filesystem.Disk`.
 
-What is durable, and what a loss of power leaves:
+Durable bytes, and those that a loss of power leaves:
 
 * Of a file, what was synced. Each write and cut after that may survive or not; by the way of loss
   that is drawn none do, all, the first few, those with a last one that is torn at a sector, or any
@@ -57,7 +57,7 @@ LOSSES = ("none", "all", "first", "torn", "any")
 
 @dataclass(eq=False, slots=True)
 class Node:
-    """What a name leads to."""
+    """A file that a name leads to."""
 
     number: int
 
@@ -113,7 +113,7 @@ Transaction = tuple[tuple[Folder, str, "File | Folder | None"], ...]
 
 
 class Medium:
-    """What is mounted somewhere: a device, as no other one, with room for so many bytes."""
+    """A device that is mounted somewhere, as no other one, with room for so many bytes."""
 
     def __init__(self, device: int, capacity: int, *, is_ordered: bool) -> None:
         self.device = device
@@ -188,16 +188,16 @@ class SimDisk:
     """A place where a medium is mounted; latencies and losses are drawn from its seed.
 
     Attributes:
-        errors: What each kind of call fails with; `KINDS`.
+        errors: Errors that each kind of call fails with; `KINDS`.
         fail_next: Kinds of which only the next call fails, each with its error.
         hangs: Kinds of calls that wait until `heal`.
         hangs_after: Whether what hangs has taken effect before.
-        slowness_s: What each call that changes something takes longer.
+        slowness_s: Seconds that each call that changes something takes longer.
         late_until_s: Until when calls that hung or are slow come back, on the loop's clock.
         on_folder: Told of each new folder, and of each that is renamed, with its former name.
         on_loop: Told of calls that come from an event loop, which they would hold up.
-        locks: Who has locked which file.
-        cause: What was last done to it; empty as long as nothing was.
+        locks: Processes that have locked a file, by the file.
+        cause: The fault that was last done to it; empty as long as nothing was.
     """
 
     def __init__(self, loop: SimLoop, path: Path, medium: Medium, seed: str) -> None:
@@ -309,7 +309,7 @@ def call(kind: str) -> Callable[[Callable[..., Any]], Any]:
 
 
 class DiskView:
-    """What one process sees of a disk; a `jbodlab.storage.directory.filesystem.Disk`."""
+    """The view that one process sees of a disk; a `jbodlab.storage.directory.filesystem.Disk`."""
 
     path = None
     """Each call is about one of its own."""

@@ -66,7 +66,7 @@ def plan_of(seed: int, cell: Cell, *, replicas: int = 3) -> Plan:
         name="x0",
         topics=("t0",),
         transactions=60,
-        # Who stands still for longer than that has no other transaction for a while.
+        # A producer that stands still for longer than that has no other transaction for a while.
         timeout_ms=1_000,
         pause_ms=20,
         is_new=cell.version == max(VERSIONS),

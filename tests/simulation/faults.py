@@ -1,9 +1,9 @@
-"""What goes wrong, and what operators do, by name.
+"""Faults, and acts of operators, by name.
 
 A new one is a function decorated with its family, its weight among the others, and what draws whom
 it hits. All is drawn from the event's own choice, so that it stays the same when other events are
-left out. What lasts is ended after `length_ms`, by the function itself or by what is named as
-`then`: disks by `repair`, nodes by `restart_later`.
+left out. A fault that lasts is ended after `length_ms`, by the function itself or by what is named
+as `then`: disks by `repair`, nodes by `restart_later`.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def fault(
         weight: Among the others; 0 for what is never drawn.
         subject: Draws whom it hits, the function's second argument; nothing happens if it is None.
         name: In plans; the function's own by default.
-        then: What is done about the same subject in the end.
+        then: The fault that is done about the same subject in the end.
     """
 
     def enter(function: Function) -> Function:
@@ -188,15 +188,15 @@ def may_lose(hit: Hit, node: Node, replaced: Path | None = None) -> bool:
 
     In strict histories it may where each of its partitions with several replicas has another one
     in the committed ISR on a broker that runs and was not hit itself lately, or where the disk that
-    is replaced had the only one in sync. What has one replica counts as lost from now on, unless
-    each batch was durable before it was acknowledged.
+    is replaced had the only one in sync. A partition that has one replica counts as lost from now
+    on, unless each batch was durable before it was acknowledged.
     """
     world = hit.world
     alone: list[TopicPartition] = []
     heirless: list[TopicPartition] = []
     for partition, state in partitions_of(world.image):
         others = [world.nodes[each] for each in state.isr if each != node.id]
-        # Whoever is in sync may be taken out by a request that is on its way.
+        # A replica that is in sync may be taken out by a request that is on its way.
         is_kept = not world.retargeted[partition] and any(
             world.is_serving(each) and is_well(world, each) for each in others
         )
@@ -211,7 +211,7 @@ def may_lose(hit: Hit, node: Node, replaced: Path | None = None) -> bool:
             return False
         if len(state.replicas) == 1 or node.id in state.isr or not state.isr:
             alone.append(partition)
-    # What is durable may be in a disk that fails at the same time.
+    # A record that is durable may be in a disk that fails at the same time.
     is_ill = any(world.disks[path].is_ill for path in node.log_dirs)
     flushed = set() if is_ill else world.flushed_topics()
     world.tainted.update(each for each in alone if replaced or each.topic not in flushed)
@@ -848,7 +848,7 @@ async def _move_in_trouble(hit: Hit, found: Found, trouble: str, moment: str) ->
     await hit.admin.move(node.id, target, found[0])
     hit.world.note(f"{trouble} at {moment or 'any moment'}")
     if trouble == "slow":
-        # What is between the last look and the swap takes longer, and appends come meanwhile.
+        # The copy between the last look and the swap takes longer, and appends come meanwhile.
         paths = hit.random.choice((node.log_dirs, [target]))
         disks = [hit.world.disks[path] for path in paths]
         for disk in disks:

@@ -27,7 +27,7 @@ ENDED_S = 20.0
 
 
 class Outcome(NamedTuple):
-    """What came of a history; the first violation, if there was one, and notes for people."""
+    """The result of a history; the first violation, if there was one, and notes for people."""
 
     violation: tuple[Any, ...] | None
     trace: str
@@ -270,7 +270,7 @@ class _History:
         for plan in plans:
             coordinated = self._groups.coordinated_by(f"group-of-{plan.name}")
             is_lost = coordinated is None or coordinated[0] in world.heirless
-            # What is pending stays so where the transaction's own coordinator has lost it.
+            # A transaction that is pending stays so where its own coordinator has lost it.
             if is_lost or ledger.is_void(plan.name):
                 continue
             client = Transactor(ledger, plan, f"{plan.name}-reader")
@@ -283,7 +283,8 @@ class _History:
     async def _restart_all(self, stop: Any) -> None:
         """Stop everything, start it again, and compare."""
         world = self._world
-        # What an operator asked for just before all was healed may be carried out after it.
+        # A request that an operator asked for just before all was healed may be carried out after
+        # it.
         await world.run_as("client-undo", self._recover())
         before = settled.snapshot_of(world)
         world.is_settled = False

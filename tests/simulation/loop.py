@@ -39,7 +39,7 @@ class Stuck(Exception):  # noqa: N818 - what happened, as the history's end
 
 
 class Call:
-    """What a process is to do: asyncio's `Handle`, and its `TimerHandle`.
+    """Callbacks of a process: asyncio's `Handle`, and its `TimerHandle`.
 
     Attributes:
         context: Of the process; None for what happens outside of all, such as that bytes arrive.
@@ -91,9 +91,10 @@ class SimLoop(asyncio.BaseEventLoop):
     Attributes:
         steps: Callbacks run so far.
         stop_at_step: Where the history ends at the latest; 0 for nowhere.
-        ending: What ends the history at the next step, if there is something.
+        ending: The reason that ends the history at the next step, if there is something.
         is_traced: Whether each callback is printed before it runs.
-        kept: What must not be collected, since its `finally` blocks would run in dead processes.
+        kept: Coroutines that must not be collected, since its `finally` blocks would run in dead
+        processes.
     """
 
     def __init__(self, seed: str, *, is_fifo: bool = False) -> None:
@@ -140,7 +141,7 @@ class SimLoop(asyncio.BaseEventLoop):
     def thaw(self, process: Process) -> None:
         """Let a process go on."""
         process.is_frozen = False
-        # What arrived meanwhile takes a few turns from the socket to whom it is for.
+        # Data that arrived meanwhile takes a few turns from the socket to whom it is for.
         process.queue = deque(sorted(process.queue, key=lambda call: call.when_s == 0.0))
         if process.queue and process not in self._active:
             self._active.append(process)

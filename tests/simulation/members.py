@@ -38,12 +38,12 @@ ANSWERED_S = 1.0
 
 
 class Groups:
-    """What members were told.
+    """Answers that members were told.
 
     Attributes:
         tried: The greatest offset of each partition that anybody tried to commit.
         floor: The greatest one that was acknowledged or seen.
-        owners: Who owns what, by group and generation or member epoch.
+        owners: Owners of partitions, by group and generation or member epoch.
     """
 
     def __init__(self, world: World) -> None:

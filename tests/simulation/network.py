@@ -1,8 +1,8 @@
 """Connections of Kafka's protocol between processes of a history, and the links that they take.
 
-A link leads from one node to another, one way. What is sent on it arrives in order, after a time
-that is drawn. A link can be slow, or hold everything back until it is released; bytes are never
-lost on it, as TCP repeats them. A connection ends by its peer, or with its process.
+A link leads from one node to another, one way. Data that is sent on it arrives in order, after a
+time that is drawn. A link can be slow, or hold everything back until it is released; bytes are
+never lost on it, as TCP repeats them. A connection ends by its peer, or with its process.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Lane:
 
 
 class Network:
-    """Who listens, and how bytes get there."""
+    """Listeners, and how bytes get there."""
 
     def __init__(self, loop: SimLoop, seed: str) -> None:
         self._loop: Any = loop
@@ -166,7 +166,7 @@ def node_of(process: Process) -> str:
 
 
 class Server:
-    """What `create_server` returns."""
+    """The server that `create_server` returns."""
 
     def __init__(self, network: Network, port: int, factory: Callable[[], Any]) -> None:
         self._network = network

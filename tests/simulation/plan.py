@@ -1,4 +1,4 @@
-"""What a history does, decided before it runs: options of the cluster, and events with their times.
+"""The course of a history, decided before it runs: options, and events with their times.
 
 Both are drawn from the seed and are plain values, so that a history can be written to a file, read
 again, and made smaller. Options are drawn as a swarm: most histories lack most things.
@@ -96,7 +96,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         is_strict: Whether events that could lose what was acknowledged are left out.
         is_calm: Whether so little goes wrong that everything has to go on soon.
         is_ordered: Whether names reach the disks in order; see `disk`.
-        loss: What a loss of power leaves; see `disk.LOSSES`.
+        loss: The writes that a loss of power leaves; see `disk.LOSSES`.
         is_fifo: See `SimLoop`.
         level: `metadata.version` at the start.
         capacity: Bytes of each disk.
@@ -139,7 +139,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         at_ms: When, counted from the start of the chaos.
         fault: Name of what happens, from `faults.FAULTS`.
-        choice: What its other choices are drawn from; to whom it happens is among them.
+        choice: The seed of its other choices; to whom it happens is among them.
         length_ms: How long, where that makes sense.
         after: Name of a moment after which it happens, `at_ms` later at the earliest; empty for
             none. See `World.moment`.
@@ -160,7 +160,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def contents(self) -> set[str]:
-        """What happens in it: its faults, and `TRANSACTIONS` where there are any."""
+        """Kinds of events in it: its faults, and `TRANSACTIONS` where there are any."""
         faults = {event.fault for event in self.events}
         return faults | {TRANSACTIONS} if self.options.transactions else faults
 

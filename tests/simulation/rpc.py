@@ -1,8 +1,8 @@
 """Calls between brokers and their controller, in place of gRPC's two ends.
 
 Messages are written and read by the real protobuf classes on both sides, so that nothing is shared.
-What goes wrong is what gRPC makes of it: no connection, a deadline, a connection that broke while
-the call was carried out or after it, a stream that ends in the middle or goes silent.
+Each error is what gRPC makes of it: no connection, a deadline, a connection that broke while the
+call was carried out or after it, a stream that ends in the middle or goes silent.
 """
 
 from __future__ import annotations
@@ -115,8 +115,8 @@ class _Call:
     """One call, as both sides see it.
 
     Attributes:
-        arrived: What the client has to take in: an answer, None for the end of a stream, or, as a
-            text, why the connection is gone.
+        arrived: Values that the client has to take in: an answer, None for the end of a stream, or,
+            as a text, why the connection is gone.
     """
 
     def __init__(self, transport: SimRpcTransport, method: str, message: Any) -> None:

@@ -68,7 +68,7 @@ class Copy(NamedTuple):
 
     @property
     def aborted(self) -> list[AbortedTransaction]:
-        """What its indexes of aborted transactions have."""
+        """Transactions that its indexes of aborted transactions have."""
         files = ((n, f) for n, f in sorted(self.folder.names.items()) if isinstance(f, File))
         found = (
             decode_aborted(Path(name), bytes(file.data))
@@ -238,7 +238,7 @@ def _check_one(world: World, copy: Copy) -> None:
             world.report("S3", name, f"epoch {header.partition_leader_epoch} follows {epoch}")
         end, epoch = header.next_offset, header.partition_leader_epoch
         if batch.marker is not None:
-            # What it leaves of a producer is the sequence of its own epoch, if it has one.
+            # A producer keeps the sequence of its own epoch, if it has one.
             former, last = known.get(header.producer_id, (-1, -1))
             if former != header.producer_epoch:
                 # Records before the log's start may have had one.
@@ -338,7 +338,7 @@ def snapshot_of(world: World) -> dict[str, Any]:
                 if batch.header.base_offset >= world.trimmed[copy.partition]
             ]
             for copy in copies(world)
-            # Who coordinates may write at any time: that a member is gone.
+            # A coordinator may write at any time: that a member is gone.
             if copy.is_current and is_data(copy.partition)
             if copy.partition not in world.tainted
         },

@@ -240,7 +240,7 @@ def _lacks(folder: Folder, name: str, end: int) -> bool:
         return False
     headers = iterate_headers(bytes(file.data))
     size = min((at for at, header in headers if header.base_offset >= end), default=len(file.data))
-    # What a sync that failed was to write nobody can know to be missing.
+    # Nobody can know that bytes which a failed sync was to write are missing.
     return size > 0 and not (is_named and file.durable.startswith(file.synced()[:size]))
 
 
@@ -252,7 +252,7 @@ def _is_current(name: str) -> bool:
 
 
 class _Metadata:
-    """What the controller commits: S7, S8, S10, S14."""
+    """Records that the controller commits: S7, S8, S10, S14."""
 
     def __init__(self, world: World) -> None:
         self._world, self._report = world, world.report
@@ -265,7 +265,7 @@ class _Metadata:
         self._asked: dict[Process | None, MetadataImage] = {}
         """The image that a broker was told last, and had when it asked to be unfenced."""
         self._misplaced: set[tuple[TopicPartition, str]] = set()
-        """What the last commit left wrong."""
+        """Errors that the last commit left."""
         after(MetadataStream, "__init__", self._begun)
         before(ActiveController, "_replayed", self._decided)
         before(isr, "_changed", self._proposed)
@@ -404,7 +404,8 @@ class _Metadata:
         node = world.nodes[broker.broker_id]
         heard_s = world.now_s() - world.hit_until_s.get(node.id, 0.0)
         quiet_s = world.options.seconds(SESSION) + 2
-        # What a controller wrote as it ended is known later: it may be a registration of before.
+        # A record that a controller wrote as it ended is known later: it may be a registration of
+        # before.
         is_its = broker.epoch > node.former_epoch and node.process in self._asked
         if is_its and heard_s > quiet_s and not node.stop_was_asked:
             world.report("S18", node.name, "it is fenced, and nothing has kept it from being heard")
@@ -466,7 +467,8 @@ class _Metadata:
             if leading is not None and leading.leader is not None:
                 in_sync_have(world, partition, leading.high_watermark, state.elr)
         is_over = is_reassigned(former) and not is_reassigned(state)
-        # Who asks for another target, or for the same once more, ends the one before at once.
+        # A user who asks for another target, or for the same once more, ends the one before at
+        # once.
         is_done = is_over and not world.retargeted[partition]
         if is_done and {*state.replicas} - {*state.isr}:
             report(f"its reassignment is over, {state.isr} of {state.replicas} are in sync")
@@ -515,7 +517,7 @@ def misplaced(image: MetadataImage) -> Iterator[tuple[TopicPartition, str]]:
 
 
 class _Appends:
-    """What leaders do: S1, S2, S13."""
+    """Acts of leaders: S1, S2, S13."""
 
     def __init__(self, world: World) -> None:
         self._world, self._report = world, world.report
@@ -598,7 +600,7 @@ class _Appends:
 
 
 class _Followers:
-    """What followers do: S2, S3, S4."""
+    """Acts of followers: S2, S3, S4."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -726,7 +728,7 @@ def _goes_offline(world: World, log_dir: Any, cause: str) -> None:
     is_asking = world.rpc.is_asking(PROCESS.get(), "BrokerHeartbeat")
     world.seen["a directory failed with a heartbeat on its way"] += is_asking
     world.note(f"{path} goes offline: {cause}")
-    # Who loses the last one stops, and asks to be fenced.
+    # A broker that loses the last one stops, and asks to be fenced.
     world.hit(world.node_with(path), 2.0)
     if not world.disks[path].cause:
         world.report("S11", path, f"it goes offline, nothing was done to it: {cause}")

@@ -1,4 +1,4 @@
-"""What becomes of a transaction when a directory dies, in each of its states: one history each."""
+"""The end of a transaction when a directory dies, in each of its states: one history each."""
 
 from __future__ import annotations
 

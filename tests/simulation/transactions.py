@@ -62,7 +62,7 @@ Producer = tuple[int, int]
 
 
 class Outcome(Enum):
-    """What was made of a transaction; ASKED while its commit is, or was not answered."""
+    """The end of a transaction; ASKED while its commit is, or was not answered."""
 
     OPEN = "is open"
     ASKED = "may be committed"
@@ -89,7 +89,7 @@ class Decided(NamedTuple):
 
 
 class Transactions:
-    """What producers were told.
+    """Answers that producers were told.
 
     Attributes:
         attempts: All of each transactional id.
@@ -146,7 +146,7 @@ class Transactions:
         Args:
             name: The transactional id.
             producer: Whose request was taken.
-            newest: Who had been told when it was sent.
+            newest: Producers that had been told when it was sent.
             what: The request.
         """
         is_old = newest is not None and (producer[0] != newest[0] or producer[1] < newest[1])
@@ -192,7 +192,8 @@ class Transactions:
         """I10: each transaction is seen as it was answered.
 
         Args:
-            seen: What readers of committed records see of each partition that was read to its end.
+            seen: Records that readers of committed records see of each partition that was read to
+            its end.
         """
         for name, attempts in self.attempts.items():
             for attempt in attempts if not self.is_void(name) else ():
@@ -282,7 +283,7 @@ class Transactor(Client):
             await self._end(attempt, is_commit=self.random.random() < COMMIT_SHARE)
         else:
             attempt.outcome = Outcome.ABORTED
-            # What is on its way, and its fate, nobody knows: so its sequences cannot go on.
+            # The fate of a batch on its way nobody knows: so its sequences cannot go on.
             if self.random.random() < 0.5:
                 await self._end(attempt, is_commit=False)
             self._producer = None

@@ -140,9 +140,9 @@ class World:
     """One history's state.
 
     Attributes:
-        metadata: What the controller has committed, replayed.
+        metadata: Records that the controller has committed, replayed.
         seen: How often something interesting was reached.
-        notes: What happened, with time and node, for people.
+        notes: Events that happened, with time and node, for people.
         tainted: Partitions that the plan itself has taken records from.
         gone_topics: Topics that were deleted at some time.
     """
@@ -165,7 +165,7 @@ class World:
         self.once: set[bytes] = set()
         """Values that may be there once at most."""
         self.read: dict[TopicPartition, dict[int, bytes]] = defaultdict(dict)
-        """What consumers have seen at each offset."""
+        """Records that consumers have seen at each offset."""
         self.shown: dict[tuple[Any, int], int] = {}
         """By topic id and number of a partition: up to where consumers could ever read it."""
         self.tainted: set[TopicPartition] = set()
@@ -382,7 +382,7 @@ class World:
         read: Any = controller_config
         if node.id != CONTROLLER:
             kind, read = broker.server.BrokerServer, from_properties
-        # What they say stays the same in all its lives.
+        # The settings stay the same in all its lives.
         node.config = node.config or read(self.properties(node))[0]
         node.server = kind(node.config, environment)
         task = self.loop.create_task(node.server.run(node.stop), name="server")

@@ -88,7 +88,7 @@ def test_every_single_byte_change_of_a_metadata_log(tmp_path: Path) -> None:
         changed = bytearray(whole)
         changed[position] ^= chosen.randrange(1, 256)
         lines = check(path, bytes(changed), "--cluster-metadata-decoder")
-        # What stands before the damaged batch is as it was.
+        # Batches before the damaged one are as they were.
         before = sum(start <= position for start in starts) - 1
         shown = 2 + before + (0, 1, 2, 4)[before]
         assert lines[:shown] == full[:shown]

@@ -1,4 +1,4 @@
-"""What no CRC protects: the JSON form tells where it cannot be right, the text is Kafka's."""
+"""Fields without a CRC: the JSON form tells where it cannot be right, the text is Kafka's."""
 
 from __future__ import annotations
 

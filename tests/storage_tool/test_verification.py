@@ -1,4 +1,4 @@
-"""What is found by reading a replica's files once more."""
+"""Damage that is found by reading a replica's files once more."""
 
 from __future__ import annotations
 

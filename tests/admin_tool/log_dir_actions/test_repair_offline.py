@@ -1,4 +1,4 @@
-"""What `jbodlab storage repair` takes, and which replicas of a stopped broker it repairs."""
+"""Arguments of `jbodlab storage repair`, and the replicas of a stopped broker that it repairs."""
 
 from __future__ import annotations
 

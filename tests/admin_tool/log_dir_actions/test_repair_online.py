@@ -81,7 +81,7 @@ def test_a_replica_is_taken_only_from_who_has_it_and_gets_it_back(
         ((1, 2), 2, True),
         ((1, 2, 3), 2, False),
         ((1, 2, 3), 3, True),
-        # What it is not in, it takes nothing from.
+        # It takes nothing from a broker that has no such batch.
         ((1,), 2, False),
         ((1, 3), 3, False),
     ],

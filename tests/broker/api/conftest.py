@@ -248,7 +248,7 @@ class RecordingRevival:
 
 @dataclass
 class Cluster:
-    """What the tests of one listener work with."""
+    """Parts that the tests of one listener work with."""
 
     cache: MetadataCache = field(default_factory=lambda: MetadataCache(US, LISTENER))
     replicas: RecordingReplicas = field(default_factory=RecordingReplicas)

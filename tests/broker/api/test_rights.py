@@ -1,4 +1,4 @@
-"""What clients may do: every request without any right, and requests with some."""
+"""Requests that clients may make: every request without any right, and requests with some."""
 
 from __future__ import annotations
 
@@ -358,7 +358,7 @@ async def test_a07_without_acks_the_connection_is_closed() -> None:
 
 
 async def test_a08_consumer_as_replica() -> None:
-    """Who may read a topic may not do so as a broker."""
+    """A reader of a topic may not read it as a broker."""
     request = request_of_ones(api_table.request_class(ApiKey.FETCH, 12))
     assert request.replica_id == 1
 

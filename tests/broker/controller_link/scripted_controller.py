@@ -23,7 +23,7 @@ class ScriptedController:
         self.requests: list[Any] = []
         self.answers: dict[type, Callable[[Any], Any]] = {}
         self.streams: list[list[requests.MetadataStreamResponse]] = []
-        """What each stream in turn sends before it stays open in silence."""
+        """Records that each stream in turn sends before it stays open in silence."""
 
     async def stream(self, method: str, message: Any) -> AsyncGenerator[Any, None]:
         self.requests.append(from_proto(message))

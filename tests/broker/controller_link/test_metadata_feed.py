@@ -339,7 +339,7 @@ async def test_a_controller_that_lost_its_log_ends_the_broker_and_deletes_nothin
         assert not any(deleted for _, deleted in node.listener.seen)
         await node.stop()
     log = MetadataLog.open(tmp_path / "metadata")
-    # What was not published was not acted on, and is not in the copy.
+    # Unpublished metadata was not acted on, and is not in the copy.
     assert log.end_offset == (4 if is_publishing else 0)
     log.close()
     if not is_publishing:

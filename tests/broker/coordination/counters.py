@@ -143,7 +143,7 @@ def new_service(host: Host, cache: MetadataCache, wall_ms: Callable[[], int]) ->
 
 
 async def value(led: Led, name: str = "a") -> int:
-    """What a counter has, as a request is told."""
+    """The value of a counter, as a request is told."""
     told = led.submit(name, Add(name=name, amount=0))
     await led.replicate()
     return int(await told)

@@ -127,7 +127,7 @@ async def leading(led: T, isr: Sequence[int] = (1, 2)) -> AsyncIterator[T]:
 
 
 def code(future: asyncio.Future[Any]) -> ErrorCode:
-    """What a request was answered; it must have been by now."""
+    """The answer to a request; it must have come by now."""
     assert future.done()
     error = future.exception()
     if error is None:

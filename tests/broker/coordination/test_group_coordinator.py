@@ -284,7 +284,7 @@ async def test_commit_that_is_not_replicated_in_time_is_unknown_and_may_still_be
 
     assert [code(each) for each in futures] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2
     assert await cluster.offset() == -1
-    # Whoever comes later has as much time of its own.
+    # A request that comes later has as much time of its own.
     later = cluster.ask(fetch(require_stable=True))
     set_forward(4.9)
     await turns()
@@ -541,7 +541,7 @@ async def test_offsets_of_a_deleted_topic_are_gone_also_when_the_coordinator_was
     assert await cluster.offset(require_stable=True) == -1
 
 
-# What takes long
+# Long tasks
 
 
 @pytest.fixture

@@ -43,7 +43,7 @@ async def led(tmp_path: Path, timeout_ms: list[int]) -> AsyncIterator[Led]:
 
 
 async def late(led: Led) -> set[ErrorCode]:
-    """What two requests of one turn are told of records that nobody replicates."""
+    """Answers to two requests of one turn about records that nobody replicates."""
     told = [led.submit("a", Add()), led.submit("a", Add())]
     await asyncio.wait(told, timeout=led_topic.DEADLINE_S)
     return set(map(code, told))

@@ -1,4 +1,4 @@
-"""What is left of a log when each key has its last record."""
+"""Records left in a log when each key has its last record."""
 
 from __future__ import annotations
 

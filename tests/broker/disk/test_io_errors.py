@@ -108,7 +108,7 @@ async def test_disk_that_takes_no_more_leaves_its_directory_online(
 
 
 async def test_a_sync_that_finds_no_room_condemns_the_directory(tmp_path: Path) -> None:
-    """What it was to bring to the disk is gone from memory as well."""
+    """Data that it was to bring to the disk is gone from memory as well."""
     disk, log_dirs, log = await on_dead_disk(tmp_path, [])
     first = log_dirs.all[0]
     disk.error = errno.ENOSPC

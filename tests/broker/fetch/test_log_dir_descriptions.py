@@ -1,4 +1,4 @@
-"""What DescribeLogDirs says while replicas move."""
+"""Rows of DescribeLogDirs while replicas move."""
 
 from __future__ import annotations
 

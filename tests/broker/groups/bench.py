@@ -106,8 +106,8 @@ class Bench:
     Attributes:
         log: Records with the end offset of their batch.
         high_watermark: Follows the log unless `replicates` is false.
-        refusal: What the log says to the next batches; None takes them.
-        answers: What each ticket was answered.
+        refusal: The error of the log for the next batches; None takes them.
+        answers: The answer to each ticket.
     """
 
     def __init__(

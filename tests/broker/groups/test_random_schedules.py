@@ -1,8 +1,8 @@
 """Clients that follow the protocol, a log that fails and a coordinator that moves, by seed.
 
-What must hold: an acknowledged commit is returned by every later
-fetch, and no fetch goes back; in one generation no partition belongs to two members; nobody waits
-for longer than the timeouts allow; the table is what the log says (`Bench.check`).
+These rules must hold: an acknowledged commit is returned by every later fetch, and no fetch goes
+back; in one generation no partition belongs to two members; nobody waits for longer than the
+timeouts allow; the table is what the log says (`Bench.check`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What records change: the two tables, transactions, and what compaction may leave of a log."""
+"""Changes by records: the two tables, transactions, and the records that compaction may leave."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ def test_a_listener_that_raised_is_told_again_of_all_that_it_lacks() -> None:
         set_forward(2 * RETRY_S)
         await turns()
         assert sorted(stumbles.topics) == ["a", "b"]
-        # What comes later it hears of at once, and once.
+        # It hears of later metadata at once, and once.
         delta = MetadataDelta(image)
         create(delta, "c", 2)
         made.metadata_changed(delta, delta.apply(2, 1, 0))

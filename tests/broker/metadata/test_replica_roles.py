@@ -1,4 +1,4 @@
-"""What the metadata makes of replicas, beyond leading and following."""
+"""States that the metadata makes of replicas, beyond leading and following."""
 
 from __future__ import annotations
 

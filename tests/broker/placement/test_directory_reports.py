@@ -1,4 +1,4 @@
-"""What a broker tells of the directories of its replicas."""
+"""Reports that a broker tells of the directories of its replicas."""
 
 from __future__ import annotations
 

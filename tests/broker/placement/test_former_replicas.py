@@ -1,4 +1,4 @@
-"""What becomes of a replica whose copy comes back from a failed disk with less than it was given.
+"""The end of a replica whose copy comes back from a failed disk with less than it was given.
 
 KIP-113: the copy of a move takes its replica's place before it is on its disk.
 """

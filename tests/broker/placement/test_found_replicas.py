@@ -1,4 +1,4 @@
-"""What a start makes of the copies of a replica that an interrupted move left."""
+"""Replicas that a start makes of the copies of a replica that an interrupted move left."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ async def test_a_copy_alone_is_noted_as_one_that_may_lack_records(
     _, two = make_log_dirs(tmp_path, 2).all
     copy = loaded(two, is_future=is_future)
     if not is_future:
-        # What a move has left, as the directory of its copy is gone.
+        # Files that a move has left, as the directory of its copy is gone.
         copy.log.files.rename_to(moved_dir(copy.log.topic_partition, HEX))
 
     found = await settle([copy], image(TWO), ME, any_offline=False)

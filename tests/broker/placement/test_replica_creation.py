@@ -97,7 +97,7 @@ async def test_replica_that_an_earlier_process_knew_may_lie_in_a_dead_directory(
         # Of this one another broker has the records.
         partition_record((1, 2), (host.directory(1), UNASSIGNED), index=2),
     ]
-    # What the process before this one had read.
+    # Records that the process before this one had read.
     earlier = Metadata()
     earlier.apply(*records)
     host.manager.placement.note_earlier(earlier.image, ME)
@@ -106,7 +106,7 @@ async def test_replica_that_an_earlier_process_knew_may_lie_in_a_dead_directory(
     stage.apply(*records)
     replica = stage.partition
     assert isinstance(replica.state, Absent)
-    # What was created since then cannot be in there.
+    # Replicas that were created since then cannot be in there.
     stage.apply(partition_record((1,), (UNASSIGNED,), index=1))
     online = host.registry.online_replicas
     await until(lambda: {p.topic_partition.partition for p, _ in online()} == {1, 2})

@@ -1,4 +1,4 @@
-"""What becomes of replicas whose directory failed and came back while the broker runs."""
+"""The end of replicas whose directory failed and came back while the broker runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is asked about a transaction, and what becomes of no answer; the other broker is a socket."""
+"""A broker is asked about a transaction, or does not answer; the other broker is a socket."""
 
 from __future__ import annotations
 

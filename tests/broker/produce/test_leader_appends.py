@@ -1,4 +1,4 @@
-"""What this broker appends itself, and who hears of the leadership that it depends on."""
+"""Appends by this broker itself, and who hears of the leadership that it depends on."""
 
 from __future__ import annotations
 

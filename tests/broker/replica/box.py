@@ -99,7 +99,7 @@ class Box:
             await turns()
 
     async def check_reading(self) -> None:
-        """What is written can be read, to its last batch, and nothing behind it."""
+        """Each batch that is written can be read, to the last one, and nothing behind it."""
         log, found, offset = self.log, [], 0
         await log.barrier()
         await turns()

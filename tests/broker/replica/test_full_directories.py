@@ -139,7 +139,7 @@ async def test_batches_behind_one_whose_time_was_over_do_not_overtake_it(alone: 
     await appended(refused[0])
     alone.look(ROOM)
     refused += [sent(3), sent(4)]
-    # What has reached the log before is told as ever.
+    # A batch that has reached the log before is told as ever.
     (repeated,) = await sent(0)
     again = [sent(sequence) for sequence in (1, 2, 3, 4)]
 

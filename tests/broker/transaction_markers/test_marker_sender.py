@@ -35,7 +35,7 @@ class Registration:
 
 
 class Cache:
-    """Who leads what; other brokers are not alive."""
+    """Leaders of partitions; other brokers are not alive."""
 
     def __init__(self) -> None:
         self.partitions = {A: Registration(ME, 0, 1), B: Registration(ME, 0, 2)}

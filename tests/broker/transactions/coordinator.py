@@ -168,7 +168,7 @@ class Coordinator:
         self.commit()
         return transaction
 
-    # What the shell does
+    # Work of the shell
 
     def carry_out(self, decision: TransactionDecision) -> None:
         if decision.records and self.refuses is not None:

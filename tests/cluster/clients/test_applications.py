@@ -1,6 +1,7 @@
 """Applications of unmodified client libraries, each as processes that know nothing of this cluster.
 
-Their sources are in `tests/clients`. What is measured is printed, and judged by nobody: pytest -s.
+Their sources are in `tests/clients`. Times are measured and printed, and judged by nobody: pytest
+-s.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def application(request: pytest.FixtureRequest) -> Iterator[Application]:
 
 
 class Application:
-    """What several processes of one program have in common: their group, and what it has done.
+    """State that the processes of one program share: their group, and what it has done.
 
     Attributes:
         name: Of the library.

@@ -1,7 +1,7 @@
 """Frameworks that people run on Kafka, unchanged, while disks die below what they read and commit.
 
 Kafka Streams, Kafka Connect with its file connectors, Spark's Kafka source and sink. Their programs
-are in `tests/clients`. What is measured is printed, and judged by nobody: pytest -s.
+are in `tests/clients`. Times are measured and printed, and judged by nobody: pytest -s.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def test_streams_count_words_over_dead_directories_and_a_lost_store(
         assert reader.read() == words_of(range(load.sent))
         words.stop()
 
-        # What it knew is in the changelog, and nowhere else.
+        # State that it knew is in the changelog, and nowhere else.
         shutil.rmtree(state)
         words.start()
         assert words.restored >= load.sent

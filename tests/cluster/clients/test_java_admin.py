@@ -61,7 +61,7 @@ WORKS = {
     "listConsumerGroups": "1",
     "listGroups": "1",
     "listOffsets": "0",
-    # What its client does with requests that every kind of group shares.
+    # Requests of its client that every kind of group shares.
     "listStreamsGroupOffsets": "1",
 }
 """Method -> what it returns, as `AdminCalls.java` asks for it."""

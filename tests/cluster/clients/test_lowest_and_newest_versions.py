@@ -1,6 +1,6 @@
 """The fixture beside the lowest versions of its dependencies that are admitted, and the newest.
 
-Whoever tests an application has other packages that hold some of them back.
+A person who tests an application has other packages that hold some of them back.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def test_a_broker_ends(jbod_cluster):
 
 
 def requirements(*, lowest: bool) -> list[str]:
-    """What the project needs with its extra `testing`, held at the lowest versions or at none."""
+    """Packages of the project and its extra `testing`, held at the lowest versions or at none."""
     with (ROOT / "pyproject.toml").open("rb") as file:
         project = tomllib.load(file)["project"]
     wanted = [*project["dependencies"], *project["optional-dependencies"]["testing"]]

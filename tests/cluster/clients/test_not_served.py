@@ -1,4 +1,4 @@
-"""What is not served yet is refused in words, and so that an unmodified client ends with them.
+"""Unsupported requests are refused in words, and so that an unmodified client ends with them.
 
 A client that takes a refusal for something that passes goes on for ever, most of them in silence.
 """
@@ -30,7 +30,7 @@ ENDS_S = 60.0
 
 NO_SHARE_GROUPS = "share group"
 CODE = "UNSUPPORTED_VERSION"
-"""What is left of the words in libraries that show codes only."""
+"""The rest of the words in libraries that show codes only."""
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def running() -> Iterator[ExitStack]:
 
 
 def refusal(running: ExitStack, command: list[str], *arguments: str) -> str:
-    """What a program says that ends by itself, and not well."""
+    """Output of a program that ends by itself, and not well."""
     program = ProgramProcess(command, *arguments)
     running.callback(program.close)
     assert program.ends(ENDS_S) != 0, program

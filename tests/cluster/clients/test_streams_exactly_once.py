@@ -98,7 +98,7 @@ class Story:
         running.callback(self.reader.close)
 
     def load(self) -> Load:
-        """What writes the lines."""
+        """The process that writes the lines."""
         return Load(self.scene.cluster.bootstrap, self.lines.topic, rate=RATE, value=line)
 
     def start(self) -> None:

@@ -1,7 +1,7 @@
 """Kafka Streams' own integration tests of `exactly_once_v2`, on our brokers.
 
 They start brokers in their own process; in place of the class that does so there is one that names
-ours. What they do with groups of the protocol of KIP-1071 is left out.
+ours. Their tests with groups of the protocol of KIP-1071 are left out.
 """
 
 from __future__ import annotations

@@ -169,7 +169,7 @@ def test_what_retention_leaves_of_a_compacted_topic_is_the_last_of_its_keys(scen
         found, count = table.read()
         assert not table.errors
         assert 0 < count < 200
-        # What is gone is gone as a whole: nothing comes back as it was before.
+        # A record that is gone is gone as a whole: nothing comes back as it was before.
         assert found.items() <= table.written.items()
         start = min(table.starts())
         scene.restart(*scene.cluster.broker_ids)

@@ -48,7 +48,7 @@ def test_a_cordoned_directory_gets_nothing_new_and_serves_what_it_has(scene: Sce
     assert kept
     with Load(cluster.bootstrap, "before") as load:
         called(cluster, "dirs", "cordon", "broker-1/1")
-        # What the tool has said is known to the controller.
+        # Cordons that the tool has told of are known to the controller.
         assert cordoned(cluster, 1) == {closed}
         scene.create("after", 6, 3)
         wait_for("the replicas", lambda: len(on_disk(cluster, 1, "after")) == 6)

@@ -1,7 +1,7 @@
 """Segments that a disk has damaged: at a start after kill -9, and found by `storage verify`.
 
-What lies behind damage is kept as `.damaged`, every loss is said with its offsets, and who has
-others to copy from ends with the same batches as its leader.
+Bytes behind damage are kept as `.damaged`, every loss is said with its offsets, and a replica that
+has others to copy from ends with the same batches as its leader.
 """
 
 from __future__ import annotations

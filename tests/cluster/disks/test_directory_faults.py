@@ -81,7 +81,7 @@ def test_producers_are_told_the_next_leader_and_not_of_the_dead_disk(
             acknowledged.append(time.monotonic())
 
     def produce() -> None:
-        # What is refused is not tried again here, so that the refusal is seen.
+        # A refused batch is not tried again here, so that the refusal is seen.
         producer = Producer(
             {"bootstrap.servers": scene.cluster.bootstrap, "retries": 0, "log_level": 0}
         )

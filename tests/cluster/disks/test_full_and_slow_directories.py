@@ -57,7 +57,7 @@ def wait_for_event(scene: Scene, broker: int, directory: Path, text: str) -> Non
 
 
 def condition(scene: Scene, broker: int, directory: Path) -> str:
-    """What a broker said last of the condition of a directory; empty if nothing in this scene."""
+    """A broker's last line about the condition of a directory; empty if none in this scene."""
     found = re.findall(rf"log directory {directory} \(\S+\) is (\w+), was", scene.said(broker))
     return found[-1] if found else ""
 
@@ -65,7 +65,7 @@ def condition(scene: Scene, broker: int, directory: Path) -> str:
 def wait_for_condition(scene: Scene, broker: int, directory: Path, wanted: str) -> None:
     """Wait until a directory is in a condition, however often it was before.
 
-    What is on its way to a disk counts as not written yet, so that a fast producer can fill it for
+    A batch on its way to a disk counts as not written yet, so that a fast producer can fill it for
     a moment, and then for good.
     """
     wait_for(

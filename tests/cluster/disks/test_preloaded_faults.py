@@ -141,7 +141,7 @@ def test_a_disk_that_takes_no_more_unannounced_is_full_and_goes_on(
                 "acknowledgements of every partition that can be led elsewhere",
                 lambda: all(load.acknowledged_after(moment, p) for p in range(PARTITIONS)),
             )
-            # What is there is read, to its end.
+            # All records that are there are read, to the end.
             there = read_all(cluster.bootstrap, alone, PARTITIONS)
             assert broken.broken.count >= 1
         wait_for(f"{directory} is HEALTHY", lambda: condition() == "HEALTHY", last_seen=condition)

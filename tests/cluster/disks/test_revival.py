@@ -49,7 +49,7 @@ def test_repaired_directory_comes_back_under_load(kind: str, scene: Scene) -> No
         assert revived.directory_id == scene.ids[path]
         assert revived.replicas == len(held)
         scene.wait_all_in_sync()
-        # What is written while it leads again counts too.
+        # A record that is written while it leads again counts too.
         wait_for("the returned replica leading", lambda: leads(scene, broker, ledger.topic, held))
         moment = time.monotonic()
         wait_for("acknowledgements", lambda: load.acknowledged_after(moment, min(held)))

@@ -23,7 +23,7 @@ def is_full(cluster: Cluster, path: Path) -> bool:
 
 
 def usable_bytes(cluster: Cluster, path: Path) -> float:
-    """What broker 2 believes that it may write to a directory."""
+    """The bytes that broker 2 believes that it may write to a directory."""
     return Scraper(cluster)(2)[f'jbodlab_log_dir_usable_bytes{{logDirectory="{path}"}}']
 
 
@@ -46,7 +46,8 @@ def test_balancing_leaves_no_disk_full_and_evens_out_what_it_can(stages: Stages)
             called(cluster, "dirs", "drain", f"broker-2:{path}", "--yes", "--wait")
         held = {path: len(partitions_in(path, topic)) for path in cluster.broker(2).paths}
         small = min(held, key=lambda path: held[path])
-        # What the drain left there is removed later, and would give back room that counts as taken.
+        # Files that the drain left there are removed later, and would give back room that counts as
+        # taken.
         wait_for(
             "the old copies gone",
             lambda: not any(each.name.endswith(("-delete", "-stray")) for each in small.iterdir()),

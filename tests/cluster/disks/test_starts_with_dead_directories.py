@@ -51,7 +51,7 @@ def test_start_with_a_dead_directory(kind: str, scene: Scene) -> None:
     scene.check(ledger, other)
     if kind == "empty":
         assert list(path.iterdir()) == [], "the mount point of a disk stays as it is"
-    # What was dead at the start can be revived as well.
+    # A directory that was dead at the start can be revived as well.
     scene.faults.heal(path)
     revived = scene.revive(2, path)
     assert not revived.error_message

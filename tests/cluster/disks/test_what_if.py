@@ -1,4 +1,4 @@
-"""What is foretold of a lost directory is what happens: leaders, ISRs, the minimum of them."""
+"""The state that is foretold of a lost directory comes true: leaders, ISRs, the minimum of them."""
 
 from __future__ import annotations
 

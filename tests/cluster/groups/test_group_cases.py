@@ -1,4 +1,4 @@
-"""What coordinators say while their disks die, move and come back, to a client that only asks.
+"""Answers of coordinators while their disks die, move and come back, to a client that only asks.
 
 Libraries hide the answers that they try again; here each of them is looked at.
 """
@@ -119,7 +119,7 @@ def asking(scene: Scene, topic: str) -> Iterator[dict[int, Asker]]:
 
 
 def found(askers: dict[int, Asker], group: str, *, of: int) -> tuple[ErrorCode, int]:
-    """What one broker says of who coordinates a group."""
+    """The answer of one broker to who coordinates a group."""
     (told,) = askers[of].find(group)
     return ErrorCode(int(told.error_code)), int(told.node_id)
 
@@ -245,14 +245,14 @@ def test_commit_disk_dies_and_acked_commit_disk_dies(group_stage: Stage) -> None
             with Committing(scene.cluster.node(former).port, topic, "g") as commits:
                 scene.break_and_wait("chmod000", former, path)
                 wait_for("it was refused", lambda: commits.refused())
-            # Who commits is sent away, and told nothing else.
+            # A client that commits is sent away, and told nothing else.
             assert commits.refused() == {MOVED}
             print(f"slowest answer {commits.longest_answer_s():.2f} s")
             now = wait_other(askers, "g", former)
             offset = wait_for(
                 "it is loaded", lambda: [o for c, o in [askers[now].fetch("g")] if c is NONE]
             )[0]
-            # What was acknowledged is there; what was in flight may be.
+            # A commit that was acknowledged is there; one that was in flight may be.
             assert commits.acknowledged <= offset <= commits.acknowledged + 1
             assert askers[now].commit("g", offset + 1) is NONE
             assert askers[now].fetch("g") == (NONE, offset + 1)

@@ -197,7 +197,7 @@ def test_offsets_and_groups_are_deleted_where_nobody_uses_them(
         )
         reset = ("--reset-offsets", "--topic", first, "--to-earliest", "--execute")
         assert "inactive" in refused(*reset)
-        # What no member subscribes to is nobody's.
+        # A topic that no member subscribes to is nobody's.
         tool(GROUPS, "--delete-offsets", "--group", group, "--topic", second)
         assert committed(scene.cluster, group, second) == {0: -1001}
     wait_for("an empty group", lambda: state_of(scene.cluster, group) == "EMPTY")

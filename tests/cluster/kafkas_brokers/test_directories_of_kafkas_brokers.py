@@ -1,7 +1,7 @@
 """Directories change hands: brokers of Apache Kafka go on where these have stopped, and back.
 
-What a broker finds there is the topic of committed offsets, with groups of both kinds and their
-members, and logs that the other one has compacted.
+A broker finds there the topic of committed offsets, with groups of both kinds and their members,
+and logs that the other one has compacted.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def leave_for_a_while(
 
     for count, each in enumerate(found, 1):
         each.subscribe([subscribed])
-        # Whoever comes first is the kind of the group.
+        # The first member decides the kind of the group.
         wait_for(
             f"shares of {group}",
             lambda count=count: shares()[:count] == [2 // count] * count,

@@ -1,4 +1,4 @@
-"""What is noticed of a failed directory of Apache Kafka's brokers, and by which source."""
+"""Notices of a failed directory of Apache Kafka's brokers, and by which source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a scraper sees of a cluster while a directory dies."""
+"""Samples that a scraper sees of a cluster while a directory dies."""
 
 from __future__ import annotations
 

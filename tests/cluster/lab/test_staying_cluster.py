@@ -104,7 +104,7 @@ def test_a_program_is_run_while_a_disk_breaks(staying: Staying) -> None:
     assert (found["exit_code"], found["lost"], found["duplicated"]) == (3, 0, 0)
     assert found["gap_ms"] > 0
     assert found["unread"] == 0
-    # What was broken is brought back.
+    # A directory that was broken is brought back.
     assert found["to_do"] == []
 
 
@@ -162,7 +162,7 @@ def test_interrupted_it_heals_first_and_ends_what_it_started(staying: Staying) -
 
     assert running.returncode == 130, said
     assert said.endswith("jbodlab: interrupted\n")
-    # What was broken is brought back, so that the next run does not find it dead.
+    # A directory that was broken is brought back, so that the next run does not find it dead.
     assert "is still offline" not in said
     assert [entry for one in staying.cluster.brokers for entry in offline(one)] == []
 

@@ -1,4 +1,4 @@
-"""What a test may rely on when it has healed a broker, or started one again."""
+"""State that a test may rely on when it has healed a broker, or started one again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is tested is the tree: an edit counts at once, whoever calls pytest, and wherever."""
+"""The tree is tested: an edit counts at once, whoever calls pytest, and wherever."""
 
 from __future__ import annotations
 

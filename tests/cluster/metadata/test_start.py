@@ -1,4 +1,4 @@
-"""What a server refuses to start with: one line on standard error that names it, exit code 1."""
+"""Settings that stop a start: one line on standard error that names it, exit code 1."""
 
 from __future__ import annotations
 

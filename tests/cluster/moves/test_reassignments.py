@@ -59,7 +59,7 @@ class Reassigning:
             assert client.alter_partition_reassignments(wishes) == dict.fromkeys(wishes)
 
     def under_way(self) -> dict[int, tuple[list[int], list[int], list[int]]]:
-        """What the cluster lists: replicas, adding, removing of each partition."""
+        """The reassignments that are listed: replicas, adding, removing of each partition."""
         with self.admin() as client:
             return {
                 one.partition: (

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.cluster
 
 
 def seen(cluster: Cluster, *lines: str) -> str:
-    """What a user sees of commands: each with its exit code and both streams.
+    """Output that a user sees of commands: each with its exit code and both streams.
 
     Ids, paths and sizes, which differ from run to run, become ID, PATH and SIZE.
     """

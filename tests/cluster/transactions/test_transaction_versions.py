@@ -85,7 +85,7 @@ def test_each_client_gets_the_version_that_it_speaks_while_the_level_changes(
         librdkafka.init_transactions(LONG_S)
         before = RequestProducer(broker, "before", 0).begin()
 
-        # What was begun on one level ends on the next.
+        # A transaction that was begun on one level ends on the next.
         for higher in (1, 2):
             librdkafka.begin_transaction()
             librdkafka.produce(TOPIC, str(higher))

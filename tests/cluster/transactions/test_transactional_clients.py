@@ -2,7 +2,7 @@
 
 So does the program of Apache Kafka's own system tests.
 
-What is measured is printed, and judged by nobody: pytest -s.
+Times are measured and printed, and judged by nobody: pytest -s.
 """
 
 from __future__ import annotations

@@ -191,7 +191,7 @@ FENCED = {
     # PRODUCER_FENCED
     "commit": "_FENCED: Failed to end transaction: .* fenced by a newer instance",
 }
-"""What librdkafka says after what was refused: a batch, or the end of a transaction."""
+"""Errors of librdkafka after something was refused: a batch, or the end of a transaction."""
 
 
 @contextmanager

@@ -39,7 +39,7 @@ from tests.storage_tool.dumping import dump
 pytestmark = [pytest.mark.cluster, pytest.mark.kafka, pytest.mark.timeout(300)]
 
 KINDS = ("committed", "aborted", "left", "fenced", "to commit", "to abort")
-"""What becomes of a transaction before the hands change, or after."""
+"""The state of a transaction before the hands change, or after."""
 ENDED = {"to commit": "CompleteCommit", "to abort": "CompleteAbort"}
 """How those end that were decided when the brokers stopped."""
 OFFSET = 7

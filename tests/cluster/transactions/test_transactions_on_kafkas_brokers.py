@@ -105,7 +105,7 @@ def test_transactions_change_hands_and_come_back(
     assert_dumped_alike(kafka_tools, cluster_root)
 
     with directories.served(by_kafka=False) as cluster:
-        # Whoever comes next fences the producer and aborts what it has begun.
+        # The next producer fences this one and aborts what it has begun.
         third = producer(cluster, "open")
         write(third, "three")
         third.commit_transaction(LONG_S)

@@ -86,7 +86,7 @@ def test_txn_one_broker_two_directories(cluster: Cluster, version: int) -> None:
             whole.write(TOPIC, [there], "next")
             whole.end(commit=True)
             touching.end(commit=True)
-            # What is decided waits for the directory; all else of it is committed already.
+            # A decided end waits for the directory; all else of it is committed already.
             wait_for("its end", lambda: states(broker, whole_name) == ["CompleteCommit"])
             wait_for("what is whole", lambda: end_of(broker, TOPIC, there) == before[there] + 6)
             assert states(broker, touching_name) == ["PrepareCommit"]

@@ -1,4 +1,4 @@
-"""What the text scenario `degraded_directories.txt` does not show of full and slow directories."""
+"""Rules of full and slow directories that `degraded_directories.txt` does not show."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ STRICT = Mutator(client_id="c", is_strict=True)
 REFUSED, NONE = ErrorCode.THROTTLING_QUOTA_EXCEEDED, ErrorCode.NONE
 RATE = 2
 KEPT = 11 * RATE
-"""What a client may change at once."""
+"""The number that a client may change at once."""
 
 
 @pytest.fixture

@@ -354,7 +354,7 @@ async def test_what_waits_at_a_resignation_fails_and_is_applied_wholly_or_not_at
     slow.hold.set()
     await it.until_active()
     names = set(it.image.topics.by_name)
-    # What was on its way to the disk has arrived there; what was queued was never run.
+    # The write on its way to the disk has arrived there; what was queued was never run.
     expected = {"t1-0"} | {f"t{n}-{copy}" for n in range(2, 5) for copy in range(5)}
     assert names == expected
     assert it.controller.state.image == replayed(it).image
@@ -407,7 +407,7 @@ async def test_streams_end_with_the_term(it: Shell) -> None:
     await it.until_active()
     response = await anext(it.stream.subscribe(request))
 
-    # What the next term wrote follows what the broker has.
+    # Records of the next term follow what the broker has.
     assert [batch.epoch for batch in read_batches(response.records)] == [2, 2]
 
 

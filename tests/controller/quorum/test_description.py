@@ -77,7 +77,7 @@ def test_a_broker_was_caught_up_when_it_had_all_that_there_was() -> None:
 
     assert heard(behind=0) == 0
     controller.replay(NoOpRecord(), NoOpRecord())
-    # What there was at its last sign of life it has by now.
+    # By now it has all that there was at its last sign of life.
     assert heard(behind=1) == 100
     assert heard(behind=1) == 200
     assert heard(behind=0) == 0

@@ -1,4 +1,4 @@
-"""What clients have brokers ask for: decided by the rights of the client."""
+"""Requests of clients that brokers pass on: decided by the rights of the client."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Each call by itself, over a real connection: what arrives, what decides, what is answered.
 
-What the decisions are is the matter of the tests of their modules; here a script answers instead.
+The decisions are the matter of the tests of their modules; here a script answers instead.
 """
 
 from __future__ import annotations
@@ -429,7 +429,7 @@ async def test_g03_wrong_cluster() -> None:
             )
             with pytest.raises(ControllerUnavailableError) as refused:
                 await anext(transport.stream("MetadataStream", to_proto(wanted)))
-            # Whoever is not the broker that it names learns no cluster id.
+            # A client that is not the broker that it names learns no cluster id.
             stranger = msgspec.structs.replace(wanted, broker_id=BrokerId(2))
             with pytest.raises(ControllerUnavailableError, match="is not broker 2") as denied:
                 await anext(transport.stream("MetadataStream", to_proto(stranger)))

@@ -79,7 +79,7 @@ def error_of(path: Path) -> int:
     return check.create_error(path, USER)
 
 
-# What is on it is intact
+# Its content is intact
 
 
 def test_files_are_those_of_the_folder_below_with_all_that_is_known_of_them(
@@ -209,7 +209,7 @@ def test_what_was_read_is_kept_in_memory_while_others_append(disk: ServedDisk) -
         assert control.counters_of(counter).seen == 0
 
 
-# What breaks
+# A breaking disk
 
 
 def test_reading_fails_though_the_kernel_had_it_in_memory(disk: ServedDisk, log_dir: Path) -> None:
@@ -433,7 +433,7 @@ def test_the_next_command_unmounts_a_disk_whose_process_was_killed(
     assert (log_dir / "orders-0" / "0.log").read_bytes() == b"records"
 
 
-# What it cannot make
+# Unsupported kinds
 
 
 def test_what_is_known_of_a_file_is_always_told(disk: ServedDisk, log_dir: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a disk in user space does with each call, without any mount."""
+"""Effects of a disk in user space on each call, without any mount."""
 
 from __future__ import annotations
 

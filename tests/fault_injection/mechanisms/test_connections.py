@@ -1,6 +1,6 @@
 """Brokers that are cut off: who is refused and dropped, and who is not.
 
-The nodes are small processes that connect to each other when told to. What a cut makes of a real
+The nodes are small processes that connect to each other when told to. The effect of a cut on a real
 broker is shown in `tests/cluster/metadata/test_cut_off_brokers.py`.
 """
 
@@ -189,7 +189,7 @@ def network() -> Iterator[Network]:
 
 
 def connected(network: Network) -> dict[str, int]:
-    """Who reaches whom over new connections; 0 where that goes well."""
+    """Connections between nodes; 0 where one is made."""
     return {
         "one to controller": network.one.connect(network.controller),
         "one to two": network.one.connect(network.two),

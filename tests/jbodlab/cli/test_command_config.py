@@ -32,7 +32,7 @@ def test_a_file_that_cannot_be_read_is_named(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    # What comes from files is read first.
+    # A property that comes from files is read first.
     (tmp_path / "move.json").write_text(MOVE)
     (tmp_path / "found.json").write_text('{"directories": []}')
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""What a shell completes: commands, options, values, and what runs on this machine."""
+"""Words that a shell completes: commands, options, values, and what runs on this machine."""
 
 from __future__ import annotations
 

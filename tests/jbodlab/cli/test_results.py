@@ -1,4 +1,4 @@
-"""What commands print as JSON is declared once; the page and the schema are made from it."""
+"""JSON of commands is declared once; the page and the schema are made from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is imported: a help and the status of a cluster must be there at once."""
+"""The imports are few: a help and the status of a cluster must be there at once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HEAVY = {"asyncio", "dataclasses", "inspect", "msgspec", "kafka", "confluent_kaf
 def test_nothing_is_imported_that_a_command_does_not_need(
     words: list[str], allowed: set[str]
 ) -> None:
-    # What the interpreter brings by itself does not count.
+    # Modules that the interpreter brings by itself do not count.
     program = (
         "import sys; before = set(sys.modules); from jbodlab.cli.program import main;"
         f"main({words}); print(*sorted(set(sys.modules) - before), file=sys.stderr)"

@@ -1,4 +1,4 @@
-"""What is described of topics and brokers, beside what Apache Kafka 4.3.1 describes.
+"""Settings as they are described of topics and brokers, beside what Apache Kafka 4.3.1 describes.
 
 `topic_configs_4.3.1.txt` is what its `kafka-configs --describe --all` prints of a topic without
 configs (name, value, the default among the synonyms), `broker_configs_4.3.1.txt` what its

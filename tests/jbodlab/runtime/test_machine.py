@@ -29,7 +29,7 @@ CALLS = {
     "datetime.utcnow": "wall_ms",
     "asyncio.to_thread": "threads",
 }
-"""What asks the machine, though its module has harmless things as well; and what to ask instead."""
+"""Calls that ask the machine, of modules with harmless ones as well; and what to ask instead."""
 
 OF_PATHS = {"stat", "lstat", "iterdir", "read_text", "write_text", "resolve", "chmod", "touch"}
 OF_PATHS |= {"glob", "rglob", "is_file", "is_symlink", "hardlink_to", "symlink_to", "samefile"}
@@ -40,7 +40,7 @@ OF_PATHS_ALONE = frozenset({"exists", "is_dir", "unlink", "read_bytes", "rmdir",
 
 EXCEPTIONS = {
     "jbodlab/runtime/machine.py",
-    # What the process may use, before it is a server.
+    # Limits of the process, before it is a server.
     "broker/bounds/resources.py",
     "jbodlab/storage/directory/posix_filesystem.py",
     # Programs in the command line, not servers: a property file, where the lab keeps its own, and
@@ -64,7 +64,7 @@ DEFAULTS = {
     "PosixFileSystem": {
         "jbodlab/storage/directory/posix_filesystem.py",
         "jbodlab/runtime/machine.py",
-        # What tools read as well.
+        # Files that tools read as well.
         "jbodlab/metadata/log/metadata_log.py",
         "jbodlab/metadata/log/quorum_state.py",
         "jbodlab/metadata/log/snapshots.py",
@@ -81,7 +81,7 @@ DEFAULTS = {
         "controller/server.py",
     },
 }
-"""Who may take the machine where nothing was handed in."""
+"""Modules that may take the machine where nothing was handed in."""
 
 
 def questions(source: str) -> Iterator[tuple[int, str]]:

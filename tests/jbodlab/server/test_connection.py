@@ -614,7 +614,7 @@ async def test_what_is_in_progress_is_answered_when_the_listener_stops_to_serve(
 
 
 async def test_listener_that_stops_knows_whether_clients_wait_for_what_they_sent() -> None:
-    """What is appended must be answered; a fetch that waits for news need not be."""
+    """Requests that append must be answered; a fetch that waits for news need not be."""
 
     async with (
         serving() as (listener, handler),

@@ -50,7 +50,7 @@ SMALL, LARGE = names(1), names(LARGE_REQUEST_BYTES // 12 + 1)
 
 
 class MetadataResponse(Response, frozen=True, kw_only=True):
-    """What the encoder of version 1 writes."""
+    """Bytes that the encoder of version 1 writes."""
 
     brokers: tuple[Any, ...] = ()
     controller_id: int = -1

@@ -1,4 +1,4 @@
-"""What a request fails with, in responses that are derived from the schema."""
+"""Errors that a request fails with, in responses that are derived from the schema."""
 
 from __future__ import annotations
 

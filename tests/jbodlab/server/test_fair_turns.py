@@ -1,4 +1,4 @@
-"""Who may start a request in which turn of the loop; the test moves clock and loop."""
+"""Connections whose request may start in a turn of the loop; the test moves clock and loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds of logins and rights whatever clients send, in whatever order.
+"""Invariants of logins and rights whatever clients send, in whatever order.
 
 The invariants are numbered as in the design: before a login nothing is served (1), a session keeps
 its user (2), and no one else's words open it (3), nothing is served after its end (4); decisions
@@ -43,7 +43,7 @@ def find(mechanism: ScramMechanism, user: str) -> ScramCredential | None:
 
 
 class Step(NamedTuple):
-    """What a client does: a request, by its key, and a token or mechanism where it has one."""
+    """One step of a client: a request, by its key, and a token or mechanism where it has one."""
 
     key: int
     token: bytes = b""

@@ -36,7 +36,7 @@ class GroupsResponse(Response, frozen=True, kw_only=True):
 
 
 class Parts:
-    """What the one handler is made of, and what each station notes."""
+    """Parts that the one handler is made of, and what each station notes."""
 
     def __init__(self, error: ErrorCode | None = None) -> None:
         self.error = error

@@ -1,4 +1,4 @@
-"""What losses take, each checked against the failure of one directory or broker, and by hand."""
+"""Replicas that losses take, checked against single failures, and by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What JmxTool prints of the gauges of log directories."""
+"""Lines of JmxTool about the gauges of log directories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a broker needs of its machine to be started, and what it can do without."""
+"""The needs of a broker on its machine to be started, and what it can do without."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a command of the lab runs."""
+"""The plan that a command of the lab runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is left to do after healing, and how directories come back."""
+"""Work left to do after healing, and how directories come back."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Broker:
 
     Attributes:
         broken: Directories that fail again at once.
-        done: What was done to it.
+        done: Actions on it.
     """
 
     is_running = True
@@ -66,7 +66,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> None:
 def afterwards(
     engine: Engine, *brokers: Broker, reviving: bool = True
 ) -> tuple[list[str], list[str], list[str]]:
-    """What is to be done, what came back, and the problems."""
+    """Work to be done, what came back, and the problems."""
     cluster: Any = SimpleNamespace(engine=engine, brokers=brokers, wait_served=lambda *_: None)
     problems: list[str] = []
     to_do, came_back = breaking.afterwards("x", cluster, problems, reviving=reviving)

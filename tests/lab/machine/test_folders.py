@@ -1,4 +1,4 @@
-"""What a killed process leaves: nothing that runs, and a folder that the next one removes."""
+"""A killed process leaves nothing that runs, and a folder that the next one removes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a plan says about disks, and what that makes of its faults."""
+"""Words of a plan about disks, and the faults that they make."""
 
 from __future__ import annotations
 

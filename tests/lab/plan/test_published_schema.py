@@ -88,7 +88,7 @@ METRICS = {
     "app": OF_COMMAND,
     "words": OF_STREAMS,
 }
-"""What can be asked for, by the owner's name in the documentation."""
+"""Names that can be asked for, by the owner's name in the documentation."""
 
 
 def test_the_documentation_names_every_metric_and_no_other() -> None:

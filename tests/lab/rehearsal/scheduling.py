@@ -20,7 +20,7 @@ lines behind `| `). Then come lines of what the cluster does beside being well::
     unanswered               nothing that it sends is acknowledged
     finds KIND SUBJECT       what threads or the full read find
 
-What the schedule decides stands below, behind seconds from the steady state; behind that, where the
+Each step of the schedule stands below, behind seconds from the steady state; behind that, where the
 plan is no shipped one, the verdict with the kinds of what was found.
 """
 

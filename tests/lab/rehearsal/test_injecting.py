@@ -41,7 +41,7 @@ class Failing:
     def picture(self) -> ClusterPicture:
         places = [Place(broker, 1) for broker in (3, 1, 2)]
         held = [place for place in places if str(place) not in self.failed]
-        # Whoever is first leads.
+        # The broker that is first leads.
         replicas = sorted(places, key=lambda place: place not in held)
         return pictured(
             {P0: tuple(place.broker for place in replicas)}, {place: {P0: 1} for place in held}

@@ -1,4 +1,4 @@
-"""What clients of a run are told, and what of it stays."""
+"""Answers that clients of a run get, and the records that stay."""
 
 from __future__ import annotations
 

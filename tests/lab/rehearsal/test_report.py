@@ -1,4 +1,4 @@
-"""What is kept of a run, and what is drawn of it."""
+"""Files that are kept of a run, and what is drawn of it."""
 
 from __future__ import annotations
 

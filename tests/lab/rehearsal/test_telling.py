@@ -1,4 +1,4 @@
-"""What a person is told while a run lasts, in the order of time."""
+"""Lines that a person is told while a run lasts, in the order of time."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Text, JSON, JUnit, page and exit code say the same of each kind of failure.
 
 Each kind is judged as a plan of `rehearse`, and what needs no plan of its own by `run` as well.
-What is printed is read as somebody outside reads it, and compared with the expected verdict.
+All output is read as somebody outside reads it, and compared with the expected verdict.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who may ask the page's server for what."""
+"""Requests that the page's server accepts, by who asks."""
 
 from __future__ import annotations
 

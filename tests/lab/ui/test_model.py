@@ -1,4 +1,4 @@
-"""What the page shows of what was seen."""
+"""State that the page shows of what was seen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a browser that comes back lacks."""
+"""State that a browser that comes back lacks."""
 
 from __future__ import annotations
 

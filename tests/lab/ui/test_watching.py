@@ -1,4 +1,4 @@
-"""What browsers are told while the cluster is watched."""
+"""News that browsers are told while the cluster is watched."""
 
 from __future__ import annotations
 

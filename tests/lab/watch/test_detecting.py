@@ -1,4 +1,4 @@
-"""What shows a fault is what is otherwise than before it."""
+"""A fault shows by whatever is otherwise than before it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who noticed a fault, and when."""
+"""Sources that noticed a fault, and when."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class Connection:
 
 
 class Asked:
-    """What the only broker answers; None: nothing, in time."""
+    """The response that the only broker answers; None: nothing, in time."""
 
     def __init__(self) -> None:
         self.view: ClusterView | None = ClusterView(broker_ids=frozenset({1}), partitions={})
@@ -73,7 +73,7 @@ def kinds(seen: Observer) -> list[str]:
 
 
 def told(seen: Observer) -> object:
-    """What the broker says of its directories; None if it owes that."""
+    """The states that the broker says of its directories; None if it owes that."""
     return seen.picture.brokers[0].log_dirs
 
 

@@ -1,4 +1,4 @@
-"""What servers write and say, as events."""
+"""Lines that servers write and say, as events."""
 
 from __future__ import annotations
 

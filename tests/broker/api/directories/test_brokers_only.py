@@ -1,4 +1,4 @@
-"""What is for brokers only: our own APIs, and to ask as a follower."""
+"""Requests for brokers only: our own APIs, and to ask as a follower."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ async def test_the_end_of_a_transaction_is_answered_by_the_next_coordinator(
 async def test_the_next_coordinator_says_what_has_become_of_a_transaction(
     us: Cluster, client: KafkaConnection, other: Cluster
 ) -> None:
-    """What the coordinator here had written may have been replicated: then it is under way."""
+    """Records of the coordinator here may have been replicated: then a commit is under way."""
     other.transactions.results[EndTransaction] = KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
 
     response = await client.call(ApiKey.END_TXN, 5, end_txn())

@@ -252,7 +252,7 @@ async def test_a_hanging_thread_is_abandoned_and_nobody_waits_for_it() -> None:
         assert future.done()
         with pytest.raises(LogDirError, match="no answer within 2000 ms"):
             future.result()
-    gate.set()  # What comes back late is dropped.
+    gate.set()  # A result that comes back late is dropped.
     await eventually(lambda: directory.queues["serving"].running_call == 0)
     await turns()
 

@@ -49,7 +49,7 @@ def format_dir(path: Path, number: int | None, *, node_id: int = 8, cluster: str
 
 
 class Replicas:
-    """What owns the replicas says."""
+    """Answers of the owner of the replicas."""
 
     def __init__(self) -> None:
         self.reason = ""

@@ -154,7 +154,7 @@ async def test_a_directory_that_fails_is_in_no_condition(tmp_path: Path) -> None
 
     assert first.condition == HEALTHY
     assert heard.degraded[-1] == DegradedLogDirs()
-    # What its thread still had to say comes too late.
+    # Results that its thread still had to say come too late.
     monitor.looked(first, Look(10_000, 0))
     assert first.condition == HEALTHY
 

@@ -32,9 +32,9 @@ class Client:
         self.topics = topics
         self.epoch = 0
         self.owned: frozenset[TopicIdPartition] = frozenset()
-        """What it works on."""
+        """Partitions that it works on."""
         self.told: frozenset[TopicIdPartition] = frozenset()
-        """What it was told last; it stops and begins work later."""
+        """The assignment that it was told last; it stops and begins work later."""
         self.is_full = True
 
     def beat(self, rig: Rig, random: Random) -> None:

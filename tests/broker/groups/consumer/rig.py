@@ -39,7 +39,7 @@ class Rig(Bench):
 
     @property
     def records(self) -> list[GroupRecord]:
-        """What is in the log."""
+        """Records in the log."""
         return [record for record, _ in self.log]
 
     def answer(self, request: Request) -> Any:

@@ -33,7 +33,7 @@ def rig() -> Rig:
         ({"subscribed_topic_names": None}, ErrorCode.INVALID_REQUEST),
         ({"server_assignor": "sticky"}, ErrorCode.UNSUPPORTED_ASSIGNOR),
         ({"subscribed_topic_regex": "("}, ErrorCode.INVALID_REGULAR_EXPRESSION),
-        # What RE2 has not: it could take for ever.
+        # A construct that RE2 has not: it could take for ever.
         ({"subscribed_topic_regex": "(?=a)b"}, ErrorCode.INVALID_REGULAR_EXPRESSION),
         ({"instance_id": "i"}, ErrorCode.UNRELEASED_INSTANCE_ID),
         # The first row that applies counts.

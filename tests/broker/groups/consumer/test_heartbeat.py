@@ -1,4 +1,4 @@
-"""What one heartbeat does, row by row: records, answer."""
+"""Effects of one heartbeat, row by row: records, answer."""
 
 from __future__ import annotations
 

@@ -280,7 +280,7 @@ def test_classic_member_takes_part_in_the_reconciliation() -> None:
 
     told = rig.beat("a").assignment
     rig.beat("a", owned=told)
-    # What it waits for is free.
+    # The partition that it waits for is free.
     assert rig.classic_beat("k", rig.current("k").epoch) == ErrorCode.REBALANCE_IN_PROGRESS
     rig.classic_join("k", owned={})
 

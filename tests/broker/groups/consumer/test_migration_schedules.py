@@ -49,7 +49,7 @@ class ClassicClient:
                 self._start_again(error)
 
     def lose_connection(self) -> None:
-        """What is parked gets no answer."""
+        """A parked request gets no answer."""
         if self.waits_for is not None:
             self.waits_for, self.is_member = None, False
 

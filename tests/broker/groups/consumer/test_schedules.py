@@ -19,7 +19,7 @@ NAMES = ("t", "u", "v")
 
 
 def check_clients(rig: Rig, clients: list[Client]) -> None:
-    """I5: no two work on one partition. Who was removed does not know it until it asks."""
+    """I5: no two work on one partition. A removed member does not know of it until it asks."""
     group = group_of(rig.shard.tables.written, GROUP)
     members = group.members if group is not None else {}
     owned = Counter(p for client in clients if client.member_id in members for p in client.owned)

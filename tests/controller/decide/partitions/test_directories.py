@@ -1,4 +1,4 @@
-"""What the text scenario `directories_of_replicas.txt` does not show."""
+"""Rules that the text scenario `directories_of_replicas.txt` does not show."""
 
 from __future__ import annotations
 

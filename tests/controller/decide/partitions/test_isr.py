@@ -1,4 +1,4 @@
-"""What the text scenario `isr_and_elections.txt` does not show."""
+"""Rules that the text scenario `isr_and_elections.txt` does not show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the text scenarios `reassignment*.txt` do not show; those have the course of things."""
+"""Rules that the text scenarios `reassignment*.txt` do not show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is removed from a metadata log, and what never is."""
+"""Files that are removed from a metadata log, and those that never are."""
 
 from __future__ import annotations
 

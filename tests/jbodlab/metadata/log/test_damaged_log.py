@@ -147,7 +147,7 @@ def test_a_damaged_last_batch_is_cut_and_kept_aside(
         batch(2 * BATCHES, epoch=3)[:40],
         # As on a disk that lost power: the size of the file was written, its bytes were not.
         batch(2 * BATCHES, epoch=3)[:70] + bytes(SIZE - 70),
-        # What an earlier file has left there.
+        # Bytes that an earlier file has left there.
         batch(4),
     ],
     ids=["one", "zeros", "long zeros", "garbage", "cut", "header cut", "half written", "old"],
@@ -328,7 +328,7 @@ def test_a_copy_with_a_missing_file_is_cut_there(directory: Path) -> None:
 
 
 class Disk:
-    """What would be left of each file after a power failure.
+    """Bytes of each file that would be left after a power failure.
 
     After a sync that failed the system takes the bytes for written: they can be read, and no later
     sync writes them, unless they are written once more.

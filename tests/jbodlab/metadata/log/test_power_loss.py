@@ -49,7 +49,7 @@ class WeakDisk(SimDisk):
 
 
 class Work:
-    """What is done to a log, and what of it may be found afterwards.
+    """Calls on a log, and the bytes of it that may be found afterwards.
 
     Attributes:
         batches: All that may be there, each with one record.

@@ -141,7 +141,7 @@ class CompactedLog:
             cleaned_to=checkpointed.cleaned_to(self.log.state),
         )
 
-    # What readers see
+    # The view of readers
 
     def batches(self) -> Iterator[tuple[BatchHeader, list[BatchRecord]]]:
         """Read all as a consumer does, from the offset behind the last batch on."""

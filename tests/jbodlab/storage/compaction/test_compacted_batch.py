@@ -1,4 +1,4 @@
-"""What compaction keeps of one batch, and its bytes as Apache Kafka's own filter made them."""
+"""Records that compaction keeps of a batch, and its bytes by Apache Kafka's own filter."""
 
 from __future__ import annotations
 

@@ -234,7 +234,7 @@ def test_a_directory_keeps_its_identity_and_another_has_none_of_it(place: tuple[
     assert not fs.is_usable(root / "a")
 
 
-# What only the simulated ones do
+# Only the simulated ones do this
 
 
 def disk_of(loop: SimLoop, *, is_ordered: bool = True, capacity: int = 1 << 40) -> SimDisk:

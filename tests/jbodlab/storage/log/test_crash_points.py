@@ -56,7 +56,7 @@ for _name in CHANGING[1:]:
 
 
 class Work:
-    """What was tried, and which contents the log may have afterwards."""
+    """Operations that were tried, and the contents that the log may have afterwards."""
 
     def __init__(self):
         self.log = None

@@ -142,7 +142,7 @@ class Host:
         write_offsets(self.fs, self.path, log_start_offsets([(self.log, 0)]))
 
     def steps(self) -> list[object]:
-        """What happens, one step after the other; as a broker does it."""
+        """Events, one step after the other; as a broker does it."""
         log = self.log
         grow = [lambda: append(log)] * 3
         return [
@@ -202,7 +202,8 @@ def test_after_a_loss_of_power_a_log_has_its_first_segment_or_says_that_it_lost_
             first = found.segment_base_offsets[0]
             known = read_offsets(host.fs, host.path)[TP]
             assert known <= start
-            # What was synced is below every start that is known: none of it is taken for lost.
+            # A record that was synced is below every start that is known: none of it is taken for
+            # lost.
             assert found.state.lost_from is None, (seed, last)
             assert first <= known
             found_losses += first > 0

@@ -116,7 +116,7 @@ def test_a_new_epoch_begins_at_zero_and_forgets_the_old_batches():
 def test_going_back_behind_a_new_epoch_or_a_marker_needs_the_log():
     state = state_after(header(0, offset=0), header(1, offset=1))
     assert state.can_go_back_to(0)
-    # What there was before the epoch is forgotten, though the sequence begins at zero.
+    # Sequences from before the epoch are forgotten, though the sequence begins at zero.
     state.update(header(0, epoch=1, offset=2))
     state.update(header(1, epoch=1, offset=3))
     assert state.can_go_back_to(3)

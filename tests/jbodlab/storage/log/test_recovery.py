@@ -1,4 +1,4 @@
-"""What is left after a kill, and how a log becomes whole again."""
+"""The log after a kill, and how it becomes whole again."""
 
 from __future__ import annotations
 
