@@ -226,7 +226,7 @@ def set_credentials(cluster: Cluster) -> None:
 
 
 class HasCluster(Protocol):
-    """What a fixture makes."""
+    """The product of a fixture."""
 
     cluster: Cluster
 

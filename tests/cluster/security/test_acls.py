@@ -198,7 +198,7 @@ def test_a_client_without_rights_changes_nothing(closed: Closed) -> None:
 
 
 def test_a09_acl_deleted(closed: Closed) -> None:
-    """Who produces is refused within a second after the answer, on the same connection."""
+    """A producer is refused within a second after the answer, on the same connection."""
     closed.create("ending")
     closed.allow(binding("ending", AclOperation.WRITE))
     codes: list[int] = []
