@@ -6,13 +6,11 @@ WITH held AS (
     bool_or(valid_to_offset IS NULL) AS is_open, max(valid_to_time) AS to_time
   FROM partition_states GROUP BY cluster, topic_id, partition, life
   UNION ALL
-  SELECT cluster, 'under_replicated', NULL, NULL, topic_id, partition, valid_from_time, valid_from_time,
+  SELECT cluster, what, NULL, NULL, topic_id, partition, valid_from_time, valid_from_time,
     valid_to_offset IS NULL, valid_to_time
-  FROM partition_states WHERE is_under_replicated
-  UNION ALL
-  SELECT cluster, 'not_preferred', NULL, NULL, topic_id, partition, valid_from_time, valid_from_time,
-    valid_to_offset IS NULL, valid_to_time
-  FROM partition_states WHERE is_not_preferred
+  FROM (SELECT *, explode(array('under_replicated', 'not_preferred')) AS what FROM partition_states
+    WHERE is_under_replicated OR is_not_preferred) s
+  WHERE CASE what WHEN 'under_replicated' THEN is_under_replicated ELSE is_not_preferred END
   UNION ALL
   SELECT cluster, kind, NULL, NULL, topic_id, partition, from_time, from_time, to_offset IS NULL, to_time
   FROM shortages
@@ -55,20 +53,18 @@ WITH held AS (
   SELECT *, max(last) OVER (PARTITION BY cluster, what, broker, directory, topic_id, partition
       ORDER BY first, last ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
   FROM spans
+), turns AS (
+  SELECT *, before IS NULL OR before < last AS is_longer, explode(array(1, 2, 3, 4)) AS turn
+  FROM followed
 ), steps AS (
-  SELECT cluster, what, broker, directory, first AS moment, 1 AS at_end, 0 AS ever FROM spans
-  UNION ALL
-  SELECT cluster, what, broker, directory, behind, -1, 0 FROM spans WHERE behind IS NOT NULL
-  UNION ALL
-  -- Who was there in a stretch already is not counted in it again.
-  SELECT cluster, what, broker, directory,
-    CASE WHEN before IS NULL OR before < first THEN first ELSE before + us END, 0, 1
-  FROM followed WHERE before IS NULL OR before < last
-  UNION ALL
-  SELECT cluster, what, broker, directory, last + us, 0, -1
-  FROM followed WHERE (before IS NULL OR before < last) AND last < 9223372036854775807
+  SELECT cluster, what, broker, directory, turn, CASE turn WHEN 1 THEN first WHEN 2 THEN behind
+      -- Who was there in a stretch already is not counted in it again.
+      WHEN 3 THEN CASE WHEN is_longer THEN CASE WHEN before >= first THEN before + us ELSE first END END
+      ELSE CASE WHEN is_longer AND last < 9223372036854775807 THEN last + us END END AS moment
+  FROM turns
 )
 SELECT cluster, what, CASE WHEN what <> 'offline_replicas' THEN broker END AS broker, directory, moment,
-  sum(at_end) AS at_end, sum(ever) AS ever
-FROM steps
+  sum(CASE turn WHEN 1 THEN 1 WHEN 2 THEN -1 ELSE 0 END) AS at_end,
+  sum(CASE turn WHEN 3 THEN 1 WHEN 4 THEN -1 ELSE 0 END) AS ever
+FROM steps WHERE moment IS NOT NULL
 GROUP BY cluster, what, CASE WHEN what <> 'offline_replicas' THEN broker END, directory, moment

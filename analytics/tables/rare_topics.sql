@@ -1,22 +1,13 @@
 -- Step (kept): a topic whose story is not plain; its records are followed one by one. Not plain are
 -- changes of something unknown, snapshots that tell another state, and eligible leader replicas
 -- that are emptied.
-WITH steps AS (
-  SELECT * FROM partition_steps
-), with_elr AS (
-  SELECT cluster, topic, topic_id, replay_position, end, next_position FROM steps
+WITH with_elr AS (
+  SELECT cluster, topic, topic_id, replay_position, end, next_position FROM partition_steps
   WHERE NOT is_compared AND (size(eligible_leader_replicas) > 0 OR size(last_known_elr) > 0)
 ), partitions AS (
-  SELECT cluster, topic_id, partition, end, replay_position AS begin FROM steps
-  WHERE seq = 1 AND NOT is_compared
-), listed AS (
-  SELECT cluster, topic_id, partition, count(*) AS times FROM steps WHERE is_compared
-  GROUP BY cluster, topic_id, partition
-), met AS (
-  SELECT p.cluster, p.topic_id, p.partition, count(*) AS times
-  FROM partitions p JOIN sync_points s
-    ON p.cluster = s.cluster AND s.position > p.begin AND s.position < p.end AND NOT s.is_base
-  GROUP BY p.cluster, p.topic_id, p.partition
+  SELECT cluster, topic_id, partition, bool_or(is_odd) AS is_odd, count_if(is_compared) AS listed,
+    min(CASE WHEN seq = 1 AND NOT is_compared THEN replay_position END) AS begin, max(end) AS end
+  FROM partition_steps GROUP BY cluster, topic_id, partition
 ), clears AS (
   SELECT cluster, coalesce(topic, '') AS topic, replay_position
   FROM few_records WHERE type = 'CLEAR_ELR_RECORD' AND NOT snapshot
@@ -27,15 +18,11 @@ LEFT ANTI JOIN topic_lives l ON r.cluster = l.cluster AND r.topic_id = l.topic_i
 WHERE r.topic_id IS NOT NULL AND r.type IN
   ('TOPIC_RECORD', 'REMOVE_TOPIC_RECORD', 'PARTITION_RECORD', 'PARTITION_CHANGE_RECORD')
 UNION
-SELECT cluster, topic_id FROM steps WHERE is_odd
-UNION
 SELECT p.cluster, p.topic_id
-FROM partitions p
-LEFT JOIN listed l
-  ON p.cluster = l.cluster AND p.topic_id = l.topic_id AND p.partition = l.partition
-LEFT JOIN met m
-  ON p.cluster = m.cluster AND p.topic_id = m.topic_id AND p.partition = m.partition
-WHERE coalesce(l.times, 0) <> coalesce(m.times, 0)
+FROM partitions p LEFT JOIN sync_points s
+  ON p.cluster = s.cluster AND s.position > p.begin AND s.position < p.end AND NOT s.is_base
+GROUP BY p.cluster, p.topic_id, p.partition, p.is_odd, p.begin, p.listed
+HAVING p.is_odd OR p.begin IS NOT NULL AND p.listed <> count(s.position)
 UNION
 SELECT s.cluster, s.topic_id
 FROM with_elr s JOIN clears c ON s.cluster = c.cluster AND c.topic IN ('', s.topic)
