@@ -54,6 +54,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         values: All settings, for what topics may override one by one.
         controllers: Host and port wherever the controller of this broker may be.
+        controller_listener_name: Name of the listener there.
         listeners, advertised_listeners: Where clients are served, and the addresses they are told.
         security: How clients log in, by the listeners where they have to.
         tls: How connections are encrypted, by the listeners where they are.
@@ -69,6 +70,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     node_id: BrokerId
     broker_rack: str | None
     controllers: tuple[tuple[str, int], ...]
+    controller_listener_name: str
     listeners: tuple[Endpoint, ...]
     advertised_listeners: tuple[Endpoint, ...]
     inter_broker_listener_name: str
@@ -165,6 +167,7 @@ def _config(values: Values, node: NodeConfig) -> BrokerConfig:
         values=values,
         node_id=node.node_id,
         controllers=node.controllers,
+        controller_listener_name=node.grpc_listener_name,
         listeners=node.listeners,
         advertised_listeners=node.advertised_listeners,
         inter_broker_listener_name=node.inter_broker_listener_name,
@@ -227,8 +230,11 @@ def _check_brokers(config: BrokerConfig) -> None:
     protocols = {each.name: each.security_protocol for each in config.listeners}
     are_known = encrypts(protocols[name]) or logs_in(protocols[name])
     check_brokers(config.authorizer, name, are_known=are_known)
-    controller = config.values.words("controller.listener.names")[0]
-    check_brokers(config.authorizer, controller, are_known=config.controller_tls is not None)
+    check_brokers(
+        config.authorizer,
+        config.controller_listener_name,
+        are_known=config.controller_tls is not None,
+    )
 
 
 def _without_client_auth(config: BrokerConfig) -> list[str]:

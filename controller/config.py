@@ -13,9 +13,16 @@ from jbodlab.config import node_config, tls_keys
 from jbodlab.config.authorizer import authorizer_settings, check_brokers
 from jbodlab.config.key_table import Values
 from jbodlab.config.listener_security import prefix_of, unread
-from jbodlab.config.node_config import NodeConfig
+from jbodlab.config.node_config import NodeConfig, VoterAddress
 from jbodlab.controller_api.rpc_tls import BROKER_PRINCIPAL, BrokerPrincipals, broker_principals
 from jbodlab.metadata.log.settings import MetadataLogSettings, metadata_log_settings
+from jbodlab.metadata.records.control_records import (
+    KRaftVersionFeature,
+    KRaftVoter,
+    KRaftVoterEndpoint,
+)
+from jbodlab.raft.settings import RaftSettings
+from jbodlab.raft.voters import UNKNOWN_DIRECTORY, Endpoints, VoterSet
 from jbodlab.runtime.metrics_endpoint import Address, metrics_address
 from jbodlab.security.authorizer import AuthorizerSettings
 from jbodlab.security.tls_settings import TlsSettings
@@ -23,11 +30,30 @@ from jbodlab.vocabulary.endpoint import Endpoint
 from jbodlab.vocabulary.errors import ConfigError
 
 
+class QuorumConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of a controller that other controllers reach.
+
+    Attributes:
+        listener: Where they reach it.
+        endpoints: Where this controller is reached, by the names of its listeners.
+        voters: The voters where the log names none.
+        bootstrap_servers: Host and port of other controllers that may know who leads.
+        timing: Times and sizes.
+    """
+
+    listener: Endpoint
+    endpoints: Endpoints
+    voters: VoterSet
+    bootstrap_servers: tuple[tuple[str, int], ...]
+    timing: RaftSettings
+
+
 class ControllerConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of one controller process.
 
     Attributes:
         listener: Where brokers reach it.
+        quorum: How other controllers reach it; None where it is the only one for good.
         metrics: Where to show metrics, if at all.
         idle_interval_ms: Silence of the metadata log before a NoOp record; 0 for none.
         mutations_kept_s: How many seconds' worth of changes a client may make at once.
@@ -40,6 +66,7 @@ class ControllerConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     node: NodeConfig
     listener: Endpoint
+    quorum: QuorumConfig | None
     session_timeout_ms: int
     heartbeat_interval_ms: int
     num_partitions: int
@@ -79,7 +106,8 @@ def controller_config(properties: Mapping[str, str]) -> tuple[ControllerConfig, 
         )
     config = ControllerConfig(
         node=node,
-        listener=_listener(node),
+        listener=node.controller_listener(node.grpc_listener_name),
+        quorum=_quorum(values, node) if node.has_quorum else None,
         session_timeout_ms=values.integer("broker.session.timeout.ms"),
         heartbeat_interval_ms=values.integer("broker.heartbeat.interval.ms"),
         num_partitions=values.integer("num.partitions"),
@@ -106,12 +134,54 @@ def controller_config(properties: Mapping[str, str]) -> tuple[ControllerConfig, 
 
 
 def _principals(values: Values, node: NodeConfig) -> BrokerPrincipals:
-    prefix = prefix_of(node.controller_listener_names[0])
+    prefix = prefix_of(node.grpc_listener_name)
     return broker_principals(
         values.text(BROKER_PRINCIPAL), tls_keys.mapping(values.properties, prefix)
     )
 
 
-def _listener(node: NodeConfig) -> Endpoint:
-    names = {name.upper() for name in node.controller_listener_names}
-    return next(listener for listener in node.listeners if listener.name in names)
+def _quorum(values: Values, node: NodeConfig) -> QuorumConfig:
+    name = node.controller_listener_names[0].upper()
+    listener = node.controller_listener(name)
+    own = next((each for each in node.voters if each.node_id == node.node_id), None)
+    host = (listener.host or "localhost") if own is None else own.host
+    endpoints = tuple(
+        KRaftVoterEndpoint(
+            name=each.name,
+            host=host,
+            port=each.port if own is None or each.name != name else own.port,
+        )
+        for each in (listener, node.controller_listener(node.grpc_listener_name))
+    )
+    addresses = node.bootstrap_servers or tuple((each.host, each.port) for each in node.voters)
+    reached_at = (endpoints[0].host, endpoints[0].port)
+    return QuorumConfig(
+        listener=listener,
+        endpoints=endpoints,
+        voters=VoterSet.of(_voter(each, name) for each in node.voters),
+        bootstrap_servers=tuple(each for each in addresses if each != reached_at),
+        timing=RaftSettings(
+            election_timeout_ms=values.integer("controller.quorum.election.timeout.ms"),
+            fetch_timeout_ms=values.integer("controller.quorum.fetch.timeout.ms"),
+            election_backoff_max_ms=values.integer("controller.quorum.election.backoff.max.ms"),
+            request_timeout_ms=values.integer("controller.quorum.request.timeout.ms"),
+            retry_backoff_ms=values.integer("controller.quorum.retry.backoff.ms"),
+            fetch_max_bytes=values.integer("controller.quorum.fetch.max.bytes"),
+            fetch_snapshot_max_bytes=values.integer("controller.quorum.fetch.snapshot.max.bytes"),
+            suspect_ms=values.integer("jbodlab.quorum.suspect.ms"),
+            suspect_stagger_ms=values.integer("jbodlab.quorum.suspect.stagger.ms"),
+        ),
+    )
+
+
+def _voter(address: VoterAddress, listener_name: str) -> KRaftVoter:
+    """Return a voter as a property file names it: without a directory, at level 0."""
+    endpoint = KRaftVoterEndpoint(name=listener_name, host=address.host, port=address.port)
+    return KRaftVoter(
+        voter_id=address.node_id,
+        voter_directory_id=UNKNOWN_DIRECTORY,
+        endpoints=(endpoint,),
+        k_raft_version_feature=KRaftVersionFeature(
+            min_supported_version=0, max_supported_version=0
+        ),
+    )

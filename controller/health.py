@@ -26,8 +26,7 @@ def serves_brokers(config: NodeConfig, tls: TlsSettings | None = None) -> tuple[
     Returns:
         Whether it does, and one line that says so or says why not.
     """
-    names = {name.upper() for name in config.controller_listener_names}
-    listener = next(endpoint for endpoint in config.listeners if endpoint.name in names)
+    listener = config.controller_listener(config.grpc_listener_name)
     address = address_text(local_host(listener.host), listener.port)
     where = f"controller {config.node_id} at {address}"
     try:

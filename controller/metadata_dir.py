@@ -16,13 +16,16 @@ from jbodlab.metadata.image.loader import MetadataLoader
 from jbodlab.metadata.log import quorum_state, snapshots
 from jbodlab.metadata.log.batches import read_batches
 from jbodlab.metadata.log.metadata_log import MetadataLog
+from jbodlab.metadata.log.quorum_state import QuorumState
+from jbodlab.raft.voters import UNKNOWN_DIRECTORY
 from jbodlab.runtime.environment import Environment
 from jbodlab.runtime.machine import system_environment
 from jbodlab.storage.directory import meta_properties, names
 from jbodlab.storage.directory.directory_lock import DirectoryLock
 from jbodlab.storage.directory.filesystem import FileSystem
+from jbodlab.storage.directory.meta_properties import MetaProperties
 from jbodlab.vocabulary.errors import CorruptRecordError, FormatError
-from jbodlab.vocabulary.ids import LeaderEpoch
+from jbodlab.vocabulary.ids import DirectoryId, LeaderEpoch
 
 logger = logging.getLogger(__name__)
 
@@ -31,15 +34,20 @@ class OpenedDir(msgspec.Struct, frozen=True, kw_only=True):
     """An open metadata directory.
 
     Attributes:
-        loader: The replayed log. All of the log is on the disk.
+        directory_id: Id of the directory; zero if it was formatted without one.
+        loader: The replayed log, all of which is on the disk. In a quorum it may have an end that
+            is not committed: only the newest snapshot is loaded.
+        stored: Content of quorum-state; None if there is no such file.
         epoch: The highest leader epoch that was seen here; 0 before the first.
         replayed_bytes: Size of the log behind its newest snapshot.
         lock: Ends with the process at the latest.
     """
 
     cluster_id: str
+    directory_id: DirectoryId
     log: MetadataLog
     loader: MetadataLoader
+    stored: QuorumState | None
     epoch: LeaderEpoch
     replayed_bytes: int
     lock: DirectoryLock
@@ -55,7 +63,8 @@ def open_metadata_dir(
         environment: Clock and disk; those of the machine by default.
 
     Raises:
-        FormatError: the directory is not formatted for this node, or another process uses it.
+        FormatError: the directory is not formatted for this node, another process uses it, or the
+            votes of this node are lost.
         CorruptRecordError: the log is damaged where valid records follow; see `MetadataLog.open`.
         ReplayError, DecodeError: its records are none that lead to a state.
         OSError: the disk.
@@ -63,7 +72,7 @@ def open_metadata_dir(
     environment = environment or system_environment()
     directory = Path(config.node.metadata_log_dir)
     fs = environment.fs_of(directory)
-    cluster_id = _cluster_id(config, fs, directory)
+    meta = _meta_properties(config, fs, directory)
     lock = DirectoryLock(fs, directory)
     settings = config.metadata_log
     # It is written before the first batch of an epoch is.
@@ -75,20 +84,28 @@ def open_metadata_dir(
         segment_ms=settings.segment_ms,
         epoch_max=old.leader_epoch if old is not None else None,
     )
-    loader, replayed_bytes = _load(log)
+    if config.quorum is not None and old is None and log.end_offset > 0:
+        raise FormatError(
+            f"{directory} has a metadata log, but no quorum-state: this controller may have given "
+            "votes that it does not know of. Remove it from the quorum, format the directory anew, "
+            "and add it again"
+        )
+    loader, replayed_bytes = _load(log, is_committed=config.quorum is None)
     log.clean(settings, environment.wall_ms())
     return OpenedDir(
-        cluster_id=cluster_id,
+        cluster_id=meta.cluster_id or "",
+        directory_id=meta.directory_id or UNKNOWN_DIRECTORY,
         log=log,
         loader=loader,
+        stored=old,
         epoch=LeaderEpoch(max(old.leader_epoch if old is not None else 0, log.last_epoch, 0)),
         replayed_bytes=replayed_bytes,
         lock=lock,
     )
 
 
-def _cluster_id(config: ControllerConfig, fs: FileSystem, directory: Path) -> str:
-    """Return the cluster that the directories were formatted for.
+def _meta_properties(config: ControllerConfig, fs: FileSystem, directory: Path) -> MetaProperties:
+    """Return what the directory was formatted for.
 
     A controller keeps nothing in `log.dirs`, so only the metadata directory must be readable.
     """
@@ -105,13 +122,16 @@ def _cluster_id(config: ControllerConfig, fs: FileSystem, directory: Path) -> st
             "(have you run `jbod-storage format` to format the directory?)"
         )
     meta_properties.verify_ensemble(ensemble, node_id=config.node.node_id)
-    cluster_id = ensemble.normal[directory].cluster_id
-    assert cluster_id is not None
-    return cluster_id
+    return ensemble.normal[directory]
 
 
-def _load(log: MetadataLog) -> tuple[MetadataLoader, int]:
-    """Return the replayed log, and how many bytes of it are behind the newest snapshot."""
+def _load(log: MetadataLog, *, is_committed: bool) -> tuple[MetadataLoader, int]:
+    """Return the replayed log, and how many bytes of it are behind the newest snapshot.
+
+    Args:
+        log: The log.
+        is_committed: Whether all of it is, so that all of it is replayed.
+    """
     loader = MetadataLoader()
     snapshot = snapshots.take_latest(log.fs, log.directory)
     if snapshot is not None:
@@ -125,7 +145,7 @@ def _load(log: MetadataLog) -> tuple[MetadataLoader, int]:
             f"no snapshot covers the metadata before the log's first offset {log.start_offset}",
         )
     first_offset = loader.next_offset
-    replayed_bytes = _replay(log, loader)
+    replayed_bytes = _replay(log, loader) if is_committed else 0
     logger.info(
         "replayed the metadata log",
         extra={

@@ -7,8 +7,9 @@ import datetime
 import logging
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
-from controller.config import ControllerConfig
+from controller.config import ControllerConfig, QuorumConfig
 from controller.lead import periodic
 from controller.lead.active_controller import ActiveController
 from controller.lead.committed_state import CommittedState
@@ -19,15 +20,24 @@ from controller.metadata_dir import OpenedDir, open_metadata_dir
 from controller.metadata_dir_watch import watch_metadata_dir
 from controller.metrics import ControllerMetrics
 from controller.quorum.log_thread import LogThread
+from controller.quorum.raft_files import RaftFiles, election_state
+from controller.quorum.raft_log import QuorumNodeSettings, RaftLog
+from controller.quorum.raft_peers import RaftPeers
+from controller.quorum.replicated_log import ReplicatedLog
 from controller.quorum.single_voter_log import SingleVoterLog
+from controller.serve.kafka_listener import KafkaListener
+from controller.serve.raft_apis import QuorumParts
 from controller.serve.service import ControllerService
 from jbodlab.controller_api.rpc_tls import RpcKeys, RpcServerTls, rpc_keys
 from jbodlab.controller_api.transport import RpcServer
+from jbodlab.peers.peer_pool import PeerPool
+from jbodlab.raft.voters import ReplicaKey
 from jbodlab.runtime.environment import Environment
 from jbodlab.runtime.machine import system_environment
 from jbodlab.runtime.metrics_endpoint import MetricsEndpoint
 from jbodlab.runtime.supervised import supervised
 from jbodlab.security.tls_context import TlsContext
+from jbodlab.server.rights import AllRights, EnforcedRights, Rights
 from jbodlab.server.tls_watch import TlsWatch
 
 logger = logging.getLogger(__name__)
@@ -100,14 +110,23 @@ class ControllerServer:
         stop: asyncio.Event,
     ) -> None:
         config, environment = self._config, self._environment
-        log = SingleVoterLog(
-            opened.log,
-            log_thread,
-            node_id=config.node.node_id,
-            epoch=opened.epoch,
-            wall_ms=environment.wall_ms,
-        )
         committed = CommittedState(opened.loader)
+        quorum = (
+            None
+            if config.quorum is None
+            else self._quorum(config.quorum, opened, log_thread, committed)
+        )
+        log: ReplicatedLog
+        if quorum is None:
+            log = SingleVoterLog(
+                opened.log,
+                log_thread,
+                node_id=config.node.node_id,
+                epoch=opened.epoch,
+                wall_ms=environment.wall_ms,
+            )
+        else:
+            log = quorum.log
         log.add_listener(committed)
         leadership = Leadership(
             config=config,
@@ -153,20 +172,75 @@ class ControllerServer:
         running = (log.run(leadership), leadership.run(), snapshotter.run(), watch)
         tasks = [asyncio.create_task(each) for each in running]
         try:
-            await _until_one_ends(tasks, leadership.is_settled)
+            if quorum is None:
+                await _until_one_ends(tasks, leadership.is_settled)
+            else:
+                await quorum.listener.start()
             await rpc_server.start()
             logger.info(
                 "the controller serves brokers",
                 extra={"addresses": ", ".join(rpc_server.addresses)},
             )
             await _until_one_ends(tasks, stop)
+            if quorum is not None:
+                await quorum.log.leave()
         finally:
             if metrics is not None:
                 await metrics.close()
             await rpc_server.stop(STOP_GRACE_S if stop.is_set() else None)
+            if quorum is not None:
+                await quorum.listener.stop()
             for each in tasks:
                 each.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _quorum(
+        self,
+        config: QuorumConfig,
+        opened: OpenedDir,
+        log_thread: LogThread,
+        committed: CommittedState,
+    ) -> _Quorum:
+        environment, node_id = self._environment, self._config.node.node_id
+        log = RaftLog(
+            settings=QuorumNodeSettings(
+                me=ReplicaKey(node_id, opened.directory_id),
+                endpoints=config.endpoints,
+                voters=config.voters,
+                bootstrap_servers=len(config.bootstrap_servers),
+                stored=election_state(opened.stored),
+                timing=config.timing,
+            ),
+            files=RaftFiles(opened.log),
+            log_thread=log_thread,
+            peers=RaftPeers(
+                PeerPool(f"raft-client-{node_id}", config.timing.request_timeout_ms / 1000),
+                cluster_id=opened.cluster_id,
+                listener_name=config.listener.name,
+                bootstrap_servers=config.bootstrap_servers,
+                timeout_ms=config.timing.request_timeout_ms,
+            ),
+            high_watermark=committed.end_offset,
+            on_snapshot=committed.load_snapshot,
+            now_ms=environment.monotonic_ms,
+            wall_ms=environment.wall_ms,
+            random=environment.random.random,
+        )
+        authorizer = self._config.authorizer
+        rights: Rights = AllRights()
+        if authorizer is not None:
+            rights = EnforcedRights(lambda: committed.image, authorizer, environment.monotonic_s)
+        listener = KafkaListener(
+            config.listener, QuorumParts(opened.cluster_id, log.ask), rights, environment
+        )
+        return _Quorum(log, listener)
+
+
+class _Quorum(NamedTuple):
+    """The log of a quorum, and the listener for its other nodes."""
+
+    log: RaftLog
+    listener: KafkaListener
 
 
 async def _until_one_ends(tasks: list[asyncio.Task[None]], event: asyncio.Event) -> None:

@@ -17,6 +17,7 @@ from controller.quorum.replicated_log import Committed
 from jbodlab.metadata.image.loader import MetadataLoader
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.log.batches import read_batches
+from jbodlab.metadata.log.snapshots import Snapshot
 from jbodlab.vocabulary.ids import Offset
 
 
@@ -55,6 +56,14 @@ class CommittedState:
     def drop_pending(self) -> None:
         """Forget the rounds that are being written: what of them is committed will be replayed."""
         self._pending.clear()
+
+    def load_snapshot(self, snapshot: Snapshot) -> None:
+        """Take what a snapshot says in place of everything: the log begins anew at its end."""
+        self._pending.clear()
+        self._loader = MetadataLoader()
+        self._loader.load_snapshot(
+            snapshot.records, snapshot.end_offset, snapshot.epoch, snapshot.timestamp_ms
+        )
 
     def committed(self, committed: Committed) -> None:
         """Advance to the end of batches that are committed."""

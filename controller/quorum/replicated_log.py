@@ -39,6 +39,8 @@ from typing import Protocol
 import msgspec
 
 from jbodlab.controller_api.transport import Refusal, RpcRefusedError
+from jbodlab.metadata.log.batches import MAX_BATCH_BYTES, BatchTooLargeError
+from jbodlab.record_batch.record_batch import build_batch
 from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset
 
 
@@ -148,3 +150,24 @@ class ReplicatedLog(Protocol):
         Raises:
             NotLeaderError: this node does not lead in that epoch.
         """
+
+
+def encoded(batch: NewBatch, epoch: LeaderEpoch) -> bytes:
+    """Return a batch as it will be in the log.
+
+    Raises:
+        BatchTooLargeError: it has more than `MAX_BATCH_BYTES`.
+    """
+    data = build_batch(
+        batch.records,
+        base_offset=batch.base_offset,
+        leader_epoch=epoch,
+        timestamp_ms=batch.timestamp_ms,
+        attributes=batch.attributes,
+    )
+    if len(data) > MAX_BATCH_BYTES:
+        raise BatchTooLargeError(
+            f"{len(batch.records)} records need {len(data)} bytes, expected at most "
+            f"{MAX_BATCH_BYTES}"
+        )
+    return data

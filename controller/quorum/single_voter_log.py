@@ -20,14 +20,14 @@ from controller.quorum.replicated_log import (
     NewBatch,
     NotLeaderError,
     RoleListener,
+    encoded,
 )
 from jbodlab.metadata.log import quorum_state
-from jbodlab.metadata.log.batches import MAX_BATCH_BYTES, BatchTooLargeError
 from jbodlab.metadata.log.metadata_log import MetadataLog
 from jbodlab.metadata.log.quorum_state import QuorumState
 from jbodlab.metadata.records import control_records
 from jbodlab.metadata.records.control_records import LeaderChangeMessage
-from jbodlab.record_batch.record_batch import CONTROL, build_batch
+from jbodlab.record_batch.record_batch import CONTROL
 from jbodlab.vocabulary.errors import LogDirError
 from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset
 
@@ -132,7 +132,7 @@ class SingleVoterLog:
         assert batches
         if not self.voter.leads_in(epoch):
             raise NotLeaderError
-        written = [(batch.base_offset, _encoded(batch, epoch)) for batch in batches]
+        written = [(batch.base_offset, encoded(batch, epoch)) for batch in batches]
         end_offset = Offset(batches[-1].base_offset + len(batches[-1].records))
         future: asyncio.Future[Committed] = asyncio.get_running_loop().create_future()
         self._unwritten.append(_Append(future, Committed(written, end_offset)))
@@ -194,19 +194,3 @@ def _append(log: MetadataLog, parts: Sequence[bytes]) -> None:
     """Append batches and sync; on the thread of the log."""
     log.append(b"".join(parts))
     log.flush()
-
-
-def _encoded(batch: NewBatch, epoch: LeaderEpoch) -> bytes:
-    data = build_batch(
-        batch.records,
-        base_offset=batch.base_offset,
-        leader_epoch=epoch,
-        timestamp_ms=batch.timestamp_ms,
-        attributes=batch.attributes,
-    )
-    if len(data) > MAX_BATCH_BYTES:
-        raise BatchTooLargeError(
-            f"{len(batch.records)} records need {len(data)} bytes, expected at most "
-            f"{MAX_BATCH_BYTES}"
-        )
-    return data

@@ -48,6 +48,7 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
         log_dirs: The entries of `log.dirs`, in the order of the file.
         log_file: Where its output goes.
         controller_port: Of a broker that is a controller as well; else 0.
+        grpc_port: Where brokers reach a controller that has another port for controllers; else 0.
         metrics_port: Where a broker shows its metrics, Apache Kafka's by JMX; 0 where it does not.
         client_file: Properties of a client that may do everything; empty where it needs none.
         process: None before it was started.
@@ -62,6 +63,7 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
     metadata_log_dir: str = ""
     log_dirs: tuple[str, ...] = ()
     controller_port: int = 0
+    grpc_port: int = 0
     metrics_port: int = 0
     client_file: str = ""
     process: ProcessState | None = None

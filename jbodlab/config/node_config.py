@@ -27,6 +27,8 @@ _VOTER = re.compile(r"^([0-9]+)@(\[[0-9A-Fa-f:.%]+\]|[^:/@\[\]]+):([0-9]+)$")
 _ADDRESS = re.compile(r"^(\[[0-9A-Fa-f:.%]+\]|[^:/@\[\]]+):([0-9]+)$")
 
 CONTROLLERS = "jbodlab.controller.bootstrap.servers"
+VOTERS = "controller.quorum.voters"
+BOOTSTRAP_SERVERS = "controller.quorum.bootstrap.servers"
 
 TWO_FILES = (
     "a node has one role; write two property files, both with "
@@ -50,7 +52,11 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Roles, id, listeners and directories of one node.
 
     Attributes:
-        controllers: Host and port wherever a controller may be: of voters, then of `CONTROLLERS`.
+        voters: The controllers of a static quorum; empty where their log names them.
+        bootstrap_servers: Host and port of controllers that may know who leads.
+        controllers: Host and port wherever a controller may serve brokers.
+        controller_listener_names: That of controllers among themselves, then that of brokers; a
+            sole controller, which speaks to brokers only, may have one.
         listeners: Addresses to bind, the host may be empty for all interfaces.
         advertised_listeners: Addresses for clients and other brokers; never an empty host.
         controller_protocol: Whether brokers and controllers encrypt between them; of `PROTOCOLS`.
@@ -61,6 +67,7 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
     roles: frozenset[str]
     node_id: BrokerId
     voters: tuple[VoterAddress, ...]
+    bootstrap_servers: tuple[tuple[str, int], ...]
     controllers: tuple[tuple[str, int], ...]
     controller_listener_names: tuple[str, ...]
     listeners: tuple[Endpoint, ...]
@@ -69,6 +76,20 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
     controller_protocol: int
     log_dirs: tuple[PurePosixPath, ...]
     metadata_log_dir: PurePosixPath
+
+    @property
+    def has_quorum(self) -> bool:
+        """Whether controllers speak to each other, be it only one yet."""
+        return len(self.controller_listener_names) > 1
+
+    @property
+    def grpc_listener_name(self) -> str:
+        """Name of the listener at which a controller serves brokers, in upper case."""
+        return self.controller_listener_names[self.has_quorum].upper()
+
+    def controller_listener(self, name: str) -> Endpoint:
+        """Return a listener of this controller."""
+        return next(each for each in self.listeners if each.name == name.upper())
 
     @property
     def all_dirs(self) -> tuple[PurePosixPath, ...]:
@@ -93,7 +114,8 @@ def node_config(values: Values) -> NodeConfig:
     """
     roles = node_roles(values)
     node_id = _node_id(values)
-    voters = tuple(_voter(word) for word in values.words("controller.quorum.voters"))
+    voters = tuple(_voter(word) for word in values.words(VOTERS))
+    bootstrap_servers = _addresses(values, BOOTSTRAP_SERVERS)
     controller_names = values.words("controller.listener.names")
     if not controller_names:
         raise ConfigError(
@@ -101,21 +123,31 @@ def node_config(values: Values) -> NodeConfig:
         )
     protocols = _protocols(values)
     listeners = _endpoints("listeners", values, protocols)
-    _check_listeners(roles, listeners, controller_names)
+    controller_names = _check_listeners(
+        roles, listeners, controller_names, is_quorum=len(voters) > 1 or bool(bootstrap_servers)
+    )
     inter_broker_name = _inter_broker_name(values, roles, listeners, controller_names)
-    _check_voters(roles, node_id, voters)
+    if not voters and not bootstrap_servers:
+        raise ConfigError(
+            VOTERS,
+            "",
+            f"must name the controllers, such as 1@localhost:9093, unless {BOOTSTRAP_SERVERS} does",
+        )
+    if voters:
+        _check_voters(roles, node_id, voters)
     log_dirs = _log_dirs(values)
     metadata = values.optional_text("metadata.log.dir")
     return NodeConfig(
         roles=roles,
         node_id=node_id,
         voters=voters,
-        controllers=_controllers(values, voters),
+        bootstrap_servers=bootstrap_servers,
+        controllers=_controllers(values, roles, voters, has_quorum=len(controller_names) > 1),
         controller_listener_names=controller_names,
         listeners=listeners,
         advertised_listeners=_advertised(values, protocols, listeners, controller_names),
         inter_broker_listener_name=inter_broker_name,
-        controller_protocol=_controller_protocol(protocols, controller_names[0].upper()),
+        controller_protocol=_controller_protocol(protocols, controller_names),
         log_dirs=log_dirs,
         metadata_log_dir=(
             _absolute("metadata.log.dir", metadata.strip())
@@ -158,20 +190,40 @@ def _node_id(values: Values) -> BrokerId:
 def _voter(word: str) -> VoterAddress:
     match = _VOTER.match(word)
     if match is None:
-        raise ConfigError("controller.quorum.voters", word, "expected id@host:port")
-    port = _port("controller.quorum.voters", word, match[3])
+        raise ConfigError(VOTERS, word, "expected id@host:port")
+    port = _port(VOTERS, word, match[3])
     if port == 0:
-        raise ConfigError("controller.quorum.voters", word, "the port must be at least 1")
+        raise ConfigError(VOTERS, word, "the port must be at least 1")
     return VoterAddress(node_id=BrokerId(int(match[1])), host=match[2].strip("[]"), port=port)
 
 
-def _controllers(values: Values, voters: tuple[VoterAddress, ...]) -> tuple[tuple[str, int], ...]:
-    found = [(voter.host, voter.port) for voter in voters]
-    for word in values.words(CONTROLLERS):
+def _addresses(values: Values, key: str) -> tuple[tuple[str, int], ...]:
+    found = []
+    for word in values.words(key):
         match = _ADDRESS.match(word)
         if match is None:
-            raise ConfigError(CONTROLLERS, word, "expected host:port")
-        found.append((match[1].strip("[]"), _port(CONTROLLERS, word, match[2])))
+            raise ConfigError(key, word, "expected host:port")
+        found.append((match[1].strip("[]"), _port(key, word, match[2])))
+    return tuple(found)
+
+
+def _controllers(
+    values: Values,
+    roles: frozenset[str],
+    voters: tuple[VoterAddress, ...],
+    *,
+    has_quorum: bool,
+) -> tuple[tuple[str, int], ...]:
+    """Return where brokers reach controllers; the address of a voter in a quorum is another one."""
+    found = _addresses(values, CONTROLLERS)
+    if not has_quorum:
+        found = (*((voter.host, voter.port) for voter in voters), *found)
+    elif "broker" in roles and not found:
+        raise ConfigError(
+            CONTROLLERS,
+            "",
+            "must name host:port of the second controller listener of each controller",
+        )
     return tuple(dict.fromkeys(found))
 
 
@@ -233,8 +285,13 @@ def _port(key: str, word: str, text: str) -> int:
 
 
 def _check_listeners(
-    roles: frozenset[str], listeners: tuple[Endpoint, ...], controller_names: tuple[str, ...]
-) -> None:
+    roles: frozenset[str],
+    listeners: tuple[Endpoint, ...],
+    controller_names: tuple[str, ...],
+    *,
+    is_quorum: bool,
+) -> tuple[str, ...]:
+    """Return the names of the listeners that controllers have: those that are used."""
     controllers = {name.upper() for name in controller_names}
     names = {listener.name for listener in listeners}
     if "controller" in roles and not names & controllers:
@@ -251,6 +308,17 @@ def _check_listeners(
         raise ConfigError(
             "listeners", ",".join(sorted(names)), "a broker needs a listener for clients"
         )
+    used = controller_names
+    if "controller" in roles:
+        used = tuple(name for name in controller_names if name.upper() in names)
+    if is_quorum and len(used) < 2:
+        raise ConfigError(
+            "controller.listener.names",
+            ",".join(used),
+            "must name two listeners in a quorum, the second one for brokers, such as "
+            "CONTROLLER,CONTROLLER_GRPC; listeners of a controller must have both",
+        )
+    return used
 
 
 def encrypts(protocol: int) -> bool:
@@ -273,38 +341,40 @@ def controller_tls(values: Values, node: NodeConfig) -> TlsSettings | None:
     """
     if not encrypts(node.controller_protocol):
         return None
-    return tls_keys.client_tls(values.properties, prefix_of(node.controller_listener_names[0]))
+    return tls_keys.client_tls(values.properties, prefix_of(node.grpc_listener_name))
 
 
-def _controller_protocol(protocols: Mapping[str, str], name: str) -> int:
-    protocol = PROTOCOLS.get(protocols.get(name, "PLAINTEXT"))
-    if protocol is None or logs_in(protocol):
+def _controller_protocol(protocols: Mapping[str, str], names: tuple[str, ...]) -> int:
+    """Return the protocol of all controller listeners."""
+    found = {name.upper(): protocols.get(name.upper(), "PLAINTEXT") for name in names[:2]}
+    for name, word in found.items():
+        protocol = PROTOCOLS.get(word)
+        if protocol is None or logs_in(protocol):
+            raise ConfigError(
+                "listener.security.protocol.map",
+                f"{name}:{word}",
+                "must be PLAINTEXT, or SSL with certificates of brokers: they do not log in",
+            )
+    if len(set(found.values())) > 1:
         raise ConfigError(
             "listener.security.protocol.map",
-            f"{name}:{protocols[name]}",
-            "must be PLAINTEXT, or SSL with certificates of brokers: they do not log in",
+            ",".join(f"{name}:{word}" for name, word in found.items()),
+            "both controller listeners must have the same security protocol",
         )
-    return protocol
+    return PROTOCOLS[found[names[0].upper()]]
 
 
 def _check_voters(
     roles: frozenset[str], node_id: BrokerId, voters: tuple[VoterAddress, ...]
 ) -> None:
-    if not voters:
-        raise ConfigError(
-            "controller.quorum.voters",
-            "",
-            "must name the controller, such as 1@localhost:9093; "
-            "controller.quorum.bootstrap.servers has no effect",
-        )
     ids = {voter.node_id for voter in voters}
     shown = ",".join(str(i) for i in sorted(ids))
+    if len(ids) < len(voters):
+        raise ConfigError(VOTERS, shown, "names a controller twice")
     if "controller" in roles and node_id not in ids:
-        raise ConfigError("controller.quorum.voters", shown, f"must contain node.id {node_id}")
+        raise ConfigError(VOTERS, shown, f"must contain node.id {node_id}")
     if roles == {"broker"} and node_id in ids:
-        raise ConfigError("controller.quorum.voters", shown, f"must not contain broker {node_id}")
-    if len(voters) > 1:
-        raise ConfigError("controller.quorum.voters", shown, "must name exactly one controller")
+        raise ConfigError(VOTERS, shown, f"must not contain broker {node_id}")
 
 
 def _advertised(

@@ -15,7 +15,7 @@ Versions 12 to 18:
                                     tags; null unless the reader wants committed records only
             preferred_read_replica  int32, -1 where it is the one that answers
             records                 compact bytes
-            tags                    0: diverging_epoch, 1: current_leader
+            tags                    0: diverging_epoch, 1: current_leader, 2: snapshot_id
         tags
     tags                            0: node_endpoints (from version 16)
 
@@ -48,6 +48,7 @@ TOPIC_IDS_FROM = 13
 ENDPOINTS_FROM = 16
 DIVERGING_EPOCH_TAG = 0
 CURRENT_LEADER_TAG = 1
+SNAPSHOT_ID_TAG = 2
 NO_SESSION = 0
 NO_REPLICA = -1
 
@@ -61,6 +62,7 @@ _FLEXIBLE_OFFSETS = struct.Struct(">ihqqq")
 _FLEXIBLE_ABORTED = struct.Struct(">qqB")
 _ABORTED = struct.Struct(">qq")
 _DIVERGING_EPOCH = struct.Struct(">iqB")
+_SNAPSHOT_ID = struct.Struct(">qiB")
 
 
 class FetchedPartition(NamedTuple):
@@ -81,6 +83,8 @@ class FetchedPartition(NamedTuple):
     """Producer id and first offset of each; None unless they were asked for."""
     preferred_read_replica: int = NO_REPLICA
     """Whom the consumer should rather ask; from version 11."""
+    snapshot_id: tuple[int, int] | None = None
+    """End offset and epoch of the snapshot to fetch instead; of the metadata log only."""
 
 
 class FetchedTopic(NamedTuple):
@@ -164,7 +168,7 @@ def _flexible(pieces: _Pieces, version: int, topics: Sequence[FetchedTopic]) -> 
 
 
 def _partition_tags(partition: FetchedPartition) -> bytes:
-    if partition.diverging_epoch is None and partition.current_leader is None:
+    if not any((partition.diverging_epoch, partition.current_leader, partition.snapshot_id)):
         return b"\0"
     tags = []
     if partition.diverging_epoch is not None:
@@ -172,6 +176,9 @@ def _partition_tags(partition: FetchedPartition) -> bytes:
         tags.append(tagged(DIVERGING_EPOCH_TAG, payload))
     if partition.current_leader is not None:
         tags.append(current_leader_tag(CURRENT_LEADER_TAG, partition.current_leader))
+    if partition.snapshot_id is not None:
+        payload = _SNAPSHOT_ID.pack(*partition.snapshot_id, 0)
+        tags.append(tagged(SNAPSHOT_ID_TAG, payload))
     return UVARINTS[len(tags)] + b"".join(tags)
 
 

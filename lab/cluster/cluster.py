@@ -21,7 +21,7 @@ from fault_injection.closed_cluster import ClosedCluster
 from fault_injection.errors import FaultError
 from fault_injection.journal import Fault as InjectedFault
 from fault_injection.mechanism import COMMAND_LINE, Advice, Target
-from jbodlab.cli.lab_state import ClusterState
+from jbodlab.cli.lab_state import ClusterState, NodeState
 from jbodlab.storage.directory.names import META_PROPERTIES_FILE
 from jbodlab.vocabulary import kafka_uuid
 from lab.cluster import layout
@@ -108,7 +108,7 @@ class Cluster(ClientsView):
             changed=lambda: self._record(self.state),
             guard=guard,
             outlives_us=outlives_us,
-            controller_port=state.controller.controller_port or state.controller.port,
+            controller_port=_port_of_brokers(state.controller),
             brokers=lambda: self.brokers,
             advice=advice,
             closed=self._closed,
@@ -147,7 +147,8 @@ class Cluster(ClientsView):
         spec.check()
         # Each broker of Kafka's has one more, for its metrics; so has one that counts its clients.
         served = spec.controller_count + spec.brokers
-        count = served + (spec.brokers if spec.runs.is_kafka or spec.security else 0)
+        grpc_end = served + spec.grpc_count
+        count = grpc_end + (spec.brokers if spec.runs.is_kafka or spec.security else 0)
         if spec.port_base is None:
             ports = HeldPorts.hold(count)
         else:
@@ -159,7 +160,8 @@ class Cluster(ClientsView):
             user or programs.server_user(spec.uid),
             ports.numbers[:served],
             spec,
-            ports.numbers[served:],
+            ports.numbers[grpc_end:],
+            ports.numbers[served:grpc_end],
         )
         return cls(state, ports=ports, **options)
 
@@ -434,6 +436,10 @@ class Cluster(ClientsView):
     def last_words(self) -> str:
         """Return what every node printed last."""
         return "\n".join(f"--- {node!r} of {self}: {_tail(node)}" for node in self.nodes.values())
+
+
+def _port_of_brokers(controller: NodeState) -> int:
+    return controller.grpc_port or controller.controller_port or controller.port
 
 
 def _servers(spec: ClusterSpec, state: ClusterState) -> Servers:

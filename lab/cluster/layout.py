@@ -26,6 +26,8 @@ from lab.machine.ports import HOST
 from lab.machine.processes import ServerUser
 
 CONTROLLER_ID = closed.FIRST_CONTROLLER
+GRPC = "CONTROLLER_GRPC"
+"""Listener of a controller for brokers, beside the one for controllers."""
 NOWHERE = Path("/nonexistent")
 """Where files would be that are not known."""
 
@@ -54,6 +56,7 @@ def plan(
     ports: Sequence[int],
     spec: ClusterSpec,
     metrics_ports: Sequence[int] = (),
+    grpc_ports: Sequence[int] = (),
 ) -> ClusterState:
     """Return the description of a cluster that does not exist yet.
 
@@ -65,6 +68,7 @@ def plan(
         ports: Those of the controllers, then one of each broker; combined nodes have both.
         spec: Description of the cluster.
         metrics_ports: Where each broker shows its metrics; empty if none does.
+        grpc_ports: Where brokers reach each controller; empty where that is its only port.
     """
     of_controllers, of_brokers = ports[: spec.controller_count], ports[spec.controller_count :]
     assert len(of_brokers) == spec.brokers
@@ -73,6 +77,10 @@ def plan(
         _node(root, "controller", CONTROLLER_ID + number, port, 0)
         for number, port in enumerate(separate)
     ]
+    if grpc_ports:
+        nodes = [
+            replace(node, grpc_port=port) for node, port in zip(nodes, grpc_ports, strict=True)
+        ]
     brokers = [
         _node(root, "broker", broker_id, port, spec.disks)
         for broker_id, port in enumerate(of_brokers, start=1)
@@ -132,6 +140,8 @@ def property_file(
     listener = of_clients if is_broker else "CONTROLLER"
     address = f"{listener}://{node.host}:{node.port}"
     listeners, roles = address, node.role
+    if node.grpc_port:
+        listeners += f",{GRPC}://{node.host}:{node.grpc_port}"
     if node.controller_port:
         listeners += f",CONTROLLER://{node.host}:{node.controller_port}"
         roles += ",controller"
@@ -144,6 +154,7 @@ def property_file(
         "controller.listener.names": "CONTROLLER",
         "listeners": listeners,
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        **_grpc(state),
         "log.dirs": ",".join(node.log_dirs),
         "metadata.log.dir": node.metadata_log_dir,
         "default.replication.factor": replicas,
@@ -187,6 +198,20 @@ def _node(root: Path, role: str, node_id: int, port: int, log_dir_count: int) ->
 def controller_address(node: NodeState) -> str:
     """Return where a node is a controller, as `host:port`."""
     return f"{node.host}:{node.controller_port or node.port}"
+
+
+def _grpc(state: ClusterState) -> dict[str, str]:
+    """Return the settings by which brokers find controllers that have a port for them."""
+    addresses = [f"{each.host}:{each.grpc_port}" for each in state.controllers if each.grpc_port]
+    if not addresses:
+        return {}
+    return {
+        "controller.listener.names": f"CONTROLLER,{GRPC}",
+        "listener.security.protocol.map": (
+            f"CONTROLLER:PLAINTEXT,{GRPC}:PLAINTEXT,PLAINTEXT:PLAINTEXT"
+        ),
+        "jbodlab.controller.bootstrap.servers": ",".join(addresses),
+    }
 
 
 def _quorum(state: ClusterState, engine: Engine) -> dict[str, str]:

@@ -149,7 +149,7 @@ class ClusterSpec:
         key="jvm_options",
     )  # fmt: skip
     controllers: int = _setting(
-        1, Form.NUMBER, "how many (kafka engines; default: 1)", metavar="N", most=7,
+        1, Form.NUMBER, "how many (default: 1)", metavar="N", most=7,
         key="controllers",
     )  # fmt: skip
     combined: bool = _setting(
@@ -179,6 +179,11 @@ class ClusterSpec:
     def controller_count(self) -> int:
         """How many nodes are controllers."""
         return self.brokers if self.combined else self.controllers
+
+    @property
+    def grpc_count(self) -> int:
+        """How many controllers have a port for brokers beside the one for controllers."""
+        return 0 if self.runs.is_kafka or self.controllers == 1 else self.controllers
 
     @property
     def nodes_text(self) -> str:
@@ -220,11 +225,13 @@ class ClusterSpec:
                     "effect"
                 )
             return
-        if self.controllers != 1:
+        if self.controllers % 2 == 0:
             raise EngineError(
-                f"the engine {engine} has one controller, not {self.controllers}; kafka:RELEASE "
-                "has more"
+                f"the engine {engine} has an odd number of controllers, not {self.controllers}: "
+                "one more than that survives no further failure"
             )
+        if self.controllers > 1 and self.security:
+            raise EngineError(f"a closed cluster of the engine {engine} has one controller")
         if self.combined:
             raise EngineError(
                 f"a node of the engine {engine} has one role; kafka:RELEASE has combined nodes"

@@ -137,8 +137,10 @@ def test_combined_nodes_are_as_many_as_brokers(against: Demo) -> None:
 
 
 def test_an_engine_without_such_nodes_is_refused_before_the_first_one_runs(against: Demo) -> None:
-    with pytest.raises(EngineError, match="the engine jbodlab has one controller, not 3"):
-        against("--engine", OLD, "--against", "jbodlab", "--controllers", "3")
+    with pytest.raises(
+        EngineError, match="the engine jbodlab has an odd number of controllers, not 2"
+    ):
+        against("--engine", OLD, "--against", "jbodlab", "--controllers", "2")
     assert not against.shapes
 
 

@@ -247,8 +247,8 @@ def test_a_controller_without_voters_is_refused_by_naming_the_key(tool: StorageT
     without = tool("format", "-t", "x", "-c", config, "-N")
 
     assert plain.err == (
-        "invalid value '' for configuration controller.quorum.voters: must name the controller, "
-        "such as 1@localhost:9093; controller.quorum.bootstrap.servers has no effect\n"
+        "invalid value '' for configuration controller.quorum.voters: must name the controllers, "
+        "such as 1@localhost:9093, unless controller.quorum.bootstrap.servers does\n"
     )
     assert standalone.err == (
         "--standalone is not supported: jbodlab has no dynamic quorums; name the controller in "
@@ -289,14 +289,17 @@ def test_the_property_file_of_a_node_with_both_roles_is_refused_with_the_edits_i
     assert formatted(tool.folder) == []
 
 
-def test_several_controllers_are_refused_before_anything_is_formatted(tool: StorageTool) -> None:
+def test_several_controllers_with_one_listener_are_refused_before_anything_is_formatted(
+    tool: StorageTool,
+) -> None:
     config = tool.node_file(**{"controller.quorum.voters": "100@localhost:9093,101@localhost:9094"})
 
     assert tool.format(config=config) == (
         1,
         "",
-        "invalid value '100,101' for configuration controller.quorum.voters: must name exactly "
-        "one controller\n",
+        "invalid value 'CONTROLLER' for configuration controller.listener.names: must name two "
+        "listeners in a quorum, the second one for brokers, such as CONTROLLER,CONTROLLER_GRPC; "
+        "listeners of a controller must have both\n",
     )
     assert formatted(tool.folder) == []
 

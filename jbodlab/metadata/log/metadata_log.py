@@ -160,6 +160,11 @@ class MetadataLog:
         return self._state.epochs.latest_epoch
 
     @property
+    def epochs(self) -> tuple[tuple[int, int], ...]:
+        """Each leader epoch in the log and its start offset, ascending."""
+        return self._state.epochs.entries
+
+    @property
     def size_bytes(self) -> int:
         """Bytes of all batches."""
         return self._state.size_bytes

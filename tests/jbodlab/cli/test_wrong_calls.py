@@ -47,7 +47,7 @@ def test_wrong_calls_are_answered_with_what_was_meant(shots: Shots) -> None:
         "rehearse --repeat 0 slow-disk",
         "rehearse --against kafak slow-disk",
         "rehearse --jvm-options -Xmx1g slow-disk",
-        "rehearse --controllers 3 slow-disk",
+        "rehearse --controllers 2 slow-disk",
         "up --controllers 8",
         "up --jvm-options --combined",
     )
@@ -65,7 +65,7 @@ def test_what_fails_is_one_line_and_exit_code_1(shots: Shots, state_dir: Path) -
         "inject eio --path nowhere",
         "inject kill --path nowhere",
         "inject nonsense --path nowhere",
-        "up --controllers 3",
+        "up --controllers 2",
         "up --combined",
         "up --jvm-options -Xmx1g",
         "heal",

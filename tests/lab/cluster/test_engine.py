@@ -150,11 +150,12 @@ def test_a_wrong_variable_of_the_environment_is_named() -> None:
 @pytest.mark.parametrize(
     ("engine", "controllers", "is_combined", "jvm_options", "reason"),
     [
-        ("jbodlab", 3, False, "", "has one controller, not 3"),
+        ("jbodlab", 2, False, "", "has an odd number of controllers, not 2"),
         ("jbodlab", 1, True, "", "has one role"),
         ("jbodlab", 1, False, "-Xmx1g", "has no JVM"),
         ("kafka:4.3.1", 3, True, "", "3 controllers have no effect"),
         ("jbodlab", 1, False, "", ""),
+        ("jbodlab", 3, False, "", ""),
         ("kafka:4.3.1", 3, False, "-Xmx1g", ""),
         ("kafka:4.3.1", 1, True, "", ""),
     ],

@@ -96,7 +96,7 @@ def test_single_calls_of_a_cluster_of_its_own_can_be_broken(run: Run) -> None:
 @pytest.mark.parametrize(
     ("words", "refused"),
     [
-        (("--controllers", "3"), "the engine jbodlab has one controller, not 3"),
+        (("--controllers", "2"), "the engine jbodlab has an odd number of controllers, not 2"),
         (("--combined",), "a node of the engine jbodlab has one role"),
         (("--jvm-options=-Xmx1g",), "the engine jbodlab has no JVM"),
         (("--engine", "kafka:4"), "expected an engine"),

@@ -224,7 +224,7 @@ def test_the_command_line_comes_before_what_the_plan_says_of_nodes(rehearse: Reh
         (("--against", "jbodlab"), "the engine jbodlab is named twice"),
         (("--against", "kafak"), "expected an engine (jbodlab, "),
         (("--against", "kafka:2.8.0"), "engine kafka:2.8.0: releases before 3.7 do not know"),
-        (("--controllers", "3"), "the engine jbodlab has one controller, not 3"),
+        (("--controllers", "2"), "the engine jbodlab has an odd number of controllers, not 2"),
         (("--against", OLD, "--combined"), "a node of the engine jbodlab has one role"),
         (("--jvm-options=-Xmx1g",), "the engine jbodlab has no JVM for '-Xmx1g'"),
         (("--engine", OLD, "--combined", "--controllers", "3"), "combined nodes are the"),

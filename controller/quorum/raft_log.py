@@ -1,0 +1,295 @@
+"""The replicated log of a quorum with several voters: a batch is committed when a majority has it.
+
+The driver tells how far the log is committed. Batches below that are told to listeners in their
+order, from memory where they are there, else from the disk. A term begins only when the listeners
+know everything below its epoch, and it ends at once when the epoch or its leader is another one:
+appends that are not committed then fail, although the next leader may have them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from controller.quorum.driver import Peers, Proposal, RaftDriver, Served
+from controller.quorum.log_thread import LogThread
+from controller.quorum.raft_files import InstalledSnapshot, RaftFiles, read_log
+from controller.quorum.recent_batches import LogBatch, RecentBatches
+from controller.quorum.replicated_log import (
+    CommitListener,
+    Committed,
+    NewBatch,
+    NotLeaderError,
+    RoleListener,
+    encoded,
+)
+from jbodlab.metadata.log.snapshots import Snapshot
+from jbodlab.raft.core import RaftCore
+from jbodlab.raft.events import NodeShutdownBegun, ResignRequested
+from jbodlab.raft.instructions import ElectionState
+from jbodlab.raft.messages import Request
+from jbodlab.raft.settings import RaftSettings
+from jbodlab.raft.states import Resigned
+from jbodlab.raft.voters import Endpoints, ReplicaKey, VoterSet
+from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset
+
+logger = logging.getLogger(__name__)
+
+HAND_OVER_S, HAND_OVER_LOOK_S = 0.5, 0.005
+"""Longest wait at the end of a process until the voters know that it leads no more; its steps."""
+
+
+class QuorumNodeSettings(NamedTuple):
+    """The facts of a node from its property file and its directory.
+
+    Attributes:
+        me: Node id, and the id of the metadata directory.
+        endpoints: Where other nodes reach this one.
+        voters: Voters by the property file; others in the log or in a snapshot replace them.
+        bootstrap_servers: The number of addresses at which a leader is looked for.
+        stored: Content of quorum-state; None without a file.
+        timing: Times and sizes.
+    """
+
+    me: ReplicaKey
+    endpoints: Endpoints
+    voters: VoterSet
+    bootstrap_servers: int
+    stored: ElectionState | None
+    timing: RaftSettings
+
+
+class RaftLog:
+    """A `ReplicatedLog` of one node among several; lives on the event loop.
+
+    Args:
+        settings: Of this node.
+        files: Its files, used on `log_thread` only from now on.
+        log_thread: Their thread.
+        peers: The way to other nodes.
+        high_watermark: Up to where listeners know the log: the end of the newest snapshot.
+        on_snapshot: Takes a snapshot in place of everything that listeners know.
+        now_ms: Time of a clock that never goes back.
+        wall_ms: Milliseconds since 1970.
+        random: Draws a number of [0, 1).
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: QuorumNodeSettings,
+        files: RaftFiles,
+        log_thread: LogThread,
+        peers: Peers,
+        high_watermark: Offset,
+        on_snapshot: Callable[[Snapshot], None],
+        now_ms: Callable[[], int],
+        wall_ms: Callable[[], int],
+        random: Callable[[], float],
+    ) -> None:
+        self._settings = settings
+        self._files = files
+        self._log_thread = log_thread
+        self._on_snapshot = on_snapshot
+        self._now_ms = now_ms
+        self._random = random
+        self._recent = RecentBatches()
+        self._driver = RaftDriver(
+            files=files,
+            log_thread=log_thread,
+            peers=peers,
+            observer=self,
+            recent=self._recent,
+            now_ms=now_ms,
+            wall_ms=wall_ms,
+            random=random,
+        )
+        self._roles: RoleListener
+        self._listeners: list[CommitListener] = []
+        self._told = high_watermark
+        """The first offset that listeners do not know."""
+        self._committed = high_watermark
+        """The first offset that is not committed."""
+        self._appends: deque[_Append] = deque()
+        """Appends of this leader that are not committed."""
+        self._established: LeaderEpoch | None = None
+        """The epoch whose term begins as soon as listeners know all that is committed."""
+        self._life = 0
+        """Counts the snapshots that were installed: what is read from the disk then is void."""
+        self._is_reading = False
+
+    @property
+    def high_watermark(self) -> Offset:
+        """First offset that listeners do not know to be committed."""
+        return self._told
+
+    @property
+    def core(self) -> RaftCore:
+        """The state of this node in the quorum; to be read only."""
+        return self._driver.core
+
+    def add_listener(self, listener: CommitListener) -> None:
+        """Tell an object of each commit; see `ReplicatedLog`."""
+        self._listeners.append(listener)
+
+    def remove_listener(self, listener: CommitListener) -> None:
+        """Tell an object no longer."""
+        self._listeners.remove(listener)
+
+    async def run(self, roles: RoleListener) -> None:
+        """Take part in the quorum; see `ReplicatedLog`.
+
+        Raises:
+            LogDirError: the metadata directory failed.
+            QuorumViolationError: the nodes of the quorum contradict each other.
+        """
+        self._roles = roles
+        settings = self._settings
+        view = await self._log_thread.run(partial(self._files.view, settings.voters))
+        core, instructions = RaftCore.start(
+            me=settings.me,
+            endpoints=settings.endpoints,
+            settings=settings.timing,
+            log=view,
+            stored=settings.stored,
+            bootstrap_servers=settings.bootstrap_servers,
+            now_ms=self._now_ms(),
+            chance=self._random(),
+        )
+        self._driver.begin(core, instructions)
+        await self._driver.run()
+
+    def ask(self, request: Request) -> asyncio.Future[Served]:
+        """Answer a request of another node."""
+        return self._driver.ask(request)
+
+    def snapshots_changed(self) -> None:
+        """Take note that this node has written a snapshot or cleaned the log."""
+        self._driver.snapshots_changed()
+
+    def resign(self) -> None:
+        """Give up the leadership; see `ReplicatedLog`."""
+        self._driver.pass_on(ResignRequested())
+
+    async def leave(self) -> None:
+        """Lead no more, and wait a moment until the other voters know: the process ends."""
+        self._driver.pass_on(NodeShutdownBegun())
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + HAND_OVER_S
+        while self._driver.has_begun and loop.time() < end_s:
+            state = self.core.state
+            if not isinstance(state, Resigned) or not state.unacknowledged:
+                return
+            await asyncio.sleep(HAND_OVER_LOOK_S)
+
+    def append(self, epoch: LeaderEpoch, batches: Sequence[NewBatch]) -> asyncio.Future[Committed]:
+        """Append batches; see `ReplicatedLog`."""
+        assert batches
+        if not (self._driver.has_begun and self.core.leads_in(epoch)):
+            raise NotLeaderError
+        new = [
+            LogBatch(
+                batch.base_offset,
+                Offset(batch.base_offset + len(batch.records)),
+                encoded(batch, epoch),
+            )
+            for batch in batches
+        ]
+        future: asyncio.Future[Committed] = asyncio.get_running_loop().create_future()
+        self._driver.pass_on(Proposal(epoch, new, partial(self._proposed, _Append(future, new))))
+        return future
+
+    def _proposed(self, append: _Append, is_handed_over: bool) -> None:
+        if is_handed_over:
+            self._appends.append(append)
+        else:
+            append.future.set_exception(NotLeaderError())
+
+    # The driver tells the rest.
+
+    def leader_known(self, epoch: LeaderEpoch, leader_id: BrokerId | None) -> None:
+        """End the term of a former epoch; see `QuorumObserver`."""
+        self._established = None
+        appends, self._appends = self._appends, deque()
+        for each in appends:
+            if not each.future.done():
+                each.future.set_exception(NotLeaderError())
+        is_own = leader_id == self._settings.me.node_id
+        # A leader serves only when it is established.
+        self._roles.on_follower(epoch, None if is_own else leader_id)
+
+    def established(self, epoch: LeaderEpoch) -> None:
+        """Begin a term as soon as listeners know all that is committed; see `QuorumObserver`."""
+        self._established = epoch
+        self._tell()
+
+    def advanced(self, high_watermark: Offset) -> None:
+        """Tell listeners what is committed; see `QuorumObserver`."""
+        self._committed = max(self._committed, high_watermark)
+        self._tell()
+
+    def installed(self, snapshot: InstalledSnapshot) -> None:
+        """Begin anew with what a snapshot says; see `QuorumObserver`."""
+        self._life += 1
+        self._is_reading = False
+        self._told = self._committed = Offset(snapshot.content.end_offset)
+        self._on_snapshot(snapshot.content)
+
+    def _tell(self) -> None:
+        """Tell listeners everything that is committed and can be read now."""
+        while not self._is_reading and self._told < self._committed:
+            end = self._appends[0].end_offset if self._appends else self._committed
+            batches = self._recent.between(self._told, min(end, self._committed))
+            if batches is None:
+                self._is_reading = True
+                read = partial(read_log, self._files, self._told, self._committed)
+                self._log_thread.call(read, partial(self._read, self._life))
+                return
+            self._tell_batches(batches)
+        if self._established is not None and not self._is_reading:
+            epoch, self._established = self._established, None
+            self._roles.on_leader(epoch)
+
+    def _read(
+        self, life: int, batches: Sequence[LogBatch] | None, error: BaseException | None
+    ) -> None:
+        if error is not None:
+            self._driver.fail(error)
+        elif life == self._life:
+            self._is_reading = False
+            try:
+                assert batches
+                self._tell_batches(batches)
+                self._tell()
+            except Exception as failure:  # noqa: BLE001 - it ends the process
+                self._driver.fail(failure)
+
+    def _tell_batches(self, batches: Sequence[LogBatch]) -> None:
+        end_offset = batches[-1].end_offset
+        committed = Committed([(each.base_offset, each.data) for each in batches], end_offset)
+        self._told = end_offset
+        for listener in tuple(self._listeners):
+            listener.committed(committed)
+        if self._appends and self._appends[0].end_offset == end_offset:
+            append = self._appends.popleft()
+            if not append.future.done():
+                append.future.set_result(
+                    Committed(
+                        [(each.base_offset, each.data) for each in append.batches], end_offset
+                    )
+                )
+
+
+class _Append(NamedTuple):
+    """An append of this leader."""
+
+    future: asyncio.Future[Committed]
+    batches: Sequence[LogBatch]
+
+    @property
+    def end_offset(self) -> Offset:
+        return self.batches[-1].end_offset

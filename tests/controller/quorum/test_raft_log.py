@@ -1,0 +1,181 @@
+"""A log that a majority commits: what is told, when, and what a node keeps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from controller.quorum.replicated_log import NotLeaderError
+from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.metadata.log.quorum_state import read_quorum_state
+from jbodlab.metadata.log.snapshot_writer import SnapshotWriter
+from jbodlab.record_batch.record_batch import read_header
+from tests.controller.quorum.nodes import Network, quorum
+
+
+async def told_alike(network: Network) -> None:
+    """Wait until all nodes that run have told their listeners the same."""
+    nodes = [each for each in network.nodes.values() if each.is_reached]
+    longest = max((each.told for each in nodes), key=len)
+    await network.until(lambda: all(each.told == longest for each in nodes))
+
+
+async def test_an_append_is_committed_when_a_majority_has_it(tmp_path: Path) -> None:
+    async with quorum(tmp_path) as network:
+        leader = await network.leader()
+        one, other = [each for each in network.nodes.values() if each is not leader]
+        other.is_cut = True
+
+        committed = await leader.append()
+
+        assert committed.end_offset == leader.log.high_watermark
+        await network.until(lambda: one.log.high_watermark == committed.end_offset)
+        other.is_cut = False
+        await told_alike(network)
+
+
+async def test_an_append_that_no_majority_has_is_not_committed(tmp_path: Path) -> None:
+    async with quorum(tmp_path) as network:
+        leader = await network.leader()
+        for each in network.nodes.values():
+            each.is_cut = True
+
+        append = leader.append()
+
+        # It resigns, as no majority hears it; its record may be committed later or not.
+        with pytest.raises(NotLeaderError):
+            await append
+        assert not leader.is_leader
+        assert leader.roles[-1][0] == "follower"
+
+
+async def test_a_term_begins_when_listeners_know_everything_before_it(tmp_path: Path) -> None:
+    async with quorum(tmp_path) as network:
+        first = await network.leader()
+        for _ in range(5):
+            await first.append(3)
+        told = list(first.told)
+        await first.kill()
+
+        second = await network.leader()
+
+        assert second.told[: len(told)] == told
+        assert second.log.core.state.epoch > read_header(told[-1][1]).partition_leader_epoch
+
+
+async def test_a_node_that_starts_again_tells_from_its_disk_what_is_committed(
+    tmp_path: Path,
+) -> None:
+    async with quorum(tmp_path) as network:
+        leader = await network.leader()
+        follower = next(each for each in network.nodes.values() if each is not leader)
+        await leader.append(2)
+        await told_alike(network)
+        await follower.kill()
+        await leader.append(2)
+
+        follower.start()
+
+        await told_alike(network)
+        assert len(follower.told) >= 3
+
+
+async def test_a_former_leader_cuts_what_was_not_committed(tmp_path: Path) -> None:
+    async with quorum(tmp_path) as network:
+        former = await network.leader()
+        await former.append()
+        former.is_cut = True
+        lost = former.append(7)
+        leader = await network.leader(but=former)
+        with pytest.raises(NotLeaderError):
+            await lost
+        await leader.append()
+
+        former.is_cut = False
+
+        await told_alike(network)
+        end = leader.log.core.end_offset
+        await network.until(lambda: former.log.core.end_offset == end)
+        assert former.files.end_offset == leader.files.end_offset
+
+
+async def test_a_vote_outlives_the_process(tmp_path: Path) -> None:
+    async with quorum(tmp_path) as network:
+        leader = await network.leader()
+        epoch = leader.log.core.state.epoch
+        for each in network.nodes.values():
+            await each.kill()
+
+        stored = [read_quorum_state(each.files.directory) for each in network.nodes.values()]
+
+        assert [each.leader_epoch for each in stored if each] == [epoch] * 3
+        assert {each.leader_id for each in stored if each} <= {leader.id, -1}
+        for each in network.nodes.values():
+            each.start()
+        again = await network.leader()
+        assert again.log.core.state.epoch > epoch
+
+
+async def test_a_leader_that_leaves_hands_over_before_its_time_is_over(tmp_path: Path) -> None:
+    async with quorum(tmp_path) as network:
+        former = await network.leader()
+
+        await former.log.leave()
+
+        assert not former.is_leader
+        await network.leader(but=former)
+
+
+async def test_an_append_outside_of_the_epoch_is_refused(tmp_path: Path) -> None:
+    async with quorum(tmp_path) as network:
+        leader = await network.leader()
+        follower = next(each for each in network.nodes.values() if each is not leader)
+        epoch = leader.log.core.state.epoch
+
+        with pytest.raises(NotLeaderError):
+            follower.append()
+        with pytest.raises(NotLeaderError):
+            leader.append(epoch=epoch - 1)
+
+
+async def test_an_append_that_does_not_continue_the_log_ends_the_term(tmp_path: Path) -> None:
+    async with quorum(tmp_path) as network:
+        leader = await network.leader()
+        base = leader.log.core.end_offset
+        await leader.append()
+
+        with pytest.raises(NotLeaderError):
+            await leader.append(base=base)
+
+        await network.until(lambda: leader.roles[-1][0] == "follower")
+
+
+async def test_a_follower_far_behind_gets_a_snapshot_and_then_the_log(tmp_path: Path) -> None:
+    async with quorum(tmp_path) as network:
+        leader = await network.leader()
+        behind = next(each for each in network.nodes.values() if each is not leader)
+        await behind.kill()
+        for _ in range(3):
+            await leader.append()
+        end = leader.log.high_watermark
+        epoch = leader.log.core.state.epoch
+
+        def snapshot() -> None:
+            image = MetadataImage(offset=end - 1, epoch=epoch)
+            writer = SnapshotWriter(leader.files.fs, leader.files.directory, image, created_ms=1)
+            while writer.write_piece():
+                pass
+            writer.finish()
+            leader.files.reset_to(end, epoch)
+
+        # The log of the leader begins at the snapshot.
+        await leader.thread.run(snapshot)
+        leader.log.snapshots_changed()
+        behind.start()
+
+        await network.until(lambda: behind.snapshots)
+        assert behind.snapshots[0].end_offset == end
+        await leader.append()
+        await network.until(lambda: behind.told and behind.told[-1] == leader.told[-1])
+        assert behind.files.start_offset == end

@@ -1,0 +1,226 @@
+"""Messages of the quorum: each value survives the wire, and what is of another cluster does not."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from controller.quorum.driver import Served
+from controller.quorum.raft_wire import ASKED_IN, request_message, request_of, response_of
+from controller.serve.raft_apis import APIS, QuorumApi, QuorumParts
+from jbodlab.kafka_wire.api_table import (
+    ApiKey,
+    request_encoder,
+    request_reader,
+    response_encoder,
+    response_reader,
+)
+from jbodlab.metadata.records.control_records import KRaftVoterEndpoint
+from jbodlab.raft.log_view import OffsetAndEpoch
+from jbodlab.raft.messages import (
+    BeginQuorumEpochRequest,
+    BeginQuorumEpochResponse,
+    EndQuorumEpochRequest,
+    EndQuorumEpochResponse,
+    FetchRequest,
+    FetchSnapshotAnswer,
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
+    QuorumFetchAnswer,
+    QuorumFetchResponse,
+    Request,
+    VoteRequest,
+    VoteResponse,
+)
+from jbodlab.raft.voters import UNKNOWN_DIRECTORY, ReplicaKey
+from jbodlab.record_batch.record_batch import build_batch
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import BrokerId, DirectoryId, LeaderEpoch, Offset
+
+CLUSTER = "cluster"
+ONE = ReplicaKey(BrokerId(1), DirectoryId(UUID(int=11)))
+TWO = ReplicaKey(BrokerId(2), DirectoryId(UUID(int=12)))
+END = OffsetAndEpoch(Offset(40), LeaderEpoch(6))
+HERE = (KRaftVoterEndpoint(name="CONTROLLER", host="host", port=9093),)
+VOTE = VoteRequest(candidate=ONE, epoch=LeaderEpoch(7), voter=TWO, end=END, is_pre_vote=True)
+BEGIN = BeginQuorumEpochRequest(
+    leader_id=BrokerId(1), epoch=LeaderEpoch(7), endpoints=HERE, voter=TWO
+)
+END_EPOCH = EndQuorumEpochRequest(
+    leader_id=BrokerId(1), epoch=LeaderEpoch(7), successors=(TWO, ONE), endpoints=HERE
+)
+FETCH = FetchRequest(
+    replica=ONE, epoch=LeaderEpoch(7), end=END, max_wait_ms=500, max_bytes=1000, high_watermark=-1
+)
+FETCH_SNAPSHOT = FetchSnapshotRequest(
+    replica=ONE, epoch=LeaderEpoch(7), snapshot=END, position=3, max_bytes=1000
+)
+REQUESTS = (VOTE, BEGIN, END_EPOCH, FETCH, FETCH_SNAPSHOT)
+LEADER: dict[str, Any] = {
+    "epoch": LeaderEpoch(7),
+    "leader_id": BrokerId(1),
+    "leader_endpoints": HERE,
+}
+NOBODY: dict[str, Any] = {"epoch": LeaderEpoch(7), "leader_id": None}
+BATCH = build_batch(
+    [(None, b"value")], base_offset=40, leader_epoch=7, timestamp_ms=1, attributes=0
+)
+
+
+def received(request: Request, cluster_id: str = CLUSTER) -> Request:
+    """A request as its receiver sees it."""
+    key, message = request_message(request, CLUSTER)
+    pieces: list[bytes] = []
+    request_encoder(key, ASKED_IN[key])(message, pieces.append)
+    read, _ = request_reader(key, ASKED_IN[key], 1000)(b"".join(pieces), 0)
+    return request_of(key, read, cluster_id)
+
+
+@pytest.mark.parametrize("request_", REQUESTS, ids=lambda each: type(each).__name__)
+def test_a_request_survives_the_wire(request_: Request) -> None:
+    assert received(request_) == request_
+
+
+def test_a_vote_for_nobody_in_particular_survives_the_wire() -> None:
+    vote = VoteRequest(
+        candidate=ReplicaKey(BrokerId(1)),
+        epoch=LeaderEpoch(7),
+        voter=None,
+        end=END,
+        is_pre_vote=False,
+    )
+    assert received(vote) == vote
+
+
+@pytest.mark.parametrize("request_", REQUESTS, ids=lambda each: type(each).__name__)
+def test_a_request_of_another_cluster_is_refused(request_: Request) -> None:
+    with pytest.raises(KafkaError) as error:
+        received(request_, "other")
+    assert error.value.code == ErrorCode.INCONSISTENT_CLUSTER_ID
+
+
+def test_a_vote_of_version_0_names_no_directories() -> None:
+    import kio.schema.vote.v0.request as v0
+
+    partition = v0.PartitionData(
+        partition_index=0, replica_epoch=7, replica_id=1, last_offset_epoch=6, last_offset=40
+    )
+    message = v0.VoteRequest(
+        cluster_id=None,
+        topics=(v0.TopicData(topic_name="__cluster_metadata", partitions=(partition,)),),
+    )
+
+    vote = request_of(ApiKey.VOTE, message, CLUSTER)
+
+    assert vote == VoteRequest(
+        candidate=ReplicaKey(BrokerId(1), UNKNOWN_DIRECTORY),
+        epoch=LeaderEpoch(7),
+        voter=None,
+        end=END,
+        is_pre_vote=False,
+    )
+
+
+def test_the_successors_of_version_0_are_ids() -> None:
+    import kio.schema.end_quorum_epoch.v0.request as v0
+
+    partition = v0.PartitionData(
+        partition_index=0, leader_id=1, leader_epoch=7, preferred_successors=(2, 3)
+    )
+    topic = v0.TopicData(topic_name="__cluster_metadata", partitions=(partition,))
+    message = v0.EndQuorumEpochRequest(cluster_id=CLUSTER, topics=(topic,))
+
+    end = request_of(ApiKey.END_QUORUM_EPOCH, message, CLUSTER)
+
+    assert isinstance(end, EndQuorumEpochRequest)
+    assert end.successors == (ReplicaKey(BrokerId(2)), ReplicaKey(BrokerId(3)))
+    assert end.endpoints == ()
+
+
+@pytest.mark.parametrize(("topic", "index"), [("other", 0), ("__cluster_metadata", 1)])
+def test_a_request_about_another_partition_is_refused(topic: str, index: int) -> None:
+    import kio.schema.begin_quorum_epoch.v0.request as v0
+
+    partition = v0.PartitionData(partition_index=index, leader_id=1, leader_epoch=7)
+    message = v0.BeginQuorumEpochRequest(
+        topics=(v0.TopicData(topic_name=topic, partitions=(partition,)),)
+    )
+
+    with pytest.raises(KafkaError) as error:
+        request_of(ApiKey.BEGIN_QUORUM_EPOCH, message, CLUSTER)
+    assert error.value.code == ErrorCode.INVALID_REQUEST
+
+
+def answered(request: Request, served: Served) -> Any:
+    """An answer as the asker sees it."""
+    key, _ = request_message(request, CLUSTER)
+    api = next(each for each in APIS if each.key == key)
+    handler = api.handler(QuorumParts(CLUSTER, lambda _: pytest.fail("asked")))
+    assert isinstance(handler, QuorumApi)
+    data = b"".join(
+        response_encoder(key, ASKED_IN[key])(handler._make(served, "CONTROLLER"), bytearray())
+    )
+    message, _ = response_reader(key, ASKED_IN[key])(data, 0)
+    return response_of(request, message, "CONTROLLER")
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer"),
+    [
+        (VOTE, VoteResponse(is_granted=True, **NOBODY)),
+        (VOTE, VoteResponse(error=ErrorCode.FENCED_LEADER_EPOCH, **LEADER)),
+        (BEGIN, BeginQuorumEpochResponse(error=ErrorCode.INVALID_VOTER_KEY, **LEADER)),
+        (END_EPOCH, EndQuorumEpochResponse(**LEADER)),
+    ],
+    ids=str,
+)
+def test_an_answer_survives_the_wire(asked: Request, answer: Any) -> None:
+    assert answered(asked, Served(answer)) == answer
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"high_watermark": 39, "log_start_offset": 3},
+        {"diverging": OffsetAndEpoch(Offset(30), LeaderEpoch(5))},
+        {"snapshot": OffsetAndEpoch(Offset(30), LeaderEpoch(5)), "high_watermark": 39},
+        {"error": ErrorCode.NOT_LEADER_OR_FOLLOWER},
+    ],
+    ids=str,
+)
+def test_a_fetch_answer_survives_the_wire(fields: dict[str, Any]) -> None:
+    answer = answered(FETCH, Served(QuorumFetchAnswer(**LEADER, **fields)))
+
+    known = {name: value for name, value in fields.items() if name != "log_start_offset"}
+    assert answer == QuorumFetchResponse(**LEADER, **known)
+
+
+def test_fetched_records_survive_the_wire() -> None:
+    read = (Offset(40), Offset(41), 1000)
+
+    answer = answered(FETCH, Served(QuorumFetchAnswer(read=read, **LEADER), BATCH))
+
+    assert [each.data for each in answer.batches] == [BATCH]
+    assert not answer.is_damaged
+
+
+@pytest.mark.parametrize(
+    ("served", "fields"),
+    [
+        ((b"abc", 10), {"size": 10, "position": 3, "data": b"abc", "snapshot": END}),
+        ((b"", 0), {"error": ErrorCode.SNAPSHOT_NOT_FOUND}),
+        ((b"", 2), {"error": ErrorCode.POSITION_OUT_OF_RANGE}),
+    ],
+)
+def test_a_piece_of_a_snapshot_survives_the_wire(
+    served: tuple[bytes, int], fields: dict[str, Any]
+) -> None:
+    answer = FetchSnapshotAnswer(read=(END, 3, 1000), **LEADER)
+
+    found = answered(FETCH_SNAPSHOT, Served(answer, *served))
+
+    assert isinstance(found, FetchSnapshotResponse)
+    assert {name: getattr(found, name) for name in fields} == fields
