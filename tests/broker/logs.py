@@ -26,11 +26,7 @@ def topic_partition(number: int) -> TopicPartition:
 
 
 def make_log(
-    log_dir: Path,
-    number: int,
-    *,
-    config: LogConfig | None = None,
-    future_hex: str | None = None,
+    log_dir: Path, number: int, *, config: LogConfig | None = None, future_hex: str | None = None
 ) -> DirectLog:
     return DirectLog.create(
         FS,

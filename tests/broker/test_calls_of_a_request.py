@@ -18,11 +18,7 @@ from typing import Any
 
 import pytest
 from kio.schema.fetch.v12.request import FetchPartition, FetchRequest, FetchTopic
-from kio.schema.produce.v9.request import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
+from kio.schema.produce.v9.request import PartitionProduceData, ProduceRequest, TopicProduceData
 from kio.serial import entity_writer
 
 from jbodlab.kafka_wire.headers import request_header

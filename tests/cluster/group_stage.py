@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from confluent_kafka import (
-    ConsumerGroupTopicPartitions,
-    KafkaError,
-    KafkaException,
-    TopicPartition,
-)
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from jbodlab.group_records.partitions import coordinator_partition

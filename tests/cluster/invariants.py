@@ -33,12 +33,7 @@ from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.vocabulary.directory_id import LOST, UNASSIGNED
 from jbodlab.vocabulary.errors import JbodlabError
 from jbodlab.vocabulary.ids import BrokerId, DirectoryId, TopicPartition
-from tests.cluster.harness import (
-    Cluster,
-    directory_id,
-    read_all,
-    wait_for,
-)
+from tests.cluster.harness import Cluster, directory_id, read_all, wait_for
 
 SETTLED_S = 30.0
 METADATA_API = 3

@@ -28,12 +28,7 @@ from lab.cluster.log_dir_states import ask_to_revive
 from lab.machine.folders import make_folder, remove_folder
 from tests.cluster.disk_faults import DiskFaults
 from tests.cluster.harness import CONTROLLER_ID, Cluster, directory_id, made, wait_for
-from tests.cluster.invariants import (
-    Accounts,
-    Ledger,
-    assert_kept,
-    settle,
-)
+from tests.cluster.invariants import Accounts, Ledger, assert_kept, settle
 from tests.cluster.lab_cluster import set_property
 
 SETTINGS = {

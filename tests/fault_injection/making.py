@@ -11,12 +11,7 @@ from fault_injection.operations import SetTimer
 
 
 def inject(
-    journal: Path,
-    kind: str,
-    target: Target,
-    *,
-    set_timer: SetTimer = timer.spawn,
-    **words: object,
+    journal: Path, kind: str, target: Target, *, set_timer: SetTimer = timer.spawn, **words: object
 ) -> Fault:
     """Make a fault; `for_` and the like stand for words that Python has for itself."""
     spec = kinds.spec(kind, {key.removesuffix("_"): value for key, value in words.items()})

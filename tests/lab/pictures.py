@@ -6,11 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from jbodlab.kafka_admin.log_dirs import DescribedLogDir, HeldReplica
-from jbodlab.picture.cluster_picture import (
-    BrokerPicture,
-    ClusterPicture,
-    PartitionPicture,
-)
+from jbodlab.picture.cluster_picture import BrokerPicture, ClusterPicture, PartitionPicture
 from jbodlab.picture.places import Place
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import TopicPartition

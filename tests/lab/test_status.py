@@ -100,9 +100,7 @@ def test_what_is_offline_tells_when_its_broker_noticed_and_which_source_says_so(
     assert theirs.to_json()["nodes"][2]["log_dirs"][0]["noticed"] is None
 
 
-def test_what_our_brokers_say_of_a_directory_is_told_to_people_and_programs(
-    status: Status,
-) -> None:
+def test_what_our_brokers_say_of_a_directory_is_told_to_people_and_programs(status: Status) -> None:
     path = status.state.brokers[0].log_dirs[0]
     told = log_dir_told(
         path=path, error="KAFKA_STORAGE_ERROR", sizes={}, state="RECOVERING", cause="I/O error"

@@ -9,14 +9,7 @@ import pytest
 
 from jbodlab.record_batch.record_batch import TRANSACTIONAL, build_batch, read_header
 from jbodlab.storage.log.producer_state import ProducerState
-from tests.storage_tool.dumping import (
-    TIME_MS,
-    dump,
-    offset_index,
-    time_index,
-    values,
-    write,
-)
+from tests.storage_tool.dumping import TIME_MS, dump, offset_index, time_index, values, write
 
 BATCHES = [values(b"a", b"b"), values(b"c", base_offset=2), values(b"d", base_offset=3)]
 SECOND, THIRD = len(BATCHES[0]), len(BATCHES[0]) + len(BATCHES[1])

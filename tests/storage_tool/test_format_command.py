@@ -174,9 +174,7 @@ def test_the_property_file_may_name_the_metadata_version(tool: StorageTool) -> N
     ],
 )
 def test_what_is_refused_is_named_and_nothing_is_formatted(
-    tool: StorageTool,
-    arguments: list[str],
-    message: str,
+    tool: StorageTool, arguments: list[str], message: str
 ) -> None:
     result = tool.format(*arguments)
 

@@ -52,12 +52,7 @@ def test_random_uuid_imports_nothing_heavy() -> None:
     ],
 )
 def test_version_mapping_shows_the_levels_that_format_writes(
-    tool: StorageTool,
-    arguments: list[str],
-    first: str,
-    groups: int,
-    transactions: int,
-    elr: int,
+    tool: StorageTool, arguments: list[str], first: str, groups: int, transactions: int, elr: int
 ) -> None:
     assert tool("version-mapping", *arguments) == (
         0,

@@ -6,14 +6,7 @@ import pytest
 
 from admin_tool.log_dir_actions import render_replicas
 from admin_tool.log_dir_actions.render_replicas import exception_name
-from admin_tool.log_dir_actions.table import (
-    BrokerDirs,
-    Move,
-    as_value,
-    progress,
-    render,
-    state_of,
-)
+from admin_tool.log_dir_actions.table import BrokerDirs, Move, as_value, progress, render, state_of
 from jbodlab.kafka_admin.log_dirs import DescribedLogDir, HeldReplica
 from jbodlab.vocabulary.sizes import size_text
 

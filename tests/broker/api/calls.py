@@ -86,10 +86,7 @@ BATCH = b"batch 0".ljust(HEADER_SIZE, b"\0")
 
 
 def produce(
-    version: int = 12,
-    acks: int = -1,
-    transactional_id: str | None = None,
-    records: bytes = BATCH,
+    version: int = 12, acks: int = -1, transactional_id: str | None = None, records: bytes = BATCH
 ) -> Any:
     kio = import_module(f"kio.schema.produce.v{version}.request")
     return kio.ProduceRequest(

@@ -175,12 +175,7 @@ async def test_a_change_is_answered_when_it_has_arrived(
     ],
 )
 async def test_what_this_broker_refuses_does_not_reach_the_controller(
-    cluster: Cluster,
-    client: KafkaConnection,
-    name: str,
-    value: str,
-    code: ErrorCode,
-    named: str,
+    cluster: Cluster, client: KafkaConnection, name: str, value: str, code: ErrorCode, named: str
 ) -> None:
     result = await alter(client, BROKER, name, "cordoned.log.dirs", value)
     assert result.error_code == code

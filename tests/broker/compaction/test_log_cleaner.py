@@ -22,9 +22,7 @@ from broker.disk.upkeep.checkpoints import CheckpointWriter
 from jbodlab.config.topic_keys import SEGMENT_BYTES
 from jbodlab.record_batch.record_batch import build_batch, iterate_headers, iterate_records
 from jbodlab.runtime.machine import system_environment
-from jbodlab.storage.compaction.compaction_plan import (
-    CleanerDiedError,
-)
+from jbodlab.storage.compaction.compaction_plan import CleanerDiedError
 from jbodlab.storage.directory import names
 from jbodlab.storage.directory.checkpoints import read_offsets
 from jbodlab.storage.directory.filesystem import FileSystem
@@ -35,12 +33,7 @@ from jbodlab.vocabulary.ids import TopicPartition
 from tests.broker.compaction.here import Here
 from tests.broker.disks import FaultPlan, fails
 from tests.broker.logs import read_direct
-from tests.broker.replicas import (
-    TP,
-    change,
-    partition_record,
-    until,
-)
+from tests.broker.replicas import TP, change, partition_record, until
 from tests.broker.stage import Stage
 from tests.jbodlab.storage.log.direct_log import DirectLog
 

@@ -15,11 +15,7 @@ from jbodlab.controller_api.requests import (
 )
 from jbodlab.vocabulary.errors import ControllerUnavailableError
 from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset
-from tests.broker.controller_link.scripted_controller import (
-    ScriptedController,
-    connected,
-    serving,
-)
+from tests.broker.controller_link.scripted_controller import ScriptedController, connected, serving
 
 HEARTBEAT = BrokerHeartbeatRequest(
     broker_id=BrokerId(1), broker_epoch=BrokerEpoch(5), current_metadata_offset=Offset(7)

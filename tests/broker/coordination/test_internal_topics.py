@@ -12,11 +12,7 @@ from broker.coordination.internal_topics import internal_topic
     [(3, 1, 1, "1"), (3, 2, 2, "2"), (3, 3, 3, "2"), (3, 9, 3, "2"), (1, 3, 1, "1")],
 )
 def test_factor_is_clipped_to_the_registered_brokers_and_a_commit_is_on_two_disks_if_it_can(
-    wanted: int,
-    registered: int,
-    factor: int,
-    min_isr: str,
-    caplog: pytest.LogCaptureFixture,
+    wanted: int, registered: int, factor: int, min_isr: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic = internal_topic(
         "__consumer_offsets",

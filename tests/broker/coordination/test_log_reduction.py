@@ -34,11 +34,7 @@ class Log:
         self._append([marker], TRANSACTIONAL | CONTROL, producer, 0)
 
     def _append(
-        self,
-        records: list[tuple[bytes, bytes | None]],
-        attributes: int,
-        producer: int,
-        gap: int,
+        self, records: list[tuple[bytes, bytes | None]], attributes: int, producer: int, gap: int
     ) -> None:
         self.end += gap
         self.data += build_batch(

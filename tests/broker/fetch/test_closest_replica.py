@@ -15,13 +15,7 @@ from jbodlab.record_batch.record_batch import iterate_headers
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId
 from tests.broker.fetch.requests import fetch_entry, fetch_params
-from tests.broker.replicas import (
-    DEADLINE_S,
-    TP,
-    batch,
-    broker,
-    change,
-)
+from tests.broker.replicas import DEADLINE_S, TP, batch, broker, change
 from tests.broker.stage import D2, ONE, THREE, TWO, Stage
 
 CONSUMER, TOOL = BrokerId(-1), BrokerId(-2)

@@ -15,13 +15,7 @@ from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import TopicIdPartition
 from tests.broker.fetch.requests import fetch_entry, fetch_params
-from tests.broker.replicas import (
-    DEADLINE_S,
-    TOPIC_ID,
-    batch,
-    broker,
-    change,
-)
+from tests.broker.replicas import DEADLINE_S, TOPIC_ID, batch, broker, change
 from tests.broker.stage import D2, TWO, Stage, tp
 from tests.waiting import set_forward, turns
 

@@ -15,14 +15,7 @@ from broker.replica.waiting.append_entries import LeaderHint
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, TopicId, TopicPartition
 from tests.broker.fetch.requests import fetch_entry, fetch_params
-from tests.broker.replicas import (
-    DEADLINE_S,
-    TP,
-    batch,
-    broker,
-    change,
-    directory_id,
-)
+from tests.broker.replicas import DEADLINE_S, TP, batch, broker, change, directory_id
 from tests.broker.stage import D2, TWO, Stage, tp
 from tests.waiting import turns
 

@@ -16,9 +16,7 @@ from jbodlab.storage.log.transactions import read_marker
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId
 from tests.broker.fetch.requests import fetch_entry, fetch_params
-from tests.broker.replicas import (
-    TP,
-)
+from tests.broker.replicas import TP
 from tests.broker.stage import Stage
 from tests.jbodlab.storage.log.transactional import ABORT, COMMIT, data, marker, plain
 

@@ -17,14 +17,7 @@ from jbodlab.server.listener import Listener
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import TopicPartition
 from tests.broker.pair import Pair
-from tests.broker.replicas import (
-    DEADLINE_S,
-    TP,
-    batch,
-    change,
-    partition_record,
-    until,
-)
+from tests.broker.replicas import DEADLINE_S, TP, batch, change, partition_record, until
 from tests.waiting import turns
 
 

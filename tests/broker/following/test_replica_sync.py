@@ -25,11 +25,7 @@ from jbodlab.storage.log.leader_epochs import LeaderEpochs
     ],
 )
 def test_follower_cuts_to_what_it_may_share_with_its_leader(
-    entries: list[tuple[int, int]],
-    log_end: int,
-    leader_epoch: int,
-    leader_end: int,
-    expected: int,
+    entries: list[tuple[int, int]], log_end: int, leader_epoch: int, leader_end: int, expected: int
 ) -> None:
     epochs = LeaderEpochs(entries)
 

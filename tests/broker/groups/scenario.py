@@ -47,16 +47,7 @@ from broker.groups.responses import (
 )
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
-from tests.broker.groups.bench import (
-    SETTINGS,
-    Bench,
-    beat,
-    commit,
-    join,
-    lead,
-    subscription,
-    sync,
-)
+from tests.broker.groups.bench import SETTINGS, Bench, beat, commit, join, lead, subscription, sync
 
 WIDTH = 100
 SHORT = {

@@ -18,11 +18,7 @@ from jbodlab.storage.directory.filesystem import FileSystem
 from jbodlab.storage.directory.names import parse_partition_dir
 from jbodlab.vocabulary.error_code import ErrorCode
 from tests.broker.logs import read_direct
-from tests.broker.replicas import (
-    TP,
-    batch,
-    until,
-)
+from tests.broker.replicas import TP, batch, until
 from tests.broker.stage import Stage
 
 PRODUCER, OTHER_PRODUCER = 7, 8

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.moves.move_states import (
-    TRANSITIONS,
-    MoveEvent,
-    MoveInstruction,
-    MoveState,
-    next_step,
-)
+from broker.moves.move_states import TRANSITIONS, MoveEvent, MoveInstruction, MoveState, next_step
 
 S, E, Do = MoveState, MoveEvent, MoveInstruction
 PROMISED = (S.ASSIGNMENT_QUEUED, S.ASSIGNMENT_ACCEPTED)

@@ -12,12 +12,7 @@ from broker.replica.replica_state import Leading, Offline
 from jbodlab.metadata.records.topic_records import RemoveTopicRecord
 from jbodlab.record_batch.record_batch import read_header
 from jbodlab.storage.compaction.compaction_plan import CleanedSegment
-from jbodlab.storage.directory.names import (
-    INDEX_SUFFIX,
-    LOG_SUFFIX,
-    SWAP_SUFFIX,
-    TIME_INDEX_SUFFIX,
-)
+from jbodlab.storage.directory.names import INDEX_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX, TIME_INDEX_SUFFIX
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.storage.log.leader_epochs import read_leader_epochs
 from jbodlab.storage.log.segments import ActiveSegment
@@ -25,13 +20,7 @@ from jbodlab.storage.log.transactions import ABORT, AbortedTransaction
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import TopicPartition
 from tests.broker.moves.moving import Moving
-from tests.broker.replicas import (
-    TOPIC_ID,
-    TP,
-    batch,
-    change,
-    until,
-)
+from tests.broker.replicas import TOPIC_ID, TP, batch, change, until
 from tests.broker.stage import tp
 from tests.jbodlab.storage.log import transactional
 from tests.jbodlab.storage.log.direct_log import DirectLog

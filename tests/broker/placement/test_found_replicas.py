@@ -19,14 +19,7 @@ from jbodlab.storage.log.log_files import LogFiles
 from jbodlab.vocabulary.ids import DirectoryId, TopicId
 from tests.broker.disks import directory_id, make_log_dirs
 from tests.broker.logs import TOPIC_ID, append, make_log
-from tests.broker.replicas import (
-    ME,
-    Metadata,
-    broker,
-    feature,
-    partition_record,
-    topic,
-)
+from tests.broker.replicas import ME, Metadata, broker, feature, partition_record, topic
 
 ONE, TWO, THREE = directory_id(1), directory_id(2), directory_id(3)
 HEX = "0" * 32

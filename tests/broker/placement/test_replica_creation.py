@@ -19,24 +19,10 @@ from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.storage.log.log_config import LogConfig
 from jbodlab.vocabulary.directory_id import UNASSIGNED
 from jbodlab.vocabulary.ids import TopicId
-from tests.broker.disks import (
-    DeadDisk,
-    FaultPlan,
-    directory_id,
-    fails,
-    make_log_dirs,
-)
+from tests.broker.disks import DeadDisk, FaultPlan, directory_id, fails, make_log_dirs
 from tests.broker.logs import TOPIC_ID as LOGS_TOPIC_ID
 from tests.broker.logs import no_checkpoints, topic_partition
-from tests.broker.replicas import (
-    ME,
-    Metadata,
-    broker,
-    feature,
-    partition_record,
-    topic,
-    until,
-)
+from tests.broker.replicas import ME, Metadata, broker, feature, partition_record, topic, until
 from tests.broker.stage import Stage
 
 

@@ -142,9 +142,7 @@ async def setup() -> AsyncIterator[Setup]:
     thread.close()
 
 
-async def test_questions_of_one_turn_go_out_together_and_each_gets_its_answer(
-    setup: Setup,
-) -> None:
+async def test_questions_of_one_turn_go_out_together_and_each_gets_its_answer(setup: Setup) -> None:
     setup.other.codes = {T1: ABORTABLE}
 
     found = await setup.ask(
@@ -207,9 +205,7 @@ async def asked(setup: Setup) -> asyncio.Future[ErrorCode]:
     return answer
 
 
-async def test_a_coordinator_that_hangs_is_waited_for_until_another_one_leads(
-    setup: Setup,
-) -> None:
+async def test_a_coordinator_that_hangs_is_waited_for_until_another_one_leads(setup: Setup) -> None:
     answer = await asked(setup)
     image = setup.cluster.cache.image
     setup.asking.metadata_changed(MetadataDelta(image), image)

@@ -22,12 +22,7 @@ from jbodlab.record_batch.crc32c import crc32c
 from jbodlab.record_batch.record_batch import HEADER_SIZE, build_batch
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import TopicPartition
-from tests.broker.replicas import (
-    DEADLINE_S,
-    TOPIC_ID,
-    Host,
-    until,
-)
+from tests.broker.replicas import DEADLINE_S, TOPIC_ID, Host, until
 from tests.broker.stage import Stage, tp
 
 OTHER = tp(1)

@@ -14,15 +14,7 @@ from jbodlab.metadata.records.topic_records import RemoveTopicRecord
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import LeaderEpoch
-from tests.broker.replicas import (
-    TOPIC,
-    TOPIC_ID,
-    TP,
-    batch,
-    change,
-    partition_record,
-    until,
-)
+from tests.broker.replicas import TOPIC, TOPIC_ID, TP, batch, change, partition_record, until
 from tests.broker.stage import D2, D3, TWO, Stage
 
 

@@ -18,12 +18,7 @@ from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import TopicPartition
 from jbodlab.vocabulary.producer import Producer
-from tests.broker.replicas import (
-    TP,
-    batch,
-    change,
-    has_partition,
-)
+from tests.broker.replicas import TP, batch, change, has_partition
 from tests.broker.stage import TWO, Stage
 from tests.waiting import AdjustableLoop, runner_on, set_forward, turns
 
@@ -215,9 +210,7 @@ async def test_who_waits_for_a_marker_hears_at_once_that_the_leader_is_another(
     assert await codes(written) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
 
-async def test_who_waits_for_a_marker_hears_at_once_that_the_directory_died(
-    leader: Leader,
-) -> None:
+async def test_who_waits_for_a_marker_hears_at_once_that_the_directory_died(leader: Leader) -> None:
     written = leader.markers.write_markers([marker()])
     await turns()
 

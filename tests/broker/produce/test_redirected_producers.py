@@ -3,10 +3,7 @@ from __future__ import annotations
 import pytest
 
 from broker.bounds.limits import REDIRECTS_REMEMBERED_MAX, REDIRECTS_REMEMBERED_S
-from broker.produce.redirected_producers import (
-    RedirectedProducers,
-    Sender,
-)
+from broker.produce.redirected_producers import RedirectedProducers, Sender
 from jbodlab.record_batch.record_batch import build_batch
 from jbodlab.vocabulary.ids import TopicPartition
 

@@ -16,12 +16,7 @@ from jbodlab.storage.log.transactions import ABORT, COMMIT, Marker
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.producer import Producer
-from tests.broker.replicas import (
-    TP,
-    batch,
-    change,
-    until,
-)
+from tests.broker.replicas import TP, batch, change, until
 from tests.broker.stage import Stage, code
 from tests.waiting import turns
 
@@ -306,9 +301,7 @@ async def test_txn_late_produce_that_was_overtaken_by_a_marker_opens_no_transact
     assert leader.log.producers.first_open_offset is None
 
 
-async def test_a_batch_after_the_end_of_its_transaction_is_asked_about_anew(
-    leader: Leader,
-) -> None:
+async def test_a_batch_after_the_end_of_its_transaction_is_asked_about_anew(leader: Leader) -> None:
     first = leader.send(0, transaction=OLD)
     await turns()
     await leader.coordinators.say()
@@ -337,9 +330,7 @@ async def test_a_batch_that_is_asked_about_fences_those_of_older_epochs(leader: 
     assert await code(leader.send(0, epoch=1)) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-async def test_a_repeated_batch_of_an_ended_transaction_gets_its_old_answer(
-    leader: Leader,
-) -> None:
+async def test_a_repeated_batch_of_an_ended_transaction_gets_its_old_answer(leader: Leader) -> None:
     first = leader.send(0, transaction=OLD)
     await turns()
     await leader.coordinators.say()

@@ -148,9 +148,7 @@ async def test_batches_behind_one_whose_time_was_over_do_not_overtake_it(alone: 
     assert [(await each)[0].base_offset for each in again] == [1, 2, 3, 4]
 
 
-async def test_what_was_refused_and_never_comes_again_leaves_a_gap_in_the_end(
-    alone: Alone,
-) -> None:
+async def test_what_was_refused_and_never_comes_again_leaves_a_gap_in_the_end(alone: Alone) -> None:
     await alone.sent(0)
     alone.look(NO_ROOM)
     await alone.sent(1, timeout_ms=20)

@@ -28,13 +28,7 @@ from tests.broker.logs import Hosted
 from tests.broker.pair import Node, paired
 from tests.broker.replica.box import CONFIG, Box
 from tests.broker.replica.watched import ROOM, look, watch
-from tests.broker.replicas import (
-    TP,
-    Host,
-    batch,
-    change,
-    until,
-)
+from tests.broker.replicas import TP, Host, batch, change, until
 from tests.broker.stage import Stage
 from tests.jbodlab.storage.log.direct_log import DirectLog
 from tests.waiting import quiet, set_forward, turns

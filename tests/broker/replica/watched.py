@@ -5,9 +5,7 @@ from __future__ import annotations
 from broker.disk.directory.log_dir import LogDir
 from broker.disk.upkeep.condition_monitor import ConditionMonitor, ConditionSettings, Look
 from jbodlab.runtime.machine import system_environment
-from tests.broker.replicas import (
-    Host,
-)
+from tests.broker.replicas import Host
 
 TOTAL, RESERVED = 10_000_000, 100_000
 ROOM, NO_ROOM = TOTAL // 2, RESERVED - 1

@@ -11,14 +11,7 @@ from confluent_kafka.admin import NewTopic
 from jbodlab.vocabulary.ids import BrokerId
 from tests.cluster.commands import called, value
 from tests.cluster.configs import BROKER, alter, client
-from tests.cluster.harness import (
-    Cluster,
-    Load,
-    directory_id,
-    on_disk,
-    partitions_in,
-    wait_for,
-)
+from tests.cluster.harness import Cluster, Load, directory_id, on_disk, partitions_in, wait_for
 from tests.cluster.scenes import Scene
 
 pytestmark = pytest.mark.cluster

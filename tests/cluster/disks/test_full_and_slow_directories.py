@@ -202,9 +202,7 @@ def test_a_fast_producer_fills_its_disk_up_to_the_reserve_and_no_further(stages:
 
 
 @pytest.mark.parametrize("policy", ["move", "report"])
-def test_leaders_leave_a_slow_directory_where_the_policy_says_so(
-    policy: str,
-) -> None:
+def test_leaders_leave_a_slow_directory_where_the_policy_says_so(policy: str) -> None:
     settings = {
         **SETTINGS,
         "log.dir.slow.policy": policy,

@@ -159,9 +159,7 @@ def test_a_disk_that_takes_no_more_unannounced_is_full_and_goes_on(
     assert "went offline" not in broker.output()
 
 
-def test_a_disk_that_fails_appends_to_open_segments_is_left_by_its_broker(
-    cluster: Cluster,
-) -> None:
+def test_a_disk_that_fails_appends_to_open_segments_is_left_by_its_broker(cluster: Cluster) -> None:
     cluster.create_topic("failing", PARTITIONS, 3)
     directory, touched = first_directory(cluster, 2, "failing")
 

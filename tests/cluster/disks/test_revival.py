@@ -12,12 +12,7 @@ from confluent_kafka import ElectionType
 
 from jbodlab.kafka_wire.revive_log_dir import ReviveLogDirResponse
 from jbodlab.vocabulary.error_code import ErrorCode
-from tests.cluster.harness import (
-    Load,
-    directory_id,
-    partitions_in,
-    wait_for,
-)
+from tests.cluster.harness import Load, directory_id, partitions_in, wait_for
 from tests.cluster.scenes import Scene
 
 pytestmark = pytest.mark.cluster

@@ -9,12 +9,7 @@ import pytest
 from jbodlab.metadata.log.metadata_log import MetadataLog
 from jbodlab.metadata.log.snapshots import parse_name, snapshot_paths
 from tests.cluster import scenes
-from tests.cluster.harness import (
-    CONTROLLER_ID,
-    Cluster,
-    Load,
-    wait_for,
-)
+from tests.cluster.harness import CONTROLLER_ID, Cluster, Load, wait_for
 from tests.cluster.scenes import Stage, Stages
 
 pytestmark = pytest.mark.cluster

@@ -13,13 +13,7 @@ from contextlib import contextmanager
 import pytest
 
 from jbodlab.vocabulary.error_code import ErrorCode
-from tests.cluster.harness import (
-    Cluster,
-    Load,
-    assert_nothing_lost,
-    read_all,
-    wait_for,
-)
+from tests.cluster.harness import Cluster, Load, assert_nothing_lost, read_all, wait_for
 from tests.cluster.moving import (
     alter,
     copied_bytes,

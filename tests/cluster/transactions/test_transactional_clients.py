@@ -22,11 +22,7 @@ from tests.cluster.configs import alter, client
 from tests.cluster.group_stage import GROUP_SETTINGS, committed, coordinator
 from tests.cluster.harness import Load, read_all, wait_for
 from tests.cluster.scenes import Scene, Stage, Stages, some
-from tests.cluster.transactional_load import (
-    by_transaction,
-    committed_records,
-    high_watermarks,
-)
+from tests.cluster.transactional_load import by_transaction, committed_records, high_watermarks
 from tests.kafka.jars import NoKafkaError
 from tests.kafka.tools import CONSOLE_CONSUMER, MESSAGE_COPIER, OPTIONS, KafkaTools
 

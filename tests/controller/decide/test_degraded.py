@@ -17,13 +17,7 @@ from jbodlab.controller_api.requests import BrokerHeartbeatResponse
 from jbodlab.metadata.records.cluster_records import BrokerRegistrationChangeRecord
 from jbodlab.metadata.records.topic_records import PartitionChangeRecord
 from jbodlab.vocabulary.error_code import ErrorCode
-from tests.builders import (
-    SESSION_TIMEOUT_MS,
-    PureController,
-    brokers,
-    directories,
-    named_uuid,
-)
+from tests.builders import SESSION_TIMEOUT_MS, PureController, brokers, directories, named_uuid
 
 ONE, TWO, THREE = brokers(1, 2, 3)
 

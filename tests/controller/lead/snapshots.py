@@ -11,10 +11,7 @@ from uuid import UUID
 from controller.decide.state import ControllerResult, ControllerState
 from controller.lead.snapshotter import ControllerSnapshotter
 from jbodlab.metadata.image.metadata_image import MetadataImage
-from jbodlab.metadata.log.snapshots import (
-    parse_name,
-    snapshot_paths,
-)
+from jbodlab.metadata.log.snapshots import parse_name, snapshot_paths
 from jbodlab.metadata.records.frame import VersionedRecord
 from jbodlab.metadata.records.topic_records import RemoveTopicRecord, TopicRecord
 from jbodlab.runtime.machine import system_environment

@@ -54,9 +54,7 @@ def no_ops(count: int, *, atomic: bool = False) -> Callable[..., ControllerResul
     return decide
 
 
-async def test_operations_see_what_the_ones_before_them_did_and_share_a_batch(
-    it: Shell,
-) -> None:
+async def test_operations_see_what_the_ones_before_them_did_and_share_a_batch(it: Shell) -> None:
     start = it.log.end_offset
     answers = await asyncio.gather(*(it.controller.submit(no_ops(2)) for _ in range(5)))
 
@@ -79,9 +77,7 @@ async def test_large_results_are_split_unless_they_are_atomic(it: Shell) -> None
     assert [len(batch.records) for batch in batches] == [10_000, 10_000, 5_000, 9_001]
 
 
-async def test_an_atomic_result_that_is_too_large_for_a_batch_is_a_transaction(
-    it: Shell,
-) -> None:
+async def test_an_atomic_result_that_is_too_large_for_a_batch_is_a_transaction(it: Shell) -> None:
     start = it.log.end_offset
     await it.controller.submit(no_ops(25_000, atomic=True))
 
@@ -205,9 +201,7 @@ async def test_a_refusal_waits_for_what_it_was_decided_on(it: Shell) -> None:
         await calls[1]
 
 
-async def test_a_result_that_cannot_be_replayed_changes_nothing_and_stops_nobody(
-    it: Shell,
-) -> None:
+async def test_a_result_that_cannot_be_replayed_changes_nothing_and_stops_nobody(it: Shell) -> None:
     def impossible(state: ControllerState, now_ms: int) -> ControllerResult[int]:
         unknown = RemoveTopicRecord(topic_id=TopicId(UUID(int=77)))
         return ControllerResult(

@@ -218,9 +218,7 @@ async def test_a_snapshot_between_two_terms_is_as_one_of_a_term(tmp_path: Path) 
     await it.close()
 
 
-async def test_who_never_leads_knows_what_is_committed_and_writes_snapshots(
-    tmp_path: Path,
-) -> None:
+async def test_who_never_leads_knows_what_is_committed_and_writes_snapshots(tmp_path: Path) -> None:
     leader = Shell(format_dir(tmp_path / "leader"))
     await leader.lead()
     data = leader.log.read(0)
@@ -310,9 +308,7 @@ async def test_who_leads_and_what_is_committed_is_told_with_and_without_a_term(i
     assert await told() == (ErrorCode.NONE, NODE_ID, 2, it.committed.end_offset)
 
 
-async def test_after_a_resignation_the_sole_voter_leads_again_in_a_higher_epoch(
-    it: Shell,
-) -> None:
+async def test_after_a_resignation_the_sole_voter_leads_again_in_a_higher_epoch(it: Shell) -> None:
     for number in range(3):
         await it.controller.submit(new_topic(number))
     before, first = it.image, it.leadership.term

@@ -69,10 +69,7 @@ async def test_sessions_end_one_after_the_other(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ahead_ms", [200, 100_000])
 async def test_after_standing_still_heartbeats_arrive_before_anybody_is_fenced(
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-    ahead_ms: int,
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, ahead_ms: int
 ) -> None:
     async with shell(format_dir(tmp_path / "m"), broker_session_timeout_ms="50") as it:
         await add_broker(it, 1, "A1")

@@ -16,11 +16,7 @@ from jbodlab.controller_api.requests import MetadataStreamRequest
 from jbodlab.metadata.image.loader import MetadataLoader
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.log.batches import read_batches
-from jbodlab.metadata.log.snapshots import (
-    decode_snapshot,
-    read_snapshot,
-    snapshot_paths,
-)
+from jbodlab.metadata.log.snapshots import decode_snapshot, read_snapshot, snapshot_paths
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset, TopicId
 from tests.builders import CLUSTER_ID, brokers

@@ -22,13 +22,7 @@ from jbodlab.controller_api.requests import (
 )
 from jbodlab.controller_api.transport import RpcRefusedError
 from jbodlab.metadata.records.security_records import AccessControlEntryRecord
-from jbodlab.security.acl import (
-    CLUSTER_NAME,
-    AclOperation,
-    PatternType,
-    Permission,
-    ResourceType,
-)
+from jbodlab.security.acl import CLUSTER_NAME, AclOperation, PatternType, Permission, ResourceType
 from jbodlab.security.authorizer import AuthorizerSettings
 from jbodlab.server.forwarded import FORWARDED
 from jbodlab.vocabulary.error_code import ErrorCode

@@ -241,8 +241,7 @@ def codes_of(response: Any) -> tuple[list[object], list[tuple[int, str]]]:
 
 @pytest.mark.parametrize("name", DECIDED)
 async def test_an_error_of_a_whole_operation_is_answered_at_the_top_or_for_each_element(
-    it: SimpleNamespace,
-    name: str,
+    it: SimpleNamespace, name: str
 ) -> None:
     error = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "it waited too long")
 

@@ -16,13 +16,7 @@ from typing import Any
 import pytest
 
 from fault_injection.preload import CallClass, Control, Rule
-from tests.fault_injection.patient import (
-    DEADLINE_S,
-    SERVER_UID,
-    USER,
-    Patient,
-    Rules,
-)
+from tests.fault_injection.patient import DEADLINE_S, SERVER_UID, USER, Patient, Rules
 
 pytestmark = pytest.mark.process
 
@@ -238,12 +232,7 @@ def test_a_hang_ends_by_itself(rules: Rules, patient: Patient, d1: Path, code: i
     ids=["a hang with an errno is healed", "a delay is healed", "an error replaces a hang"],
 )
 def test_a_call_that_is_held_ends_as_the_next_rules_say(
-    rules: Rules,
-    patient: Patient,
-    d1: Path,
-    held: dict[str, Any],
-    then: int | None,
-    expected: int,
+    rules: Rules, patient: Patient, d1: Path, held: dict[str, Any], then: int | None, expected: int
 ) -> None:
     rules.set(Rule(directory=d1, calls=SYNC, **held))
     call = patient.order("fsync", d1)

@@ -27,10 +27,7 @@ def test_whoever_takes_an_address_takes_a_file() -> None:
 
 @pytest.mark.parametrize("path", AT_ANY_ADDRESS)
 def test_a_file_that_cannot_be_read_is_named(
-    path: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # A property that comes from files is read first.
     (tmp_path / "move.json").write_text(MOVE)

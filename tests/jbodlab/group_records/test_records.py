@@ -9,12 +9,7 @@ import pytest
 
 from jbodlab.group_records import keys, values
 from jbodlab.group_records.keys import KEY_TYPES
-from jbodlab.group_records.records import (
-    GroupRecord,
-    decode,
-    decode_value,
-    encode,
-)
+from jbodlab.group_records.records import GroupRecord, decode, decode_value, encode
 from jbodlab.group_records.values import VALUE_TYPES, OffsetCommitValue
 from jbodlab.kafka_wire.codec import encode_body
 from jbodlab.kafka_wire.schema import EncodeError

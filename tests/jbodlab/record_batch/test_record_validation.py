@@ -4,12 +4,7 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
-from jbodlab.record_batch.record_batch import (
-    HEADER_SIZE,
-    build_batch,
-    header_of,
-    iterate_records,
-)
+from jbodlab.record_batch.record_batch import HEADER_SIZE, build_batch, header_of, iterate_records
 from jbodlab.record_batch.record_validation import WalkedRecords, check_records
 from jbodlab.vocabulary.errors import DecodeError
 

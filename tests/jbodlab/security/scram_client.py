@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import base64
 
-from jbodlab.security.scram import (
-    ScramCredential,
-    ScramMechanism,
-    credential,
-    salted_password,
-)
+from jbodlab.security.scram import ScramCredential, ScramMechanism, credential, salted_password
 
 SALT = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
 CLIENT_NONCE = "rOprNGfwEbeRWgbNEkqO"

@@ -7,13 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from jbodlab.security.scram import (
-    Decoys,
-    ScramMechanism,
-    ScramServer,
-    Shape,
-    usual_shape,
-)
+from jbodlab.security.scram import Decoys, ScramMechanism, ScramServer, Shape, usual_shape
 from jbodlab.vocabulary.errors import AuthenticationError
 from tests.jbodlab.security.scram_client import CLIENT_NONCE, SHA_256, Client, stored
 

@@ -114,10 +114,7 @@ def in_pkcs12_as_jks(issued: Issued, path: Path) -> dict[str, str]:
     ],
 )
 def test_each_kind_of_store_serves(
-    tmp_path: Path,
-    ca: Authority,
-    issued: Issued,
-    store: Callable[[Issued, Path], dict[str, str]],
+    tmp_path: Path, ca: Authority, issued: Issued, store: Callable[[Issued, Path], dict[str, str]]
 ) -> None:
     client = ssl.create_default_context(cadata=ca.pem)
 

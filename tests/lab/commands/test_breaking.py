@@ -58,10 +58,7 @@ def test_what_is_no_other_directory_of_the_broker_is_refused(
 
 @pytest.mark.parametrize("word", ["twin", "swapped"])
 def test_a_fault_that_is_refused_leaves_nobody_watching(
-    cluster: Cluster,
-    word: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    cluster: Cluster, word: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(detecting, "FIRST_LOOK_S", 0.05)
 

@@ -9,15 +9,7 @@ from typing import Any
 from jbodlab.picture.places import Place
 from jbodlab.vocabulary.ids import TopicPartition
 from lab.plan.reader import read
-from lab.rehearsal.facts import (
-    Facts,
-    FaultFacts,
-    Outcome,
-    Sent,
-    Transaction,
-    Verdict,
-    WriterFacts,
-)
+from lab.rehearsal.facts import Facts, FaultFacts, Outcome, Sent, Transaction, Verdict, WriterFacts
 from lab.rehearsal.judgement import judge
 from lab.rehearsal.result import to_json
 from lab.watch.events import Event

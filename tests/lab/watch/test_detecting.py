@@ -11,11 +11,7 @@ from typing import Any
 import pytest
 
 from fault_injection import kinds
-from jbodlab.picture.cluster_picture import (
-    BrokerPicture,
-    ClusterPicture,
-    PartitionPicture,
-)
+from jbodlab.picture.cluster_picture import BrokerPicture, ClusterPicture, PartitionPicture
 from jbodlab.picture.places import Place
 from jbodlab.vocabulary.ids import TopicPartition
 from lab import opened

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from broker.groups.requests import (
-    CommitPartition,
-    CommitTopic,
-    OffsetCommit,
-)
+from broker.groups.requests import CommitPartition, CommitTopic, OffsetCommit
 from broker.groups.responses import OffsetCommitResponse
 from jbodlab.vocabulary.error_code import ErrorCode
 from tests.broker.groups.consumer.rig import GROUP, Rig

@@ -317,9 +317,7 @@ async def test_leader_that_stays_goes_on_with_what_waits_in_its_new_epoch(cluste
     assert cluster.end == 1
 
 
-async def test_leader_that_stays_knows_in_its_new_epoch_what_it_has_refused(
-    cluster: Stage,
-) -> None:
+async def test_leader_that_stays_knows_in_its_new_epoch_what_it_has_refused(cluster: Stage) -> None:
     def sent(sequence: int) -> asyncio.Future[list[AppendResult]]:
         return cluster.host.produce(batch(producer_id=9, sequence=sequence), acks=-1)
 
@@ -353,9 +351,7 @@ async def test_what_is_appended_when_the_leadership_is_lost_is_written_and_then_
 
 
 @pytest.mark.stage(isr=(1,), min_insync_replicas="1")
-async def test_what_the_new_leader_does_not_have_is_refused_when_it_is_cut(
-    cluster: Stage,
-) -> None:
+async def test_what_the_new_leader_does_not_have_is_refused_when_it_is_cut(cluster: Stage) -> None:
     resume = threading.Event()
     cluster.host.dirs[0].run(lambda: resume.wait(DEADLINE_S))
     futures = [cluster.host.produce(batch(), acks=1) for _ in range(3)]
@@ -456,9 +452,7 @@ async def test_repeated_batch_waits_for_followers_like_the_first(cluster: Stage)
 
 
 @pytest.mark.stage(isr=(1, 2))
-async def test_follower_outside_the_isr_is_proposed_once_it_has_everything(
-    cluster: Stage,
-) -> None:
+async def test_follower_outside_the_isr_is_proposed_once_it_has_everything(cluster: Stage) -> None:
     await cluster.host.produced(batch(), acks=1)
     cluster.fetched(TWO, 1)
 
@@ -480,9 +474,7 @@ async def test_follower_in_an_offline_directory_is_not_proposed(cluster: Stage) 
 
 
 @pytest.mark.stage(isr=(1, 2))
-async def test_member_in_an_offline_directory_is_proposed_to_leave_at_once(
-    cluster: Stage,
-) -> None:
+async def test_member_in_an_offline_directory_is_proposed_to_leave_at_once(cluster: Stage) -> None:
     """The controller does not look at directories when it accepts a new member."""
 
     cluster.apply(directories_left(3, directory_id(31)))
@@ -517,9 +509,7 @@ async def test_high_watermark_waits_for_a_member_that_is_only_proposed(cluster: 
 
 
 @pytest.mark.stage(isr=(1, 2))
-async def test_refused_proposal_is_given_up_and_an_unknown_error_asks_again(
-    cluster: Stage,
-) -> None:
+async def test_refused_proposal_is_given_up_and_an_unknown_error_asks_again(cluster: Stage) -> None:
     partition = cluster.partition
     cluster.fetched(THREE, 0)
 

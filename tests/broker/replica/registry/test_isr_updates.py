@@ -18,11 +18,7 @@ from jbodlab.controller_api.requests import (
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import ControllerUnavailableError
 from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch
-from tests.broker.replicas import (
-    TOPIC_ID,
-    broker,
-    until,
-)
+from tests.broker.replicas import TOPIC_ID, broker, until
 from tests.broker.stage import D3, THREE, Stage
 from tests.waiting import turns
 

@@ -9,10 +9,7 @@ from msgspec.structs import replace
 
 from controller.decide.brokers.brokers import heartbeat, late_heartbeat
 from controller.decide.heartbeats import Heartbeats
-from jbodlab.metadata.records.cluster_records import (
-    FenceBrokerRecord,
-    UnfenceBrokerRecord,
-)
+from jbodlab.metadata.records.cluster_records import FenceBrokerRecord, UnfenceBrokerRecord
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId
 from tests.builders import SESSION_TIMEOUT_MS, PureController

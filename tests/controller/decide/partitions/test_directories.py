@@ -8,9 +8,7 @@ from uuid import UUID
 import pytest
 
 from controller.decide.partitions.directories import assign_replicas_to_dirs
-from jbodlab.controller_api.requests import (
-    AssignReplicasToDirsRequest,
-)
+from jbodlab.controller_api.requests import AssignReplicasToDirsRequest
 from jbodlab.metadata.records.cluster_records import BrokerRegistrationChangeRecord
 from jbodlab.metadata.records.schema import Record
 from jbodlab.metadata.records.topic_records import PartitionChangeRecord

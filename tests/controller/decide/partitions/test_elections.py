@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.decide.partitions.elections import (
-    balance_preferred_leaders,
-    elect_leaders,
-)
+from controller.decide.partitions.elections import balance_preferred_leaders, elect_leaders
 from controller.limits import ELECTIONS_PER_RUN_MAX
 from jbodlab.controller_api.requests import ElectLeadersRequest, ElectLeadersResponse
 from jbodlab.metadata.records.config_records import ConfigRecord

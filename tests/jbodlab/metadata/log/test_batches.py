@@ -9,11 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jbodlab.metadata.log.batches import (
-    MetadataBatch,
-    control_batch,
-    read_batches,
-)
+from jbodlab.metadata.log.batches import MetadataBatch, control_batch, read_batches
 from jbodlab.metadata.records import frame
 from jbodlab.metadata.records.config_records import NoOpRecord
 from jbodlab.metadata.records.control_records import KRaftVersionRecord, LeaderChangeMessage, Voter

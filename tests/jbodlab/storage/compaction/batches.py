@@ -6,9 +6,7 @@ import struct
 
 from jbodlab.record_batch.compression import compress
 from jbodlab.record_batch.crc32c import crc32c
-from jbodlab.record_batch.record_batch import (
-    CRC_OFFSET,
-)
+from jbodlab.record_batch.record_batch import CRC_OFFSET
 from jbodlab.record_batch.varint import varint
 
 

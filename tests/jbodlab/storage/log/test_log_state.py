@@ -127,9 +127,7 @@ CHANGES = st.one_of(
 
 
 @given(st.lists(CHANGES, max_size=25))
-def test_state_and_files_say_the_same_after_any_changes(
-    changes: list[tuple[str, object]],
-) -> None:
+def test_state_and_files_say_the_same_after_any_changes(changes: list[tuple[str, object]]) -> None:
     model = Model()
     for name, argument in changes:
         match name, argument:

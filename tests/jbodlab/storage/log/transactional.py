@@ -5,11 +5,7 @@ from __future__ import annotations
 import struct
 
 from jbodlab.record_batch.record_batch import CONTROL, TRANSACTIONAL, build_batch, read_header
-from jbodlab.storage.log.transactions import (
-    AbortedTransaction,
-    aborted_between,
-    read_marker,
-)
+from jbodlab.storage.log.transactions import AbortedTransaction, aborted_between, read_marker
 
 ABORT, COMMIT = 0, 1
 
