@@ -21,6 +21,13 @@ answered, and the state of the group when it is another one. Lines that begin wi
     stall, replicate                  the high watermark stays; reaches the end of the log
     late                              what waits for the high watermark waits no longer
     failover [committed] [KEY=VALUE ..]  another leader loads the log, or what is committed of it
+    offsets [group=NAME]              all that a client is told
+    asks-stable TOPIC                 its offset of partition 0, whatever still waits to be
+    forget TOPIC NUMBER ... [group=NAME]  delete offsets of partitions
+    groups [states=..] [types=..]     those that are listed, with protocol type, state and type
+    delete NAME ...                   delete groups
+    topic NAME COUNT                  a topic is created, or created anew
+    drop TOPIC, vanish TOPIC          it is deleted, and the shard is told; is not told
 
 The fields `instance`, `generation`, `session`, `rebalance`, `protocols` and `topics` are short for
 those of the requests; `id=NAME` sends the member id of another name, `id=?` one that nobody has. A
@@ -38,16 +45,40 @@ from typing import Any
 from msgspec.structs import replace
 
 from broker.coordination.core import Ticket
-from broker.groups.requests import DescribeGroups, JoinProtocol, LeaveGroup, LeavingMember, Request
+from broker.groups.requests import (
+    DeleteGroups,
+    DescribeGroups,
+    JoinProtocol,
+    LeaveGroup,
+    LeavingMember,
+    ListGroups,
+    NamedPartitions,
+    OffsetDelete,
+    OffsetFetch,
+    Request,
+)
 from broker.groups.responses import (
+    DeleteGroupsResponse,
     JoinGroupResponse,
     LeaveGroupResponse,
     OffsetCommitResponse,
+    OffsetDeleteResponse,
+    OffsetFetchResponse,
     SyncGroupResponse,
 )
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
-from tests.broker.groups.bench import SETTINGS, Bench, beat, commit, join, lead, subscription, sync
+from tests.broker.groups.bench import (
+    SETTINGS,
+    Bench,
+    beat,
+    commit,
+    fetched,
+    join,
+    lead,
+    subscription,
+    sync,
+)
 
 WIDTH = 100
 SHORT = {
@@ -56,6 +87,8 @@ SHORT = {
     "rebalance": "rebalance_timeout_ms",
     "type": "protocol_type",
     "protocol": "protocol_name",
+    "retention": "offsets_retention_ms",
+    "look": "offsets_retention_check_interval_ms",
 }
 Fields = dict[str, Any]
 
@@ -100,7 +133,8 @@ class _Scenario:
             key, _, value = word.partition("=")
             fields[SHORT.get(key, key)] = int(value) if value.lstrip("-").isdigit() else value
         names = [word for word in words if "=" not in word]
-        run: Callable[[list[str], Fields], Iterable[str] | None] = getattr(self, f"_{command}")
+        name = f"_{command.replace('-', '_')}"
+        run: Callable[[list[str], Fields], Iterable[str] | None] = getattr(self, name)
         told = [*(run(names, fields) or ()), *self._happened()]
         return [] if command in ("completing", "stable") else told
 
@@ -144,6 +178,14 @@ class _Scenario:
             return response.code.name
         if isinstance(response, OffsetCommitResponse):
             return response.topics[0].partitions[0].error_code.name
+        if isinstance(response, OffsetFetchResponse):
+            offset = response.topics[0].partitions[0]
+            return f"{offset.committed_offset} {offset.error_code.name}"
+        if isinstance(response, OffsetDeleteResponse):
+            (topic,) = response.topics
+            return " ".join(each.error_code.name for each in topic.partitions)
+        if isinstance(response, DeleteGroupsResponse):
+            return " ".join(each.error_code.name for each in response.results)
         if isinstance(response, LeaveGroupResponse) and response.members:
             return " ".join(each.error_code.name for each in response.members)
         if response.error_code is not ErrorCode.NONE:
@@ -185,7 +227,8 @@ class _Scenario:
         member_id, _ = self._member(name, fields)
         topics = subscription(*str(fields.pop("topics", "t")).split(","), version=0)
         protocols = str(fields.pop("protocols", "range")).split(",")
-        fields["protocols"] = tuple(JoinProtocol(each, topics) for each in protocols)
+        metadata = str(fields.pop("metadata", "")).encode() or topics
+        fields["protocols"] = tuple(JoinProtocol(each, metadata) for each in protocols)
         values = {"version": 3, "client_id": name, **fields}
         self._ask(name, "join", join(member_id, **values))
 
@@ -221,6 +264,38 @@ class _Scenario:
             fields["member_id"], generation = self._member(name, fields)
             fields["generation_id_or_member_epoch"] = generation
         self._ask(name, "commit", commit(int(offset), **fields))
+
+    def _offsets(self, names: list[str], fields: Fields) -> Iterable[str]:
+        found = fetched(self.bench, **fields).items()
+        yield ", ".join(f"{topic}-{index} {offset}" for (topic, index), offset in found) or "none"
+
+    def _asks_stable(self, names: list[str], fields: Fields) -> None:
+        topics = (NamedPartitions(names[0], (0,)),)
+        request = OffsetFetch(group_id="g", topics=topics, require_stable=True)
+        self._ask("-", "offset", request)
+
+    def _forget(self, names: list[str], fields: Fields) -> None:
+        topics = (NamedPartitions(names[0], tuple(map(int, names[1:]))),)
+        request = OffsetDelete(group_id=fields.get("group", "g"), topics=topics)
+        self._ask("-", "forget", request)
+
+    def _groups(self, names: list[str], fields: Fields) -> Iterable[str]:
+        filters = {f"{key}_filter": tuple(value.split(",")) for key, value in fields.items()}
+        listed = self.bench.answer(ListGroups(**filters)).groups
+        yield ", ".join(" ".join(filter(None, each)) for each in listed) or "none"
+
+    def _delete(self, names: list[str], fields: Fields) -> None:
+        self._ask("-", "delete", DeleteGroups(groups_names=tuple(names)))
+
+    def _topic(self, names: list[str], fields: Fields) -> None:
+        self.bench.topics.create(names[0], int(names[1]))
+
+    def _vanish(self, names: list[str], fields: Fields) -> None:
+        self.bench.topics.delete(names[0])
+
+    def _drop(self, names: list[str], fields: Fields) -> None:
+        self._vanish(names, fields)
+        self.bench.carry_out(self.bench.shard.topics_deleted(frozenset(names)))
 
     def _completing(self, names: list[str], fields: Fields) -> None:
         for name, instance in self._static(names):

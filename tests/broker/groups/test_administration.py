@@ -11,7 +11,6 @@ from broker.groups.responses import (
     DeletableGroupResult,
     DescribedGroup,
     DescribedMember,
-    ListedGroup,
 )
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
@@ -19,12 +18,10 @@ from tests.broker.groups.bench import (
     RANGE,
     Bench,
     FakeTopics,
-    beat,
     commit,
     fetched,
     join,
     joined,
-    leave,
     stable,
 )
 
@@ -69,79 +66,6 @@ def test_group_in_a_rebalance_is_described_without_them(bench: Bench, phase: str
     assert {(member.member_metadata, member.member_assignment) for member in group.members} == {
         (b"", b"")
     }
-
-
-def test_what_is_not_committed_is_not_described_or_listed(bench: Bench) -> None:
-    bench.replicates = False
-    bench.ask(join(version=3))
-    bench.ask(commit(1, group="h"))
-
-    assert described(bench, 5).group_state == "Dead"
-    assert bench.answer(ListGroups()).groups == ()
-    bench.replicate()
-    assert described(bench, 5).group_state == "PreparingRebalance"
-    assert len(bench.answer(ListGroups()).groups) == 2
-
-
-def test_groups_are_listed_with_state_and_type(bench: Bench) -> None:
-    stable(bench, "a")
-    bench.ask(commit(1, group="simple"))
-
-    assert bench.answer(ListGroups()).groups == (
-        ListedGroup("g", "consumer", "Stable", "Classic"),
-        ListedGroup("simple", "", "Empty", "Classic"),
-    )
-
-
-@pytest.mark.parametrize(
-    ("states", "types", "expected"),
-    [
-        (("stable",), (), ["g"]),
-        (("EMPTY", "Stable"), (), ["g", "simple"]),
-        (("nonsense",), (), []),
-        ((), ("classic",), ["g", "simple"]),
-        ((), ("consumer",), []),
-        ((), ("nonsense",), []),
-        (("empty",), ("Classic",), ["simple"]),
-    ],
-)
-def test_filters_know_no_upper_and_lower_case(
-    bench: Bench, states: tuple[str, ...], types: tuple[str, ...], expected: list[str]
-) -> None:
-    stable(bench, "a")
-    bench.ask(commit(1, group="simple"))
-
-    groups = bench.answer(ListGroups(states_filter=states, types_filter=types)).groups
-
-    assert [group.group_id for group in groups] == expected
-
-
-def test_delete_group_live(bench: Bench) -> None:
-    (a,) = stable(bench, "a")
-    bench.ask(commit(1, group="empty"))
-    bench.ask(commit(1, group="empty", topic="u"))
-
-    results = bench.answer(DeleteGroups(groups_names=("g", "empty", "unknown"))).results
-
-    assert results == (
-        DeletableGroupResult("g", ErrorCode.NON_EMPTY_GROUP),
-        DeletableGroupResult("empty", ErrorCode.NONE),
-        DeletableGroupResult("unknown", ErrorCode.GROUP_ID_NOT_FOUND),
-    )
-    assert fetched(bench, "empty") == {}
-    assert bench.answer(beat(a, 1)).error_code is ErrorCode.NONE
-
-
-def test_deleted_group_is_gone_after_a_failover_too(bench: Bench) -> None:
-    (a,) = stable(bench, "a")
-    bench.ask(commit(1, member_id=a, generation_id_or_member_epoch=1))
-    bench.ask(leave(a))
-
-    bench.ask(DeleteGroups(groups_names=("g",)))
-
-    for each in (bench, bench.fail_over()):
-        assert each.answer(ListGroups()).groups == ()
-        assert each.shard.tables.written == Bench().shard.tables.written
 
 
 @pytest.fixture
@@ -228,12 +152,3 @@ def test_group_whose_other_offsets_expire_while_it_is_deleted_was_deleted(
         small_batches.replicate()
 
     assert small_batches.answers[ticket].results[0] == DeletableGroupResult("g", ErrorCode.NONE)
-
-
-def test_pending_joiner_of_a_deleted_group_is_unknown(bench: Bench) -> None:
-    member = bench.answer(join()).member_id
-
-    bench.ask(DeleteGroups(groups_names=("g",)))
-
-    assert bench.answer(join(member)).error_code is ErrorCode.UNKNOWN_MEMBER_ID
-    assert bench.timers.keys() == {("offsets",)}

@@ -5,28 +5,20 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from broker.groups.requests import DeleteGroups, DescribeGroups, ListGroups
+from broker.groups.requests import DeleteGroups, ListGroups
 from broker.groups.settings import MINUTE_MS
 from jbodlab.group_records.keys import OffsetCommitKey
 from jbodlab.group_records.records import GroupRecord
 from jbodlab.group_records.values import OffsetCommitValue
-from jbodlab.vocabulary.error_code import ErrorCode
-from jbodlab.vocabulary.errors import KafkaError
 from tests.broker.groups.bench import (
-    RANGE,
     SETTINGS,
     Bench,
     commit,
     fetched,
-    join,
-    joined,
-    leave,
-    stable,
     zero_topic,
 )
 
 SHORT = replace(SETTINGS, offsets_retention_ms=MINUTE_MS, offsets_retention_check_interval_ms=1_000)
-ALIVE = {"session_timeout_ms": 1_800_000, "rebalance_timeout_ms": 1_800_000}
 
 
 def names(bench: Bench) -> list[str]:
@@ -36,76 +28,6 @@ def names(bench: Bench) -> list[str]:
 @pytest.fixture
 def bench() -> Bench:
     return Bench(SHORT)
-
-
-def test_offsets_expire_of_a_simple_group_after_its_commit_and_the_group_with_it() -> None:
-    bench = Bench(SHORT)
-    bench.ask(commit(1))
-    bench.advance(30_000)
-    bench.ask(commit(2, partition=1))
-
-    bench.advance(31_000)
-    assert fetched(bench) == {("t", 1): 2}
-    bench.advance(31_000)
-
-    assert fetched(bench) == {}
-    assert names(bench) == []
-    assert bench.shard.tables.written == Bench(SHORT).shard.tables.written
-
-
-def test_offsets_expire_of_an_empty_group_after_it_became_empty(bench: Bench) -> None:
-    (a,) = stable(bench, "a", **ALIVE)
-    bench.ask(commit(1, member_id=a, generation_id_or_member_epoch=1))
-    bench.advance(300_000)
-    bench.ask(leave(a))
-
-    bench.advance(59_000)
-    assert fetched(bench) == {("t", 0): 1}
-    bench.advance(3_000)
-
-    assert fetched(bench) == {}
-    assert names(bench) == []
-
-
-def test_subscribed_topics_never_expire_others_do(bench: Bench) -> None:
-    bench.ask(commit(1))
-    bench.ask(commit(2, topic="u"))
-    stable(bench, "a", **ALIVE)
-
-    bench.advance(600_000)
-
-    assert fetched(bench) == {("t", 0): 1}
-
-
-@pytest.mark.parametrize("why", ["Preparing", "Completing", "no consumers", "unreadable"])
-def test_nothing_expires_while_it_is_not_known_what_is_in_use(bench: Bench, why: str) -> None:
-    bench.ask(commit(1, topic="u"))
-    if why == "Completing":
-        joined(bench, "a", **ALIVE)
-    elif why == "no consumers":
-        stable(bench, "a", protocol_type="connect", **ALIVE)
-    elif why == "unreadable":
-        stable(bench, "a", protocols=(RANGE[0]._replace(metadata=b"?"),), **ALIVE)
-    else:
-        stable(bench, "a", **ALIVE)
-        bench.ask(join(version=3, **ALIVE))
-
-    bench.advance(250_000)
-
-    assert fetched(bench) == {("u", 0): 1}
-
-
-def test_retention_time_of_the_client_takes_the_place_of_the_brokers(bench: Bench) -> None:
-    bench.ask(commit(1, version=3, retention_time_ms=5_000))
-    bench.ask(commit(1, version=3, retention_time_ms=500_000, partition=1))
-
-    bench.advance(7_000)
-    assert fetched(bench) == {("t", 1): 1}
-    bench.advance(400_000)
-    assert fetched(bench) == {("t", 1): 1}
-    bench.advance(100_000)
-
-    assert fetched(bench) == {}
 
 
 def test_offset_with_a_pending_one_of_a_transaction_does_not_expire(bench: Bench) -> None:
@@ -124,34 +46,6 @@ def test_offset_with_a_pending_one_of_a_transaction_does_not_expire(bench: Bench
     ]
 
 
-def test_empty_group_without_offsets_goes(bench: Bench) -> None:
-    (a,) = stable(bench, "a")
-    bench.ask(leave(a))
-
-    bench.advance(2_000)
-
-    assert names(bench) == []
-
-
-def test_group_whose_next_member_has_its_id_already_stays(bench: Bench) -> None:
-    member = bench.answer(join()).member_id
-
-    bench.advance(5_000)
-
-    assert bench.ask(join(member)) not in bench.answers
-
-
-def test_topic_deleted() -> None:
-    bench = Bench()
-    bench.ask(commit(1))
-    bench.ask(commit(2, topic="u"))
-    bench.topics.delete("t")
-
-    bench.carry_out(bench.shard.topics_deleted({"t"}))
-
-    assert fetched(bench) == {("u", 0): 2}
-
-
 @pytest.mark.parametrize("with_id", [True, False])
 def test_topic_deleted_recreated(with_id: bool) -> None:
     bench = Bench()
@@ -165,22 +59,6 @@ def test_topic_deleted_recreated(with_id: bool) -> None:
     assert fetched(bench) == {("t", 1): 2}
 
 
-@pytest.mark.parametrize("is_created_again", [True, False])
-def test_topic_deleted_while_the_shard_was_down(is_created_again: bool) -> None:
-    bench = Bench()
-    bench.ask(commit(1))
-    bench.ask(commit(2, topic="u"))
-    bench.topics.delete("t")
-    if is_created_again:
-        bench.topics.create("t", 1)
-
-    after = bench.fail_over()
-    after.advance(0)
-
-    assert fetched(after) == {("u", 0): 2}
-    assert after.log[-1][0] == GroupRecord(OffsetCommitKey(group="g", topic="t", partition=0), None)
-
-
 def test_pending_offset_of_a_deleted_topic_goes_too() -> None:
     bench = Bench()
     key = OffsetCommitKey(group="g", topic="t", partition=0)
@@ -190,18 +68,6 @@ def test_pending_offset_of_a_deleted_topic_goes_too() -> None:
     decision = bench.shard.topics_deleted({"t"})
 
     assert decision.records == (GroupRecord(key, None),)
-
-
-def test_log_that_takes_nothing_is_tried_again(bench: Bench) -> None:
-    bench.ask(commit(1))
-    bench.refusal = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    bench.advance(100_000)
-    assert fetched(bench) == {("t", 0): 1}
-
-    bench.refusal = None
-    bench.advance(11_000)
-
-    assert fetched(bench) == {}
 
 
 def test_many_offsets_go_piece_by_piece(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,12 +128,3 @@ def test_group_that_is_gone_in_the_middle_of_a_look_is_left_out(
     bench.carry_out(bench.shard.timer(("offsets",), bench.now_ms))
 
     assert names(bench) == ["a"]
-
-
-def test_living_group_is_described_as_before(bench: Bench) -> None:
-    stable(bench, "a", **ALIVE)
-
-    bench.advance(1_000_000)
-
-    (group,) = bench.answer(DescribeGroups(groups=("g",))).groups
-    assert group.group_state == "Stable"

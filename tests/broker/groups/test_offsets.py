@@ -11,13 +11,12 @@ from broker.groups.decision import GroupDecision
 from broker.groups.group_core import GroupCore
 from broker.groups.requests import (
     DeleteGroups,
-    DescribeGroups,
     NamedPartitions,
     OffsetDelete,
     OffsetFetch,
     TxnOffsetCommit,
 )
-from broker.groups.responses import DeleteGroupsResponse, FetchedOffset, PartitionResponse
+from broker.groups.responses import DeleteGroupsResponse, FetchedOffset
 from broker.groups.tables import Row
 from jbodlab.group_records.keys import OffsetCommitKey
 from jbodlab.group_records.records import GroupRecord
@@ -27,15 +26,12 @@ from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import TopicId
 from jbodlab.vocabulary.producer import Producer
 from tests.broker.groups.bench import (
-    RANGE,
     START_MS,
     Bench,
     FakeTopics,
     commit,
     fetched,
-    join,
     joined,
-    leave,
     stable,
 )
 from tests.builders import named_uuid
@@ -77,76 +73,12 @@ def test_commit_then_fetch(bench: Bench) -> None:
     assert record.value.written_version == 4
 
 
-def test_commit_survives_a_failover(bench: Bench) -> None:
-    bench.ask(commit(42))
-
-    assert fetch(bench.fail_over()).committed_offset == 42
-
-
-def test_commit_under_an_empty_group_id_is_kept(bench: Bench) -> None:
-    assert error_of(bench.answer(commit(1, group=""))) is ErrorCode.NONE
-    assert fetched(bench, "") == {("t", 0): 1}
-
-
 def test_retention_time_of_the_client_is_stored_as_its_end(bench: Bench) -> None:
     bench.ask(commit(1, version=3, retention_time_ms=500))
 
     value = bench.log[0][0].value
     assert isinstance(value, OffsetCommitValue)
     assert (value.expire_timestamp, value.written_version) == (START_MS + 500, 1)
-
-
-@pytest.mark.parametrize(
-    ("fields", "error"),
-    [
-        ({"generation_id_or_member_epoch": 1, "version": 8}, ErrorCode.ILLEGAL_GENERATION),
-        ({"generation_id_or_member_epoch": 1, "version": 9}, ErrorCode.GROUP_ID_NOT_FOUND),
-        ({"generation_id_or_member_epoch": -1}, ErrorCode.NONE),
-    ],
-)
-def test_commit_to_an_unknown_group(bench: Bench, fields: dict[str, Any], error: ErrorCode) -> None:
-    assert error_of(bench.answer(commit(1, **fields))) is error
-    assert len(bench.log) == (error is ErrorCode.NONE)
-
-
-@pytest.mark.parametrize(
-    ("member", "generation", "instance", "error"),
-    [
-        ("", -1, None, ErrorCode.UNKNOWN_MEMBER_ID),
-        ("who", 1, None, ErrorCode.UNKNOWN_MEMBER_ID),
-        ("a", 1, "other", ErrorCode.UNKNOWN_MEMBER_ID),
-        ("who", 1, "i", ErrorCode.FENCED_INSTANCE_ID),
-        ("a", 0, None, ErrorCode.ILLEGAL_GENERATION),
-        ("a", -1, None, ErrorCode.ILLEGAL_GENERATION),
-        ("a", 1, "i", ErrorCode.NONE),
-        ("a", 1, None, ErrorCode.NONE),
-    ],
-)
-def test_commit_to_a_group_with_members(
-    bench: Bench, member: str, generation: int, instance: str | None, error: ErrorCode
-) -> None:
-    (a,) = stable(bench, "a", group_instance_id="i")
-
-    answer = bench.answer(
-        commit(
-            1,
-            member_id=a if member == "a" else member,
-            generation_id_or_member_epoch=generation,
-            group_instance_id=instance,
-        )
-    )
-
-    assert error_of(answer) is error
-    assert len(fetched(bench)) == (error is ErrorCode.NONE)
-
-
-def test_commit_to_an_empty_group_needs_no_member(bench: Bench) -> None:
-    (a,) = stable(bench, "a")
-    bench.ask(leave(a))
-
-    assert error_of(bench.answer(commit(1))) is ErrorCode.NONE
-    old = commit(2, member_id=a, generation_id_or_member_epoch=2)
-    assert error_of(bench.answer(old)) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_metadata_that_is_too_long_fails_its_partition_alone(bench: Bench) -> None:
@@ -156,40 +88,6 @@ def test_metadata_that_is_too_long_fails_its_partition_alone(bench: Bench) -> No
     assert error_of(long) is ErrorCode.OFFSET_METADATA_TOO_LARGE
     assert error_of(fits) is ErrorCode.NONE
     assert fetched(bench) == {("t", 1): 1}
-
-
-def test_commit_waits_for_replica_and_fetch_sees_committed_only(bench: Bench) -> None:
-    bench.ask(commit(1))
-    bench.replicates = False
-
-    waiting = bench.ask(commit(2))
-    assert waiting not in bench.answers
-    assert fetch(bench).committed_offset == 1
-    stable_one = bench.ask(OffsetFetch(group_id="g", topics=T0, require_stable=True))
-    assert stable_one not in bench.answers
-    bench.replicate()
-
-    assert error_of(bench.answers[waiting]) is ErrorCode.NONE
-    assert bench.answers[stable_one].topics[0].partitions[0].committed_offset == 2
-
-
-def test_commit_that_is_late_is_answered_so_and_may_still_become_committed(bench: Bench) -> None:
-    bench.replicates = False
-    ticket = bench.ask(commit(1))
-
-    bench.commit_in_time_failed()
-    bench.replicate()
-
-    assert error_of(bench.answers[ticket]) is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert fetch(bench).committed_offset == 1
-
-
-def test_commit_below_min_isr_is_refused_and_changes_nothing(bench: Bench) -> None:
-    bench.refusal = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-
-    assert error_of(bench.answer(commit(1))) is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert fetched(bench) == {}
-    assert bench.log == []
 
 
 def test_what_has_no_offset_is_fetched_without_an_error(bench: Bench) -> None:
@@ -355,66 +253,7 @@ def test_a_deleted_group_has_no_pending_offsets(bench: Bench) -> None:
     assert fetch_now(bench.shard).committed_offset == -1
 
 
-def test_topic_created_anew_has_no_offset_of_the_old_one(bench: Bench) -> None:
-    bench.ask(commit(1))
-
-    bench.topics.create("t", 4)
-
-    assert fetch(bench).committed_offset == -1
-    assert fetched(bench) == {}
-
-
 DELETE = OffsetDelete(group_id="g", topics=(NamedPartitions("t", (0, 1, 9)),))
-
-
-def test_delete_offsets_of_an_unknown_group() -> None:
-    assert Bench().answer(DELETE).code is ErrorCode.GROUP_ID_NOT_FOUND
-    assert Bench().answer(OffsetDelete(group_id="", topics=())).code is ErrorCode.INVALID_GROUP_ID
-
-
-def test_delete_offsets_of_a_simple_group(bench: Bench) -> None:
-    bench.ask(commit(1))
-    bench.ask(commit(2, topic="u"))
-
-    (topic,) = bench.answer(DELETE).topics
-
-    assert topic.partitions == (
-        PartitionResponse(0, ErrorCode.NONE),
-        PartitionResponse(1, ErrorCode.NONE),
-        PartitionResponse(9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-    )
-    assert fetched(bench) == {("u", 0): 2}
-    assert len(bench.log) == 3
-
-
-def test_delete_offsets_of_members_that_are_no_consumers(bench: Bench) -> None:
-    stable(bench, "a", protocol_type="connect")
-
-    assert bench.answer(DELETE).code is ErrorCode.NON_EMPTY_GROUP
-
-
-@pytest.mark.parametrize("phase", ["Stable", "CompletingRebalance", "PreparingRebalance"])
-def test_delete_offsets_of_a_subscribed_topic(bench: Bench, phase: str) -> None:
-    bench.ask(commit(1))
-    bench.ask(commit(1, topic="u"))
-    members = (joined if phase == "CompletingRebalance" else stable)(bench, "a")
-    if phase == "PreparingRebalance":
-        bench.ask(join(version=3))
-    assert members
-    (group,) = bench.answer(DescribeGroups(groups=("g",))).groups
-    assert group.group_state == phase
-
-    assert error_of(bench.answer(DELETE)) is ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-    other = OffsetDelete(group_id="g", topics=(NamedPartitions("u", (0,)),))
-    assert error_of(bench.answer(other)) is ErrorCode.NONE
-    assert fetched(bench) == {("t", 0): 1}
-
-
-def test_delete_offsets_where_subscriptions_cannot_be_read(bench: Bench) -> None:
-    bench.ask(commit(1))
-    stable(bench, "a", protocols=(RANGE[0]._replace(metadata=b"?"),))
-
-    assert error_of(bench.answer(DELETE)) is ErrorCode.NONE
 
 
 @pytest.mark.parametrize(
