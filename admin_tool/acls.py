@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Iterable
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 from admin_tool.connecting import connected
 from jbodlab.cli.command import servers_command
@@ -12,6 +13,9 @@ from jbodlab.cli.output import Output, rows_text
 from jbodlab.cli.parser import Parser, UsageError
 from jbodlab.kafka_admin.acls import create_acls, delete_acls, describe_acls
 from jbodlab.security import acl
+
+if TYPE_CHECKING:
+    from jbodlab.cli.results import AclEntry
 
 KINDS = {
     "topic": acl.ResourceType.TOPIC,
@@ -112,7 +116,7 @@ def _wanted(options: Namespace, pattern: int) -> acl.AclFilter:
     return acl.AclFilter(kind, name, pattern, options.principal, None, acl.ANY, acl.ANY)
 
 
-def _rows(entries: Iterable[acl.AccessControlEntry]) -> list[dict[str, str]]:
+def _rows(entries: Iterable[acl.AccessControlEntry]) -> list[AclEntry]:
     return [
         {
             "principal": each.principal,

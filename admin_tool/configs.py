@@ -21,6 +21,7 @@ from jbodlab.kafka_admin.configs import (
 from jbodlab.kafka_admin.errors import RequestError
 
 if TYPE_CHECKING:
+    from jbodlab.cli.results import Config
     from jbodlab.kafka_admin.client import AdminClient
 
 KINDS = ("topic", "broker", "cluster", "group")
@@ -49,7 +50,7 @@ async def describe(options: Namespace, output: Output) -> int:
     async with connected(options) as client:
         await _check_known(client, options)
         entries = await describe_config(client, kind, options.name)
-    rows = [
+    rows: list[Config] = [
         {
             "name": one.name,
             "value": one.value,

@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 from argparse import Namespace
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from admin_tool.arguments import add_partition
 from admin_tool.connecting import connected
 from admin_tool.errors import unknown
 from admin_tool.offsets import A_TIME, partitions_of, read_time
 from jbodlab.cli.command import servers_command
-from jbodlab.cli.output import Output, counted, rows_text, table
+from jbodlab.cli.output import Output, counted, place, rows_text, table
 from jbodlab.cli.parser import Parser, UsageError
 from jbodlab.kafka_admin.errors import AdminError, RequestError
 from jbodlab.kafka_admin.groups import (
@@ -32,6 +32,13 @@ from jbodlab.kafka_admin.topics import list_topics
 from jbodlab.vocabulary.ids import TopicPartition
 
 if TYPE_CHECKING:
+    from jbodlab.cli.results import (
+        DescribedGroup,
+        GroupMember,
+        GroupOffset,
+        ListedGroup,
+        ResetOffset,
+    )
     from jbodlab.kafka_admin.client import AdminClient
 
 _COLUMNS = ("TOPIC", "PARTITION", "OFFSET", "END", "LAG", "MEMBER", "HOST")
@@ -61,14 +68,17 @@ def _reset_arguments(parser: Parser) -> None:
 async def _list(options: Namespace, output: Output) -> int:
     async with connected(options) as client:
         found, failures = await list_groups(client)
-    output.rows([one._asdict() for one in found], "no groups")
+    rows: list[ListedGroup] = [
+        {"group": one.group, "type": one.type, "state": one.state} for one in found
+    ]
+    output.rows(rows, "no groups")
     for failure in failures:
         output.note(f"groups may be missing: {failure}")
     return int(bool(failures))
 
 
 async def _describe(options: Namespace, output: Output) -> int:
-    shown = []
+    shown: list[DescribedGroup] = []
     names = list(dict.fromkeys(options.groups))
     async with connected(options) as client:
         for name in names:
@@ -94,8 +104,8 @@ async def _reset(options: Namespace, output: Output) -> int:
         new = planned(target, old, starts, ends, found)
         if not new:
             raise AdminError(f"group {options.group!r} has no committed offset to shift")
-        rows = [
-            {**one._asdict(), "old_offset": old.get(one), "new_offset": offset}
+        rows: list[ResetOffset] = [
+            {**place(one), "old_offset": old.get(one), "new_offset": offset}
             for one, offset in new.items()
         ]
         if not output.is_json:
@@ -221,24 +231,25 @@ async def _offsets(client: AdminClient, wanted: list[TopicPartition], when: int)
     return found
 
 
-async def _value(client: AdminClient, group: Group, offsets: Offsets) -> dict[str, Any]:
-    """Return a group as JSON has it; `docs/commands.md` names the fields."""
+async def _value(client: AdminClient, group: Group, offsets: Offsets) -> DescribedGroup:
     owners = {one: member.member_id for member in group.members for one in member.partitions}
-    rows = []
+    rows: list[GroupOffset] = []
     places = sorted(owners.keys() | offsets.keys())
     for one, found in (await list_offsets(client, places, LATEST)).items():
         offset = offsets.get(one)
         end = found.offset if isinstance(found, Offset) else None
         lag = None if offset is None or end is None else end - offset
-        progress = {"offset": offset, "end_offset": end, "lag": lag, "member": owners.get(one)}
-        rows.append({**one._asdict(), **progress})
-    members = [
+        owner = owners.get(one)
+        rows.append(
+            {**place(one), "offset": offset, "end_offset": end, "lag": lag, "member": owner}
+        )
+    members: list[GroupMember] = [
         {
             "member": one.member_id,
             "instance": one.instance,
             "client": one.client_id,
             "host": one.host,
-            "partitions": [each._asdict() for each in one.partitions],
+            "partitions": [place(each) for each in one.partitions],
         }
         for one in group.members
     ]
@@ -253,7 +264,7 @@ async def _value(client: AdminClient, group: Group, offsets: Offsets) -> dict[st
     }
 
 
-def _text(value: dict[str, Any]) -> str:
+def _text(value: DescribedGroup) -> str:
     """Return the value of a group as a person reads it."""
     members = value["members"]
     lines = [
@@ -266,7 +277,7 @@ def _text(value: dict[str, Any]) -> str:
         if not one["partitions"]
     ]
     hosts = {one["member"]: one["host"] for one in members}
-    rows = [(*row.values(), hosts.get(row["member"])) for row in value["offsets"]]
+    rows = [(*row.values(), hosts.get(row["member"] or "")) for row in value["offsets"]]
     return "\n".join([*lines, *([table(_COLUMNS, rows)] if rows else [])])
 
 

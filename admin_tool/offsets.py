@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 from admin_tool.arguments import add_partition
 from admin_tool.connecting import connected
@@ -17,6 +18,9 @@ from jbodlab.kafka_admin.errors import AdminError
 from jbodlab.kafka_admin.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, list_offsets
 from jbodlab.kafka_admin.topics import list_topics
 from jbodlab.vocabulary.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from jbodlab.cli.results import PartitionOffset
 
 NAMED_TIMES = {"earliest": EARLIEST, "latest": LATEST, "max-timestamp": MAX_TIMESTAMP}
 A_TIME = "a time such as 2026-01-31T23:59:59+01:00"
@@ -45,15 +49,20 @@ async def run(options: Namespace, output: Output) -> int:
             for one in partitions_of(counts, name, options.partition)
         ]
         found = await list_offsets(client, wanted, when)
-    rows = []
+    rows: list[PartitionOffset] = []
     for one, answer in found.items():
         if isinstance(answer, AdminError):
             output.note(f"cannot get the offset of {one}: {answer}")
         else:
-            # Negative where no record has it.
-            numbers = {"offset": answer.offset, "timestamp": answer.timestamp}
-            known = {key: None if number < 0 else number for key, number in numbers.items()}
-            rows.append({**one._asdict(), **known})
+            rows.append(
+                {
+                    "topic": one.topic,
+                    "partition": one.partition,
+                    # Negative where no record has it.
+                    "offset": answer.offset if answer.offset >= 0 else None,
+                    "timestamp": answer.timestamp if answer.timestamp >= 0 else None,
+                }
+            )
     output.rows(rows)
     return int(len(rows) < len(found))
 

@@ -21,6 +21,7 @@ from jbodlab.vocabulary.errors import FormatError
 
 if TYPE_CHECKING:
     from admin_tool.log_dir_actions.findings import Found
+    from jbodlab.cli.results import Repaired
     from jbodlab.storage.directory.filesystem import Disk
 
 STDIN = "-"
@@ -58,13 +59,11 @@ async def _run(options: Namespace, output: Output) -> int:
             (stopped if _lock(fs, locks, path) else running).append((path, replicas))
         results = await repair_offline(fs, options, stopped) if stopped else []
         results += await repair_online(fs, options, running) if running else []
-    output.result(
-        [
-            {"folder": str(one.folder), "repaired": one.refusal is None, "refusal": one.refusal}
-            for one in results
-        ],
-        "\n".join(one.text for one in results) or "nothing is damaged",
-    )
+    shown: list[Repaired] = [
+        {"folder": str(one.folder), "repaired": one.refusal is None, "refusal": one.refusal}
+        for one in results
+    ]
+    output.result(shown, "\n".join(one.text for one in results) or "nothing is damaged")
     return 1 if any(one.refusal for one in results) else 0
 
 

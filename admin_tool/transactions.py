@@ -20,6 +20,7 @@ from jbodlab.kafka_admin.topics import describe_topics, list_topics
 from jbodlab.vocabulary.ids import TopicPartition
 
 if TYPE_CHECKING:
+    from jbodlab.cli.results import DescribedTransaction
     from jbodlab.kafka_admin.client import AdminClient
 
 
@@ -71,7 +72,8 @@ async def _list(options: Namespace, output: Output) -> int:
 
 
 async def _describe(options: Namespace, output: Output) -> int:
-    code, shown = 0, list[transactions.Row]()
+    code = 0
+    shown: list[DescribedTransaction] = []
     async with connected(options) as client:
         for name in dict.fromkeys(options.ids):
             try:
@@ -125,12 +127,14 @@ async def _find_hanging(options: Namespace, output: Output) -> int:
             for one in listed
         ]
         # Transactions that coordinators know are ended by them.
-        ended = [
-            {"producer_id": one["producer_id"], **each}.items()
+        ended = {
+            (one["producer_id"], each["topic"], each["partition"])
             for one in known
             for each in one["partitions"]
-        ]
-    hanging = [row for row in late if not any(each <= row.items() for each in ended)]
+        }
+    hanging = [
+        row for row in late if (row["producer_id"], row["topic"], row["partition"]) not in ended
+    ]
     output.rows(hanging, "no hanging transactions")
     return 0
 
@@ -161,7 +165,7 @@ async def _leaders(client: AdminClient, topics: Collection[str]) -> dict[TopicPa
     }
 
 
-def _text(one: transactions.Row) -> str:
+def _text(one: DescribedTransaction) -> str:
     """Return a transaction as a person reads it."""
     age_s = time.time() - one["start_ms"] / 1000
     took = "" if one["start_ms"] < 0 else f", began {age_s:.0f} s ago"

@@ -6,6 +6,7 @@ import getpass
 import os
 import sys
 from argparse import Namespace
+from typing import TYPE_CHECKING
 
 from admin_tool.arguments import positive
 from admin_tool.connecting import connected
@@ -15,6 +16,9 @@ from jbodlab.cli.parser import Parser
 from jbodlab.kafka_admin.errors import AdminError
 from jbodlab.kafka_admin.users import Credential, describe_users, remove_password, set_password
 from jbodlab.security import scram
+
+if TYPE_CHECKING:
+    from jbodlab.cli.results import ScramUser
 
 SALT_BYTES = 24
 DEFAULT = scram.ScramMechanism.SCRAM_SHA_512.text
@@ -39,7 +43,7 @@ def _remove_arguments(parser: Parser) -> None:
 async def _list(options: Namespace, output: Output) -> int:
     async with connected(options) as client:
         found = await describe_users(client)
-    rows = [
+    rows: list[ScramUser] = [
         {"user": one.user, "mechanism": one.mechanism.text, "iterations": one.iterations}
         for one in found
     ]

@@ -47,6 +47,7 @@ from jbodlab.what_if import cluster as model
 from jbodlab.what_if.loss import UNCLEAN_ELECTION
 
 if TYPE_CHECKING:
+    from jbodlab.cli.results import LossMoment
     from jbodlab.kafka_admin.client import AdminClient, Broker
 
 MIN_ISR = "min.insync.replicas"
@@ -185,7 +186,7 @@ def as_model(
     features: Features,
     *,
     moment: str = "",
-    moment_value: Mapping[str, object] | None = None,
+    moment_value: LossMoment | None = None,
 ) -> model.Cluster:
     """Return what a loss concerns of a cluster; pure.
 

@@ -10,7 +10,7 @@ import time
 from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
@@ -53,6 +53,9 @@ from lab.results import Results, keep_faults, keep_folders, keep_metadata, make_
 from lab.screen import Screen, Tone
 from lab.state_files import StateFiles
 
+if TYPE_CHECKING:
+    from jbodlab.cli.results import Run
+
 RATE_PER_S = 500
 CONSUMERS = 2
 FAULT = "fault"
@@ -82,7 +85,7 @@ class Story(NamedTuple):
         problems: Faults beside it, one line each.
     """
 
-    figures: dict[str, Any]
+    figures: Run
     problems: list[str]
 
     @property

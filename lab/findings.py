@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from jbodlab.cli.results import FoundInRun
 
 
 class Weight(Enum):
@@ -119,6 +122,12 @@ class Kind(Enum):
     WARNED = Weight.WARNING, "", "{subject}: {why}", ""
     BUSY = Weight.WARNING, "", "this machine was busy: a tick of 10 ms came {why} late", ""
 
+    def __new__(cls, *_: object) -> Self:
+        """Two kinds may say the same, and are two all the same: else one would be an alias."""
+        made = object.__new__(cls)
+        made._value_ = len(cls.__members__)
+        return made
+
     def __init__(self, weight: Weight, unit: str, sentence: str, rule: str) -> None:
         self.weight = weight
         self.unit = unit
@@ -147,7 +156,7 @@ class Finding:
         return self.kind.sentence.format(subject=self.subject, count=self.count, why=self.why)
 
     @property
-    def json(self) -> dict[str, Any]:
+    def json(self) -> FoundInRun:
         """The finding as JSON values."""
         return {
             "kind": self.kind.name.lower(),

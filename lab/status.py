@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from fault_injection.journal import Fault, read_faults
 from jbodlab.cli import lab_state
 from jbodlab.cli.lab_state import ClusterState, NodeState
-from jbodlab.cli.output import counted
+from jbodlab.cli.output import counted, place
 from jbodlab.kafka_admin.log_dirs import DescribedLogDir
 from jbodlab.picture.cluster_picture import (
     OFFLINE,
@@ -31,11 +31,11 @@ from lab.cluster.spec import spec_of
 from lab.machine import processes
 from lab.watch.server_log import LOG, Failure, last_failures
 
+if TYPE_CHECKING:
+    from jbodlab.cli.results import NoticedInLog
+    from jbodlab.cli.results import Status as Printed
+
 TIMEOUT_S = 3.0
-FAULT_KEYS = ("kind", "mechanism", "since", "length_s")
-"""Keys that programs are given of faults."""
-OF_PARTITIONS = ("leader", "replicas", "isr", "offline")
-"""The same of partitions."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +89,7 @@ class Status(ClusterPicture):
         ]
         return "\n".join([*lines, "", *_partitions(self)])
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Printed:
         """Return it for programs."""
         state, (folder, size, offset) = self.state, self.metadata
         return {
@@ -120,13 +120,24 @@ class Status(ClusterPicture):
             ],
             "metadata_log": {"path": str(folder), "bytes": size, "last_offset": offset},
             "open_faults": [
-                {"id": fault.fault_id, "path": str(fault.path)}
-                | {key: getattr(fault, key) for key in FAULT_KEYS}
+                {
+                    "id": fault.fault_id,
+                    "path": str(fault.path),
+                    "kind": fault.kind,
+                    "mechanism": fault.mechanism,
+                    "since": fault.since,
+                    "length_s": fault.length_s,
+                }
                 for fault in self.faults
             ],
             "partitions": [
-                {"topic": partition.topic, "partition": partition.partition}
-                | {key: getattr(found, key) for key in OF_PARTITIONS}
+                {
+                    **place(partition),
+                    "leader": found.leader,
+                    "replicas": found.replicas,
+                    "isr": found.isr,
+                    "offline": found.offline,
+                }
                 for partition, found in self.partitions.items()
             ],
         }
@@ -186,7 +197,7 @@ def _told(one: BrokerPicture | None) -> Sequence[DescribedLogDir]:
     return () if one is None else one.log_dirs or ()
 
 
-def _noticed_json(failure: Failure | None) -> dict[str, Any] | None:
+def _noticed_json(failure: Failure | None) -> NoticedInLog | None:
     if failure is None:
         return None
     return {"by": LOG, "at": _iso(failure), "cause": failure.cause or None}

@@ -1,8 +1,8 @@
-"""Write what `--output json` prints: the tables in `docs/commands.md`, and its JSON Schema.
+"""Write what `--output json` prints: tables in `docs/commands.md`, JSON Schema, types for mypy.
 
     .venv/bin/python scripts/command_page.py
 
-Both are made from `jbodlab/cli/results.tsv` and from what commands say that they print. A line
+All are made from `jbodlab/cli/results.tsv` and from what commands say that they print. A line
 `<!-- output: COMMAND -->` of the page begins what is written anew, `<!-- end -->` ends it.
 """
 
@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jbodlab.cli.results import Declared, Fields
+    from scripts.results import Declared, Fields
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "commands.md"
 SCHEMA = ROOT / "docs" / "output.schema.json"
+STUB = ROOT / "jbodlab" / "cli" / "results.pyi"
 _MADE = re.compile(r"<!-- output: ([^\n]+) -->\n.*?<!-- end -->", re.DOTALL)
 
 
@@ -40,7 +41,7 @@ def schema() -> str:
     """Return the JSON Schema as the file has it: a property for each command."""
     import msgspec
 
-    from jbodlab.cli import results
+    from scripts import results
 
     types = {
         words: results.type_of(words)
@@ -67,6 +68,13 @@ def schema() -> str:
     )
 
 
+def stub() -> str:
+    """Return the types by which mypy sees what commands print."""
+    from scripts import results
+
+    return results.stub(printed().values())
+
+
 def _lines(found: dict[str, Any]) -> str:
     """Return an object as JSON with a line for each of its values."""
     lines = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in found.items()]
@@ -83,7 +91,7 @@ def page(text: str) -> str:
 
 def _tables(commands: str, shown: dict[str, str]) -> str:
     """Return what some commands print alike; a struct that another one prints is named."""
-    from jbodlab.cli import results
+    from scripts import results
 
     names = ", ".join(f"`{name}`" for name in commands.split(", "))
     (prints,) = {printed()[name] for name in commands.split(", ")}
@@ -106,7 +114,7 @@ def _tables(commands: str, shown: dict[str, str]) -> str:
 
 def _rows(one: Declared, path: str, seen: dict[str, str]) -> Iterator[str]:
     """Yield the fields of a struct, with those of structs in it; what is there already is named."""
-    from jbodlab.cli import results
+    from scripts import results
 
     if one.name in seen:
         yield f"| `{path}…` | | as `{seen[one.name]}…` |"
@@ -136,7 +144,7 @@ def _gathered(one: Declared) -> list[Fields]:
 
 def _told(words: str) -> tuple[str, Declared | None, str]:
     """Return a type for people, the struct in it, and the steps that lead there."""
-    from jbodlab.cli import results
+    from scripts import results
 
     bare = words.removeprefix(results.OPTIONAL).removesuffix(results.OR_NULL)
     name, steps = bare, ""
@@ -148,6 +156,7 @@ def _told(words: str) -> tuple[str, Declared | None, str]:
     is_one = bare == name
     told = bare.replace(name, ("object" if is_one else "objects") if one else name)
     told = told.replace("flag", "true or false").replace("list of any", "list")
+    told = told.replace(f"{results.NULLABLE}text", f"text{results.OR_NULL}")
     told += " or null" if words.endswith(results.OR_NULL) else ""
     return f"{told}, or missing" if words.startswith(results.OPTIONAL) else told, one, steps
 
@@ -155,4 +164,5 @@ def _told(words: str) -> tuple[str, Declared | None, str]:
 if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))
     SCHEMA.write_text(schema(), "utf-8")
+    STUB.write_text(stub(), "utf-8")
     PAGE.write_text(page(PAGE.read_text("utf-8")), "utf-8")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from jbodlab.cli.output import Output
 from jbodlab.group_records.keys import KEY_TYPES
@@ -13,7 +14,9 @@ from jbodlab.kafka_wire.schema import Struct
 from jbodlab.metadata.records.registry import BY_NAME
 from jbodlab.vocabulary.errors import FormatError
 
-Row = Mapping[str, str]
+if TYPE_CHECKING:
+    from jbodlab.cli.results import RecordField, RecordType
+
 
 RECORDS: Mapping[str, tuple[type[Struct], ...]] = MappingProxyType(
     {
@@ -37,13 +40,23 @@ def run(record_type: str | None, output: Output) -> None:
     classes = RECORDS.get(record_type.upper()) or by_class.get(record_type)
     if classes is None:
         raise FormatError(f"unknown record type {record_type!r}; `storage explain` lists all")
-    output.rows(
-        [{"record": cls.__name__, **row._asdict()} for cls in classes for row in field_rows(cls)],
-        "The record has no fields.",
-    )
+    rows: list[RecordField] = [
+        {
+            "record": cls.__name__,
+            "field": row.field,
+            "type": row.type,
+            "versions": row.versions,
+            "tag": row.tag,
+            "default": row.default,
+            "meaning": row.meaning,
+        }
+        for cls in classes
+        for row in field_rows(cls)
+    ]
+    output.rows(rows, "The record has no fields.")
 
 
-def _summary(name: str) -> Row:
+def _summary(name: str) -> RecordType:
     cls = RECORDS[name][0]
     text = " ".join((cls.__doc__ or "").partition("\n\n")[0].split())
     return {"type": name, "record": cls.__name__, "meaning": text.rstrip(".")}

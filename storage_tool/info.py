@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from jbodlab.storage.directory import meta_properties
 from jbodlab.storage.directory.meta_properties import MetaProperties
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.vocabulary.errors import FormatError
 from storage_tool import node_file
+
+if TYPE_CHECKING:
+    from jbodlab.cli.results import StorageInfo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +43,7 @@ class Found:
         blocks.append(_block("Found problem", ("", "s"), list(self.problems)))
         return "".join(blocks).removesuffix("\n")
 
-    def as_json(self) -> dict[str, object]:
+    def as_json(self) -> StorageInfo:
         """Return it as JSON has it."""
         return {
             "directories": list(map(str, self.directories)),

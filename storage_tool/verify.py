@@ -17,7 +17,7 @@ from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from jbodlab.cli.output import Output
@@ -31,6 +31,10 @@ from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.errors import CorruptRecordError, FormatError, JbodlabError
 from jbodlab.vocabulary.ids import TopicPartition
 from storage_tool.verification import Circumstances, Damage, VerifiedReplica, verify_replica
+
+if TYPE_CHECKING:
+    from jbodlab.cli.results import DamagedReplica, Verified
+    from jbodlab.cli.results import VerifiedDirectory as Directory
 
 _FLOCK = struct.Struct("hhqqi")
 """`struct flock` of 64-bit Linux: type, whence, start, length, process."""
@@ -200,11 +204,11 @@ def _described(one: Damage) -> str:
     return f"{one.problem}; offsets {one.first_offset} to {one.last_offset}"
 
 
-def _as_json(verified: list[VerifiedDirectory]) -> dict[str, Any]:
+def _as_json(verified: list[VerifiedDirectory]) -> Verified:
     return {"directories": [_directory_as_json(directory) for directory in verified]}
 
 
-def _directory_as_json(directory: VerifiedDirectory) -> dict[str, Any]:
+def _directory_as_json(directory: VerifiedDirectory) -> Directory:
     directory_id = directory.directory_id
     return {
         "path": str(directory.path.absolute()),
@@ -217,7 +221,7 @@ def _directory_as_json(directory: VerifiedDirectory) -> dict[str, Any]:
     }
 
 
-def _replica_as_json(replica: VerifiedReplica) -> dict[str, Any]:
+def _replica_as_json(replica: VerifiedReplica) -> DamagedReplica:
     return {
         "topic": replica.topic_partition.topic,
         "partition": replica.topic_partition.partition,

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import settings
 
 from lab.machine.folders import remove_leftovers
-from tests import secrets
+from tests import printed, secrets
 from tests.durations import Durations
 from tests.kafka.jars import NoKafkaError, fetched
 from tests.kafka.tools import KafkaTools
@@ -29,6 +29,9 @@ os.environ["PYTHONPATH"] = str(Path(__file__).resolve().parents[1])
 
 # Servers that a test asks lie on this machine, whatever proxies the environment names.
 urllib.request.install_opener(urllib.request.build_opener(urllib.request.ProxyHandler({})))
+
+# Also where a test does not look at it: a field that is not declared, or missing, fails the test.
+printed.hold()
 
 # Thousands of tests are objects that stay: looking through them again and again for garbage took
 # half of what collecting them takes.

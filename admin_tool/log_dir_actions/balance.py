@@ -26,12 +26,13 @@ from admin_tool.log_dir_actions.planning import (
 from admin_tool.log_dir_actions.table import BrokerDirs, moves
 from admin_tool.reassignment.moves import DEFAULT_TIMEOUT_S, start_moves, why_refused
 from jbodlab.cli.command import servers_command
-from jbodlab.cli.output import Output, counted
+from jbodlab.cli.output import Output, counted, place
 from jbodlab.cli.parser import Parser, UsageError
 from jbodlab.kafka_admin.errors import AdminError
 from jbodlab.kafka_admin.log_dirs import Replica
 
 if TYPE_CHECKING:
+    from jbodlab.cli.results import BrokerReplica
     from jbodlab.kafka_admin.client import AdminClient
 
 
@@ -97,7 +98,11 @@ async def _cancel(
         codes = await start_moves(client, targets, DEFAULT_TIMEOUT_S)
         refused = {one: why_refused(one, targets[one], code) for one, code in codes.items()}
         text = f"cancelled {counted(len(targets) - len(codes), 'move')}"
-    cancelled = [one._asdict() for one in targets if one not in refused]
+    cancelled: list[BrokerReplica] = [
+        {**place(one.topic_partition), "broker": one.broker}
+        for one in targets
+        if one not in refused
+    ]
     output.result({"cancelled": cancelled, "not_cancelled": reasons_value(refused)}, text)
     for replica, reason in refused.items():
         output.note(f"{replica}: {reason}")

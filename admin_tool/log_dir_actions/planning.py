@@ -6,7 +6,7 @@ import time
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from admin_tool.arguments import positive
 from admin_tool.log_dir_actions.move_plan import (
@@ -24,7 +24,7 @@ from admin_tool.reassignment.moves import (
     why_refused,
 )
 from admin_tool.waiting import pause
-from jbodlab.cli.output import PROGRESS_AFTER_S, Output, counted, table
+from jbodlab.cli.output import PROGRESS_AFTER_S, Output, counted, place, table
 from jbodlab.cli.parser import Parser, UsageError
 from jbodlab.kafka_admin.dir_details import with_details
 from jbodlab.kafka_admin.errors import AdminError
@@ -40,6 +40,7 @@ from jbodlab.vocabulary.ids import TopicPartition
 from jbodlab.vocabulary.sizes import size_text
 
 if TYPE_CHECKING:
+    from jbodlab.cli.results import Moved, MovePlan, NotMoved, PlannedDirectory
     from jbodlab.kafka_admin.client import AdminClient, Broker
 
 HARMLESS = "SLOW"
@@ -178,7 +179,7 @@ class Plan(NamedTuple):
     dirs: Sequence[DirState]
     moves: Sequence[Move]
 
-    def as_value(self) -> dict[str, Any]:
+    def as_value(self) -> MovePlan:
         """Return what `--output json` prints of the plan; pure."""
         return {
             "broker": self.before.broker,
@@ -216,7 +217,7 @@ def shown_effect(before: BrokerDirs, now: BrokerDirs) -> str:
 
 def _effect(
     one: BrokerDirs, dirs: Sequence[DirState], after: Mapping[str, int]
-) -> list[dict[str, Any]]:
+) -> list[PlannedDirectory]:
     states = {each.path: state_of(each) for each in one.log_dirs}
     return [
         {
@@ -230,12 +231,21 @@ def _effect(
     ]
 
 
-def _effect_text(dirs: Sequence[Mapping[str, Any]]) -> str:
-    sizes = ("bytes_before", "bytes_after", "room_bytes")
-    cells = [(one["path"], one["state"], *(size_text(one[key]) for key in sizes)) for one in dirs]
+def _effect_text(dirs: Sequence[PlannedDirectory]) -> str:
+    cells = [
+        (
+            one["path"],
+            one["state"],
+            *map(size_text, (one["bytes_before"], one["bytes_after"], one["room_bytes"])),
+        )
+        for one in dirs
+    ]
     before, after = (
-        size_text(spread_bytes([one[key] for one in dirs if one[key] is not None]))
-        for key in sizes[:2]
+        size_text(spread_bytes([size for size in sizes if size is not None]))
+        for sizes in (
+            [one["bytes_before"] for one in dirs],
+            [one["bytes_after"] for one in dirs],
+        )
     )
     return (
         f"{table(('PATH', 'STATE', 'BEFORE', 'AFTER', 'ROOM'), cells)}\n"
@@ -280,7 +290,7 @@ async def execute(
             done = [plan.before for plan in plans if plan.moves]
             now = await broker_dirs(client, *(one.broker for one in done))
             text = "\n".join(map(shown_effect, sorted(done, key=lambda one: one.broker), now))
-    value = {
+    value: Moved = {
         "plans": [plan.as_value() for plan in plans],
         "not_moved": reasons_value(refused),
     }
@@ -288,9 +298,12 @@ async def execute(
     return report(output, refused)
 
 
-def reasons_value(refused: Mapping[Replica, str]) -> list[dict[str, Any]]:
+def reasons_value(refused: Mapping[Replica, str]) -> list[NotMoved]:
     """Return replicas with the reasons why brokers refused something, as JSON has them; pure."""
-    return [{**replica._asdict(), "reason": reason} for replica, reason in sorted(refused.items())]
+    return [
+        {**place(one.topic_partition), "broker": one.broker, "reason": reason}
+        for one, reason in sorted(refused.items())
+    ]
 
 
 async def carry_out(

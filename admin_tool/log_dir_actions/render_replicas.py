@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from jbodlab.cli.output import table
 from jbodlab.kafka_admin.errors import name_of
 from jbodlab.kafka_admin.log_dirs import DescribedLogDir
 from jbodlab.vocabulary.sizes import size_text
+
+if TYPE_CHECKING:
+    from jbodlab.cli.results import KafkaBroker, KafkaLogDir, KafkaLogDirs
 
 VERSION = 1
 _EXCEPTIONS = "org.apache.kafka.common.errors."
@@ -23,14 +26,14 @@ _ODD_NAMES = {
 
 def as_value(
     log_dirs: Mapping[int, Sequence[DescribedLogDir]], topics: Collection[str] = ()
-) -> dict[str, Any]:
+) -> KafkaLogDirs:
     """Return the directories of brokers in the form of Kafka's JSON; pure.
 
     Args:
         log_dirs: By broker, in the order to print.
         topics: Topics whose replicas are shown; empty means all.
     """
-    brokers = [
+    brokers: list[KafkaBroker] = [
         {"broker": broker, "logDirs": [_log_dir(one, topics) for one in dirs]}
         for broker, dirs in log_dirs.items()
     ]
@@ -65,7 +68,7 @@ def exception_name(error_code: int) -> str | None:
     return _EXCEPTIONS + _ODD_NAMES.get(name, words.removesuffix("Exception") + "Exception")
 
 
-def _log_dir(log_dir: DescribedLogDir, topics: Collection[str]) -> dict[str, object]:
+def _log_dir(log_dir: DescribedLogDir, topics: Collection[str]) -> KafkaLogDir:
     return {
         "partitions": [
             {

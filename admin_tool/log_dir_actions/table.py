@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from jbodlab.cli.output import table
 from jbodlab.kafka_admin.log_dirs import DescribedLogDir
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.sizes import size_text
+
+if TYPE_CHECKING:
+    from jbodlab.cli.results import Directories, ListedDirectory
 
 BAR_WIDTH = 20
 _SIZES = ("used_bytes", "free_bytes", "total_bytes", "data_bytes")
@@ -80,7 +83,7 @@ def moves(brokers: Sequence[BrokerDirs]) -> list[Move]:
     return sorted(found, key=lambda move: (move.broker, move.topic, move.partition))
 
 
-def as_value(brokers: Sequence[BrokerDirs], compacted: Collection[str] = ()) -> dict[str, Any]:
+def as_value(brokers: Sequence[BrokerDirs], compacted: Collection[str] = ()) -> Directories:
     """Return what `--output json` prints; sizes that a broker does not tell are None; pure.
 
     Args:
@@ -129,7 +132,10 @@ def render(
             f"broker-{one['broker']}/{one['number']}",
             one["path"],
             one["state"],
-            *(size_text(one[key]) for key in _SIZES),
+            *map(
+                size_text,
+                (one["used_bytes"], one["free_bytes"], one["total_bytes"], one["data_bytes"]),
+            ),
             one["replicas"],
             one["future_replicas"],
             one["id"],
@@ -187,7 +193,7 @@ def state_of(log_dir: DescribedLogDir) -> str:
     return "+".join(words) or "ONLINE"
 
 
-def _dir_value(one: BrokerDirs, number: int, log_dir: DescribedLogDir) -> dict[str, Any]:
+def _dir_value(one: BrokerDirs, number: int, log_dir: DescribedLogDir) -> ListedDirectory:
     future = sum(replica.is_future for replica in log_dir.replicas)
     is_online = not log_dir.error_code
     knows_space = min(log_dir.total_bytes, log_dir.usable_bytes) >= 0

@@ -12,7 +12,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import msgspec
 
@@ -21,6 +21,9 @@ from jbodlab.kafka_admin.errors import AdminError
 from jbodlab.kafka_admin.log_dirs import Replica
 from jbodlab.vocabulary.ids import TopicPartition
 from jbodlab.vocabulary.reassignment_file import ANY_LOG_DIR, file_value
+
+if TYPE_CHECKING:
+    from jbodlab.cli.results import Assignment
 
 _T = TypeVar("_T")
 
@@ -108,7 +111,7 @@ def parse_plan(text: str) -> Plan:
 
 def as_value(
     replicas: Mapping[TopicPartition, Sequence[int]], log_dirs: Mapping[Replica, str]
-) -> dict[str, Any]:
+) -> Assignment:
     """Return an assignment in the form of the file, sorted by topic and partition; pure.
 
     Args:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from argparse import Namespace
+from typing import TYPE_CHECKING
 
 from admin_tool.arguments import add_brokers, listed
 from admin_tool.connecting import connected
@@ -13,12 +14,15 @@ from admin_tool.reassignment.proposal import propose
 from admin_tool.reassignment.status import DONE, partition_status, replica_status
 from admin_tool.reassignment.throttles import clear_throttles
 from jbodlab.cli.command import servers_command
-from jbodlab.cli.output import Output, table
+from jbodlab.cli.output import Output, place, table
 from jbodlab.cli.parser import Parser
 from jbodlab.kafka_admin.log_dirs import replica_dirs
 from jbodlab.kafka_admin.reassignments import list_reassignments
 from jbodlab.kafka_admin.topics import describe_topics, replicas_of
 from jbodlab.vocabulary.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from jbodlab.cli.results import Reassigning, VerifiedReassignment
 
 FILE_HELP = "the reassignment as JSON; - is the standard input"
 
@@ -26,10 +30,9 @@ FILE_HELP = "the reassignment as JSON; - is the standard input"
 async def _list(options: Namespace, output: Output) -> int:
     async with connected(options) as client:
         ongoing = sorted((await list_reassignments(client)).items())
-    value = [
+    value: list[Reassigning] = [
         {
-            "topic": one.topic,
-            "partition": one.partition,
+            **place(one),
             "replicas": list(state.replicas),
             "adding": list(state.adding),
             "removing": list(state.removing),
@@ -90,10 +93,9 @@ async def _verify(options: Namespace, output: Output) -> int:
             *partition_status(wanted, ongoing, replicas_of(topics, wanted)),
             *replica_status(plan.log_dirs, await replica_dirs(client, plan.log_dirs)),
         ]
-        value = [
+        value: list[VerifiedReassignment] = [
             {
-                "topic": one.partition.topic,
-                "partition": one.partition.partition,
+                **place(one.partition),
                 "broker": one.broker,
                 "state": one.state,
                 "text": one.text,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from admin_tool.connecting import connected
 from admin_tool.topic_actions import selection
@@ -21,6 +21,7 @@ from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import TopicPartition
 
 if TYPE_CHECKING:
+    from jbodlab.cli.results import DescribedPartition, DescribedTopic, ListedTopic
     from jbodlab.kafka_admin.client import AdminClient
 
 MIN_ISR = "min.insync.replicas"
@@ -33,7 +34,7 @@ async def _list(options: Namespace, output: Output) -> int:
     async with connected(options) as client:
         listed = await topics.list_topics(client)
     names = selection.select(listed, options.topics, options.matching)
-    shown = [
+    shown: list[ListedTopic] = [
         {
             "topic": one.name,
             "id": kafka_uuid.to_text(one.topic_id),
@@ -43,7 +44,7 @@ async def _list(options: Namespace, output: Output) -> int:
         for one in listed
         if one.name in names and not (options.no_internal and one.is_internal)
     ]
-    output.result(shown, "\n".join(str(one["topic"]) for one in shown))
+    output.result(shown, "\n".join(one["topic"] for one in shown))
     return 0
 
 
@@ -83,7 +84,7 @@ async def _describe(options: Namespace, output: Output) -> int:
         settings = await _configs(client, described, are_needed=needs_configs)
         moving = await _reassignments(client)
         live = frozenset(broker.id for broker in await client.brokers())
-    shown = []
+    shown: list[DescribedTopic] = []
     for topic in described.values():
         entries = settings.get(topic.name, ())
         partitions = [
@@ -148,7 +149,7 @@ def as_value(
     partitions: Iterable[PartitionDescription],
     moving: Mapping[TopicPartition, Reassignment],
     own: Iterable[ConfigEntry],
-) -> dict[str, Any]:
+) -> DescribedTopic:
     """Return what `--output json` prints of a topic; pure.
 
     Args:
@@ -172,7 +173,7 @@ def as_value(
 
 def _partition(
     partition: PartitionDescription, reassignment: Reassignment | None
-) -> dict[str, Any]:
+) -> DescribedPartition:
     return {
         "partition": partition.index,
         "leader": partition.leader,
@@ -188,21 +189,22 @@ def _partition(
     }
 
 
-def as_text(topic: Mapping[str, Any]) -> str:
+def as_text(topic: DescribedTopic) -> str:
     """Return a topic as text: a line, and a table without the columns that are empty; pure."""
     head = (
         f"{topic['topic']} ({topic['id']}): {counted(topic['partition_count'], 'partition')}, "
         f"replication factor {topic['replication_factor']}"
     )
     configs = ", ".join(f"{key}={value}" for key, value in topic["configs"].items())
+    shown: list[dict[str, object]] = [{**one} for one in topic["partitions"]]
     columns = ["partition", "leader", "replicas", "isr", "offline"] + [
         name
         for name in ("adding", "removing", "elr", "last_known_elr")
-        if any(one[name] for one in topic["partitions"])
+        if any(one[name] for one in shown)
     ]
     rows = [
         ["none" if name == "leader" and one[name] is None else one[name] for name in columns]
-        for one in topic["partitions"]
+        for one in shown
     ]
     heads = [name.upper().replace("_", " ") for name in columns]
     return "\n".join([head, *([f"configs: {configs}"] if configs else []), table(heads, rows)])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING
 
 from analytics.ask.cluster import BrokerChange
 from analytics.ask.offline_log import At, LogRecord, clock
@@ -20,7 +20,8 @@ from jbodlab.vocabulary import directory_id as directory_ids
 from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.ids import BrokerId, DirectoryId
 
-Json = dict[str, Any]
+if TYPE_CHECKING:
+    from jbodlab.cli.results import Link, LogEvent, LogMoment
 
 _RESERVED = {
     directory_ids.MIGRATING: "MIGRATING",
@@ -29,22 +30,22 @@ _RESERVED = {
 }
 
 
-def event(source: LogRecord) -> Json:
+def event(source: LogRecord) -> LogEvent:
     """Return the event that a record is."""
     return {"offset": source.offset, "time": _iso(source.time), "type": source.type}
 
 
-def moment(at: At) -> Json:
+def moment(at: At) -> LogMoment:
     """Return the moment of an answer."""
     return {"offset": at.offset, "time": _iso(at.time), "is_end": at.is_end}
 
 
-def link(source: LogRecord, text: str) -> Json:
+def link(source: LogRecord, text: str) -> Link:
     """Return one link of a chain."""
     return {**event(source), "text": text}
 
 
-def chain(links: Iterable[Json]) -> list[Json]:
+def chain(links: Iterable[Link]) -> list[Link]:
     """Return links by offset, without repeats; of several about one record each is kept."""
     distinct = {(one["offset"], one["type"], one["text"]): one for one in links}
     return sorted(distinct.values(), key=lambda one: (one["offset"], one["type"] != SNAPSHOT_TYPE))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import takewhile
+from typing import TYPE_CHECKING
 
 from analytics.ask.answer import (
-    Json,
     broker_change_text,
     chain,
     directory_text,
@@ -25,10 +25,20 @@ from jbodlab.vocabulary import directory_id as directory_ids
 from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.ids import NO_LEADER, BrokerId, DirectoryId
 
+if TYPE_CHECKING:
+    from jbodlab.cli.results import (
+        HeldReplicas,
+        Link,
+        LogEvent,
+        OwnerSince,
+        WhyBroker,
+        WhyDirectory,
+    )
+
 CHANGES_OF_A_SOUND_ONE = 5
 
 
-def broker_answer(tables: DuckEngine, cluster: Cluster, at: At, text: str) -> Json:
+def broker_answer(tables: DuckEngine, cluster: Cluster, at: At, text: str) -> WhyBroker:
     """Return the answer about a broker.
 
     Raises:
@@ -49,26 +59,30 @@ def broker_answer(tables: DuckEngine, cluster: Cluster, at: At, text: str) -> Js
     online = () if registration is None else registration.directories
     offline = [one for one in directories if registration is not None and one not in online]
     repairs = [repair_text(registration, broker, one) for one in (None, *offline)]
+    state, since = _state(changes)
     return {
         "kind": "broker",
         "name": text,
         "moment": moment(at),
-        **_state(changes),
+        "state": state,
+        "since": since,
         "broker_epoch": None if registration is None else registration.epoch,
         "incarnation_id": (
             None if registration is None else kafka_uuid.to_text(registration.incarnation_id)
         ),
         "directories": [
-            {"directory": directory_text(one), **_directory_state(changes, one)}
+            {"directory": directory_text(one), "state": known, "since": since}
             for one in directories
+            for known, since in [_directory_state(changes, one)]
         ],
         "replicas": _held(partition_states(tables, on_broker(text)), broker),
         "chain": chain(map(_link, changes[max(0, start) :])),
         "next": list(dict.fromkeys(filter(None, repairs))),
+        "problems": [],
     }
 
 
-def directory_answer(tables: DuckEngine, cluster: Cluster, at: At, text: str) -> Json:
+def directory_answer(tables: DuckEngine, cluster: Cluster, at: At, text: str) -> WhyDirectory:
     """Return the answer about a log directory.
 
     Raises:
@@ -83,18 +97,20 @@ def directory_answer(tables: DuckEngine, cluster: Cluster, at: At, text: str) ->
     own = partition_states(tables, in_directory(text))
     if not owners and not own:
         raise ReplayInputError(f"directory {text} is known to no broker and to no partition")
-    brokers = []
+    brokers: list[OwnerSince] = []
     for broker in owners:
         changes = cluster.changes[broker]
         here = [each for each in own if broker in each.state.replicas]
         here = [each for each in here if each.state.directory(broker) == directory]
-        of_directory = _directory_state(changes, directory)
+        state, since = _state(changes)
+        directory_state, directory_since = _directory_state(changes, directory)
         brokers.append(
             {
                 "broker": broker,
-                **_state(changes),
-                "directory_state": of_directory["state"],
-                "directory_since": of_directory["since"],
+                "state": state,
+                "since": since,
+                "directory_state": directory_state,
+                "directory_since": directory_since,
                 "replicas": _held(here, broker),
             }
         )
@@ -109,6 +125,7 @@ def directory_answer(tables: DuckEngine, cluster: Cluster, at: At, text: str) ->
             one for broker in owners for one in _directory_chain(cluster.changes[broker], directory)
         ),
         "next": list(filter(None, repairs)),
+        "problems": [],
     }
 
 
@@ -155,7 +172,7 @@ def _parse_directory(text: str) -> DirectoryId:
     return directory
 
 
-def _directory_chain(changes: Sequence[BrokerChange], directory: DirectoryId) -> list[Json]:
+def _directory_chain(changes: Sequence[BrokerChange], directory: DirectoryId) -> list[Link]:
     """Return what happened since the directory came online before it was lost, or came last."""
     marks = [
         number
@@ -181,10 +198,12 @@ def _is_about_state(change: BrokerChange) -> bool:
     )
 
 
-def _directory_state(changes: Sequence[BrokerChange], directory: DirectoryId) -> Json:
+def _directory_state(
+    changes: Sequence[BrokerChange], directory: DirectoryId
+) -> tuple[str, LogEvent]:
     """Return the state of a directory, and the event that began it."""
     if changes[-1].after is None:
-        return {"state": "gone with its broker", "since": event(changes[-1].source)}
+        return "gone with its broker", event(changes[-1].source)
     is_online = directory in changes[-1].after.directories
     since = _since(
         changes,
@@ -192,10 +211,10 @@ def _directory_state(changes: Sequence[BrokerChange], directory: DirectoryId) ->
             change.after is not None and (directory in change.after.directories) == is_online
         ),
     )
-    return {"state": "online" if is_online else "offline", "since": since}
+    return "online" if is_online else "offline", since
 
 
-def _held(own: Sequence[PartitionAt], broker: BrokerId) -> Json:
+def _held(own: Sequence[PartitionAt], broker: BrokerId) -> HeldReplicas:
     return {
         "placed": len(own),
         "leads": sum(each.state.leader == broker for each in own),
@@ -204,19 +223,16 @@ def _held(own: Sequence[PartitionAt], broker: BrokerId) -> Json:
     }
 
 
-def _state(changes: Sequence[BrokerChange]) -> Json:
+def _state(changes: Sequence[BrokerChange]) -> tuple[str, LogEvent]:
     state = state_text(changes[-1].after)
-    return {
-        "state": state,
-        "since": _since(changes, lambda change: state_text(change.after) == state),
-    }
+    return state, _since(changes, lambda change: state_text(change.after) == state)
 
 
-def _since(changes: Sequence[BrokerChange], holds: Callable[[BrokerChange], bool]) -> Json:
+def _since(changes: Sequence[BrokerChange], holds: Callable[[BrokerChange], bool]) -> LogEvent:
     """Return the event since which something holds that holds after the last change."""
     *_, found = changes[-1], *takewhile(holds, reversed(changes))
     return event(found.source)
 
 
-def _link(change: BrokerChange) -> Json:
+def _link(change: BrokerChange) -> Link:
     return link(change.source, broker_change_text(change))

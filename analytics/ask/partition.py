@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import takewhile
+from typing import TYPE_CHECKING
 
 from analytics.ask.answer import (
-    Json,
     broker_change_text,
     brokers_text,
     chain,
@@ -35,6 +35,16 @@ from jbodlab.metadata.records.topic_records import (
 from jbodlab.picture.registered import serves, state_text
 from jbodlab.vocabulary import directory_id as directory_ids
 from jbodlab.vocabulary.ids import NO_LEADER, BrokerId, DirectoryId
+
+if TYPE_CHECKING:
+    from jbodlab.cli.results import (
+        Condition,
+        Link,
+        LogEvent,
+        PartitionHistory,
+        ReplicaSince,
+        WhyPartition,
+    )
 
 STEPS_KEPT = 2000
 """States that are kept; what was before is not part of any answer."""
@@ -63,7 +73,7 @@ class Step:
     after: PartitionRegistration | None
 
 
-def answer(tables: DuckEngine, cluster: Cluster, at: At, name: str) -> Json:
+def answer(tables: DuckEngine, cluster: Cluster, at: At, name: str) -> WhyPartition:
     """Return the answer about a partition.
 
     Args:
@@ -84,7 +94,7 @@ def answer(tables: DuckEngine, cluster: Cluster, at: At, name: str) -> Json:
     if not steps:
         raise ReplayInputError(f"topic {topic!r} has no partition {index}")
     current = steps[-1].after
-    found = {
+    found: PartitionHistory = {
         "kind": "partition",
         "name": name,
         "topic_id": life.topic_id,
@@ -102,8 +112,18 @@ def answer(tables: DuckEngine, cluster: Cluster, at: At, name: str) -> Json:
     if current is None:
         assert life.removed is not None
         links = chain(_explained(steps[-STEPS_OF_A_SOUND_ONE:], cluster))
-        return found | {"deleted": event(life.removed), "chain": links, "next": []}
-    return found | _Findings(cluster, steps, topic, at, current).found()
+        return {
+            "kind": found["kind"],
+            "name": found["name"],
+            "topic_id": found["topic_id"],
+            "moment": found["moment"],
+            "earlier_topics": found["earlier_topics"],
+            "deleted": event(life.removed),
+            "chain": links,
+            "next": [],
+            "problems": [],
+        }
+    return _Findings(cluster, steps, topic, at, current).added_to(found)
 
 
 class _Findings:
@@ -123,10 +143,11 @@ class _Findings:
         self.current = current
         self.min_isr, self.min_isr_origin = cluster.min_isr(topic)
 
-    def found(self) -> Json:
+    def added_to(self, history: PartitionHistory) -> WhyPartition:
         state = self.current
         is_assumed = self.min_isr_origin == ASSUMED
         return {
+            **history,
             "conditions": list(self._conditions(state)),
             "leader": {
                 "broker": None if state.leader == NO_LEADER else state.leader,
@@ -145,9 +166,10 @@ class _Findings:
             ),
             "chain": chain(self._chain()),
             "next": list(dict.fromkeys(self._next(state))),
+            "problems": [],
         }
 
-    def _chain(self) -> list[Json]:
+    def _chain(self) -> list[Link]:
         """Return the records from the last state in which the partition was healthy."""
         last = len(self.steps) - 1
         start = next((n for n in range(last, -1, -1) if self._is_sound(self.steps[n])), 0)
@@ -171,10 +193,10 @@ class _Findings:
             elif state.isr and broker not in state.isr:
                 yield f"wait until the replica of broker {broker} has caught up"
 
-    def _conditions(self, state: PartitionRegistration) -> Iterator[Json]:
+    def _conditions(self, state: PartitionRegistration) -> Iterator[Condition]:
         def condition(
             text: str, holds: Callable[[PartitionRegistration], bool] | None = None
-        ) -> Json:
+        ) -> Condition:
             return {"condition": text, "since": None if holds is None else self._since(holds)}
 
         if state.leader == NO_LEADER:
@@ -191,7 +213,7 @@ class _Findings:
         if not all(self._is_online(state, broker) for broker in state.replicas):
             yield condition("a replica is offline")
 
-    def _replica(self, state: PartitionRegistration, broker: BrokerId) -> Json:
+    def _replica(self, state: PartitionRegistration, broker: BrokerId) -> ReplicaSince:
         registration = self.cluster.brokers.get(broker)
         directory = state.directory(broker)
         is_unassigned = directory == directory_ids.UNASSIGNED
@@ -239,7 +261,7 @@ class _Findings:
             and directory_ids.LOST not in state.directories
         )
 
-    def _since(self, holds: Callable[[PartitionRegistration], bool]) -> Json:
+    def _since(self, holds: Callable[[PartitionRegistration], bool]) -> LogEvent:
         """Return the event since which something holds that holds now."""
         latest = reversed(self.steps)
         held = takewhile(lambda step: step.after is not None and holds(step.after), latest)
@@ -293,9 +315,9 @@ def _lost_soon_after(cluster: Cluster, step: Step, broker: BrokerId) -> BrokerCh
     return None
 
 
-def _explained(steps: Iterable[Step], cluster: Cluster) -> list[Json]:
+def _explained(steps: Iterable[Step], cluster: Cluster) -> list[Link]:
     """Return the links of steps, and of what took away the replicas that they lost."""
-    links: list[Json] = []
+    links: list[Link] = []
     for step in steps:
         text = _step_text(step)
         lost = lost_replicas(step.before, step.after) if step.before and step.after else ()

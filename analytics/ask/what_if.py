@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from analytics.ask.answer import moment
 from analytics.ask.assumptions import assumed_min_isr
@@ -23,6 +24,9 @@ from jbodlab.cli.output import Output
 from jbodlab.picture.registered import of_registrations
 from jbodlab.vocabulary.ids import TopicPartition
 from jbodlab.what_if import cluster as model
+
+if TYPE_CHECKING:
+    from jbodlab.cli.results import LossMoment
 
 
 def read(options: Namespace, output: Output) -> model.Cluster:
@@ -40,11 +44,16 @@ def read(options: Namespace, output: Output) -> model.Cluster:
         states = partition_states(tables)
     report_problems(output, log.problems)
     paths = directory_paths(options.config, options.meta)
+    found = moment(at)
     return as_model(
         cluster,
         states,
-        moment=text_of("at", moment(at)).strip(),
-        moment_value=moment(at),
+        moment=text_of("at", found).strip(),
+        moment_value={
+            "offset": found["offset"],
+            "time": found["time"],
+            "is_end": found["is_end"],
+        },
         paths=paths,
     )
 
@@ -54,7 +63,7 @@ def as_model(
     states: Sequence[PartitionAt],
     *,
     moment: str = "",
-    moment_value: Mapping[str, object] | None = None,
+    moment_value: LossMoment | None = None,
     paths: Mapping[str, str] | None = None,
 ) -> model.Cluster:
     """Return what a loss concerns of a cluster.

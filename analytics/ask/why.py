@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 from analytics.ask import cluster_answers, partition
-from analytics.ask.answer import Json
 from analytics.ask.assumptions import assumed_min_isr
 from analytics.ask.cluster import Cluster, read_cluster
 from analytics.ask.offline_log import At, OfflineLog
@@ -20,7 +20,12 @@ from analytics.engines.duck import DuckEngine
 from analytics.machine import complete_input
 from jbodlab.cli.output import Output
 
-_ANSWERS: Mapping[str, Callable[[DuckEngine, Cluster, At, str], Json]] = {
+if TYPE_CHECKING:
+    from jbodlab.cli.results import WhyBroker, WhyDirectory, WhyPartition
+
+Why: TypeAlias = "WhyPartition | WhyDirectory | WhyBroker"
+
+_ANSWERS: Mapping[str, Callable[[DuckEngine, Cluster, At, str], Why]] = {
     "partition": partition.answer,
     "directory": cluster_answers.directory_answer,
     "broker": cluster_answers.broker_answer,
@@ -37,8 +42,8 @@ def run(options: argparse.Namespace, output: Output) -> int:
     log = OfflineLog(*options.input)
     answer = _answer(options, log)
     report_problems(output, log.problems)
-    text = text_of(answer["kind"], answer)
-    output.result({**answer, "problems": log.problems}, text)
+    answer["problems"] = log.problems
+    output.result(answer, text_of(answer["kind"], answer))
     return 0
 
 
@@ -49,7 +54,7 @@ def report_problems(output: Output, problems: Sequence[str]) -> None:
         output.note(f"jbodlab: the log has problems: {problems[0]}{more}")
 
 
-def _answer(options: argparse.Namespace, log: OfflineLog) -> Json:
+def _answer(options: argparse.Namespace, log: OfflineLog) -> Why:
     at = log.at(options.at)
     assumed = assumed_min_isr(options)
     name: str = options.name

@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from analytics.ask.as_of import AS_OF, DIFF, as_of, cluster_to_ask, difference, read_tables, resolve
 from analytics.ask.assumptions import assumed_min_isr
@@ -38,6 +39,9 @@ from jbodlab.cli import lab_state
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import UsageError
 from jbodlab.pages.conditions import Condition, parse_condition
+
+if TYPE_CHECKING:
+    from jbodlab.cli.results import Replayed
 
 CONDITION_HOLDS = 2
 """Exit code when the condition of `--fail-on` holds."""
@@ -122,9 +126,9 @@ def _engine(wanted: str, output: Output) -> str:
     return wanted
 
 
-def _as_json(result: ReplayResult) -> dict[str, object]:
+def _as_json(result: ReplayResult) -> Replayed:
     reports = {
-        name: {**as_json(one.figures), "page": one.page}
+        name: as_json(one.figures, one.page)
         for name, one in result.clusters.items()
         if one.figures is not None
     }

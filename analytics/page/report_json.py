@@ -12,22 +12,29 @@ those without that limit.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from analytics.page.figure import Answer
 from analytics.page.report_figures import Figures
 from jbodlab.pages.values import Unit, Value, exact
 
+if TYPE_CHECKING:
+    from jbodlab.cli.results import Figure as PrintedFigure
+    from jbodlab.cli.results import Report
 
-def as_json(figures: Figures) -> dict[str, object]:
+
+def as_json(figures: Figures, page: str | None) -> Report:
     """Return the report of a cluster, as JSON has it."""
     return {
         "first": exact(figures.span.first_ms, Unit.TIME),
         "last": exact(figures.span.last_ms, Unit.TIME),
         "directory_paths": dict(figures.paths),
         "figures": {name: _answer(answer) for name, answer in figures.answers.items()},
+        "page": page,
     }
 
 
-def _answer(answer: Answer) -> dict[str, object]:
+def _answer(answer: Answer) -> PrintedFigure:
     figure = answer.figure
     rows = [
         {

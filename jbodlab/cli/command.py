@@ -56,7 +56,7 @@ class Command(NamedTuple):
         arguments: Adds the arguments to the command's parser.
         examples: Command lines without the program's name.
         about: Which cluster it is about.
-        prints: Type of what `--output json` prints, in the words of `results`, such as
+        prints: Type of what `--output json` prints, in the words of `results.tsv`, such as
             `list of Config`; empty where that option is not accepted.
         asks: Whether it destroys or moves something, so that it has `--yes`; `run` calls
             `output.confirm(question, yes=options.yes)` first.

@@ -6,9 +6,13 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from jbodlab.vocabulary.errors import JbodlabError
+
+if TYPE_CHECKING:
+    from jbodlab.cli.results import Place, Printed, PrintedRows
+    from jbodlab.vocabulary.ids import TopicPartition
 
 PROGRESS_AFTER_S = 1.0
 """A command that takes no longer than this says nothing about its progress."""
@@ -24,52 +28,47 @@ class Output:
 
     Attributes:
         is_json: Whether the result is printed as JSON, `--output json`.
-        prints: Type of the JSON then, in the words of `results`; the JSON is held against it.
     """
 
     def __init__(
         self,
         *,
         is_json: bool = False,
-        prints: str = "",
         out: TextIO | None = None,
         err: TextIO | None = None,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self.is_json = is_json
-        self.prints = prints
         self.out = out or sys.stdout
         self.err = err or sys.stderr
         self._now_s = now_s
         self._began_s = now_s()
 
-    def result(self, value: Any, text: str) -> None:
+    def result(self, value: Printed, text: str) -> None:
         """Print the result: the value as JSON, or else the text."""
         if self.is_json:
             self.json(value)
         elif text:
             print(text, file=self.out)
 
-    def rows(self, rows: Sequence[Mapping[str, Any]], nothing: str = "") -> None:
+    def rows(self, rows: PrintedRows, nothing: str = "") -> None:
         """Print rows with equal keys: a list as JSON, else a table, or `nothing` for no rows."""
         self.result(rows, rows_text(rows) or nothing)
 
-    def json(self, value: Any) -> None:
+    def texts(self, texts: Mapping[str, str]) -> None:
+        """Print a text for each name: an object as JSON, else lines."""
+        if self.is_json:
+            print(_json(texts, indent=2), file=self.out)
+        elif texts:
+            print("\n".join(f"{name} {text}" for name, text in texts.items()), file=self.out)
+
+    def json(self, value: Printed) -> None:
         """Print a value as JSON, in several lines; what JSON does not have is a text."""
-        print(self.json_text(value, indent=2), file=self.out)
+        print(_json(value, indent=2), file=self.out)
 
-    def json_line(self, value: Any) -> None:
+    def json_line(self, value: Printed) -> None:
         """Print a value as JSON in one line, at once: a command that goes on prints several."""
-        print(self.json_text(value), file=self.out, flush=True)
-
-    def json_text(self, value: Any, indent: int | None = None) -> str:
-        """Return a value as JSON; it is what the command says that it prints."""
-        text = json.dumps(value, indent=indent, ensure_ascii=False, default=str)
-        if self.prints:
-            from jbodlab.cli import results
-
-            results.check(self.prints, text)
-        return text
+        print(_json(value), file=self.out, flush=True)
 
     def line(self, text: str = "") -> None:
         """Print a line of a result that is text; with `--output json` it goes to stderr."""
@@ -116,6 +115,15 @@ class Output:
 
     def _coloured(self, text: str, colour: str) -> str:
         return f"{colour}{text}{_PLAIN}" if self.out.isatty() else text
+
+
+def _json(value: object, indent: int | None = None) -> str:
+    return json.dumps(value, indent=indent, ensure_ascii=False, default=str)
+
+
+def place(one: TopicPartition) -> Place:
+    """Return a partition as JSON has it."""
+    return {"topic": one.topic, "partition": one.partition}
 
 
 def counted(number: int, noun: str) -> str:

@@ -288,7 +288,7 @@ def _refuse_global(parser: Parser, path: str, words: list[str]) -> None:
 
 def _carry_out(command: Command, options: Namespace) -> int:
     is_json = getattr(options, "output", "text") == "json"
-    output = Output(is_json=is_json, prints=command.prints)
+    output = Output(is_json=is_json)
     choose(command, options, output)
     code = command.run(options, output)
     if isinstance(code, int):

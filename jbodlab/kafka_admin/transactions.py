@@ -13,6 +13,7 @@ from jbodlab.kafka_wire.api_key import ApiKey
 from jbodlab.vocabulary.ids import TopicPartition
 
 if TYPE_CHECKING:
+    from jbodlab.cli.results import DescribedTransaction, ListedTransaction, Producer
     from jbodlab.kafka_admin.client import AdminClient
 
 TRANSACTION_KEY = 1
@@ -23,10 +24,9 @@ _OF_PRODUCER = (
     *("producer_id", "producer_epoch", "last_sequence", "last_timestamp"),
     *("coordinator_epoch", "current_txn_start_offset"),
 )
-Row = dict[str, Any]
 
 
-async def list_transactions(client: AdminClient, **filters: Any) -> list[Row]:
+async def list_transactions(client: AdminClient, **filters: Any) -> list[ListedTransaction]:
     """Return the transactions that pass the filters of the request; raises RequestError.
 
     Args:
@@ -39,7 +39,7 @@ async def list_transactions(client: AdminClient, **filters: Any) -> list[Row]:
     """
     values = {key: value for key, value in filters.items() if value is not None}
     values = {"state_filters": (), "producer_id_filters": (), **values}
-    found = list[Row]()
+    found: list[ListedTransaction] = []
     for broker in await client.brokers():
         ask = partial(client.call, ApiKey.LIST_TRANSACTIONS, values, broker.id)
         response = await client.ask(ask)
@@ -58,7 +58,7 @@ async def list_transactions(client: AdminClient, **filters: Any) -> list[Row]:
     return sorted(found, key=lambda one: str(one["transactional_id"]))
 
 
-async def describe_transaction(client: AdminClient, name: str) -> Row:
+async def describe_transaction(client: AdminClient, name: str) -> DescribedTransaction:
     """Return what is known of an id, `start_ms` -1 for no transaction; raises RequestError."""
     values = {"transactional_ids": [name]}
     where, entry = await client.at_coordinator(
@@ -87,9 +87,9 @@ async def describe_transaction(client: AdminClient, name: str) -> Row:
 
 async def describe_producers(
     client: AdminClient, partitions: Mapping[TopicPartition, int]
-) -> list[Row]:
+) -> list[Producer]:
     """Return the producers of partitions, each asked of a broker; raises RequestError."""
-    found = []
+    found: list[Producer] = []
     by_broker = sorted(partitions.items(), key=lambda item: (item[1], item[0]))
     for broker, some in groupby(by_broker, lambda item: item[1]):
         topics = [
@@ -99,16 +99,24 @@ async def describe_producers(
         response = await client.call(ApiKey.DESCRIBE_PRODUCERS, {"topics": topics}, broker)
         for topic in response.topics:
             for one in topic.partitions:
-                place = TopicPartition(topic.name, one.partition_index)
-                check(one, str(place))
+                check(one, str(TopicPartition(topic.name, one.partition_index)))
                 found += [
-                    {**place._asdict(), **{name: int(getattr(each, name)) for name in _OF_PRODUCER}}
+                    {
+                        "topic": topic.name,
+                        "partition": one.partition_index,
+                        "producer_id": int(each.producer_id),
+                        "producer_epoch": int(each.producer_epoch),
+                        "last_sequence": int(each.last_sequence),
+                        "last_timestamp": int(each.last_timestamp),
+                        "coordinator_epoch": int(each.coordinator_epoch),
+                        "current_txn_start_offset": int(each.current_txn_start_offset),
+                    }
                     for each in one.active_producers
                 ]
     return sorted(found, key=lambda row: (row["topic"], row["partition"]))
 
 
-async def abort_transaction(client: AdminClient, leader: int, producer: Row) -> None:
+async def abort_transaction(client: AdminClient, leader: int, producer: Producer) -> None:
     """End the transaction of a producer without its coordinator; raises RequestError."""
     place = TopicPartition(producer["topic"], producer["partition"])
     marker = {

@@ -1,4 +1,4 @@
-"""Pictures of clusters made of registrations: those of an image, or of the tables of a replay.
+"""Pictures of clusters made of registrations, as the tables of a replay have them.
 
 Registrations tell which directory a replica was given, and nothing of sizes.
 """
@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 
 from jbodlab.kafka_admin.log_dirs import NOT_TOLD, DescribedLogDir, HeldReplica
 from jbodlab.metadata.image.broker_registration import BrokerRegistration
-from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.picture.cluster_picture import (
     SERVING,
@@ -23,18 +22,6 @@ from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId, DirectoryId, TopicPartition
 
 Held = dict[tuple[int, DirectoryId], list[TopicPartition]]
-
-
-def of_image(image: MetadataImage) -> ClusterPicture:
-    """Return the picture of an image."""
-    return of_registrations(
-        image.cluster.brokers.values(),
-        {
-            TopicPartition(topic.name, index): state
-            for topic in image.topics.by_name.values()
-            for index, state in topic.partitions.items()
-        },
-    )
 
 
 def of_registrations(

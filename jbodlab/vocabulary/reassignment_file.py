@@ -9,6 +9,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jbodlab.cli.results import Assignment
 
 VERSION = 1
 ANY_LOG_DIR = "any"
@@ -16,7 +20,7 @@ ANY_LOG_DIR = "any"
 
 def file_value(
     partitions: Iterable[tuple[str, int, Sequence[int], Sequence[str]]],
-) -> dict[str, object]:
+) -> Assignment:
     """Return the value of a file, in the order of its partitions.
 
     Args:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from jbodlab.cli.dir_names import DirName
 from jbodlab.picture.cluster_picture import (
@@ -23,6 +24,9 @@ from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.errors import JbodlabError
 from jbodlab.vocabulary.ids import TopicPartition
 from jbodlab.what_if.kinds import NOBODY, PartitionKind
+
+if TYPE_CHECKING:
+    from jbodlab.cli.results import LossMoment
 
 ANYWHERE = -1
 """The directory of a replica of which it is not known."""
@@ -103,6 +107,9 @@ class PartitionModel:
         return f"{self.topic}-{self.index}"
 
 
+_NO_MOMENT: LossMoment = {}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Cluster(ClusterPicture):
     """A cluster as `what-if` asks it: its picture, and what else a loss concerns.
@@ -119,7 +126,7 @@ class Cluster(ClusterPicture):
     """
 
     moment: str = ""
-    moment_value: Mapping[str, object] = field(default_factory=dict)
+    moment_value: LossMoment = field(default_factory=lambda: _NO_MOMENT)
     rules: Mapping[str, TopicRules]
     has_elr: bool = False
     assumed: str = ""

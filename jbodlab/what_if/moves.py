@@ -20,12 +20,16 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, islice
+from typing import TYPE_CHECKING
 
 from jbodlab.picture.cluster_picture import SERVING
 from jbodlab.vocabulary.reassignment_file import ANY_LOG_DIR, file_value
 from jbodlab.what_if.cluster import Cluster, PartitionModel
 from jbodlab.what_if.kinds import Effect
 from jbodlab.what_if.losses import Effects, holders
+
+if TYPE_CHECKING:
+    from jbodlab.cli.results import Assignment
 
 PAIR_MOVES_MAX = 1000
 """How many moves the third step makes at most."""
@@ -67,7 +71,7 @@ def moves(cluster: Cluster) -> tuple[list[PartitionMove], Cluster]:
     return found, replace(cluster, moved=planning.partitions)
 
 
-def reassignment(cluster: Cluster, planned: Sequence[PartitionMove]) -> dict[str, object]:
+def reassignment(cluster: Cluster, planned: Sequence[PartitionMove]) -> Assignment:
     """Return moves as `kafka-reassign-partitions` reads them, in their order."""
     return file_value(
         (

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from jbodlab.cli.output import counted, table
 from jbodlab.picture.cluster_picture import SERVING
@@ -12,8 +12,12 @@ from jbodlab.vocabulary.sizes import size_text
 from jbodlab.what_if.cluster import Cluster
 from jbodlab.what_if.failure import Failure, PartitionEffect
 from jbodlab.what_if.figures import copy_seconds
-from jbodlab.what_if.losses import COUNTS, Loss, Losses
+from jbodlab.what_if.losses import Loss, Losses
 from jbodlab.what_if.moves import PartitionMove
+
+if TYPE_CHECKING:
+    from jbodlab.cli.results import FailureLoss, LossCounts, NamedDirectory, Removal, SaferMove
+    from jbodlab.cli.results import Losses as AllLosses
 
 LINES_MAX = 20
 """Of each table of all losses; JSON has every line."""
@@ -47,10 +51,10 @@ def _left_out(cluster: Cluster) -> list[str]:
     return [*([of_undescribed] if count else []), *cluster.notes]
 
 
-def losses_value(cluster: Cluster, found: Losses, bytes_per_s: float) -> dict[str, Any]:
+def losses_value(cluster: Cluster, found: Losses, bytes_per_s: float) -> AllLosses:
     """Return all losses as JSON has them."""
 
-    def directory(number: int) -> dict[str, Any]:
+    def directory(number: int) -> NamedDirectory:
         one = cluster.directories[number]
         return {
             "broker": one.broker,
@@ -59,7 +63,7 @@ def losses_value(cluster: Cluster, found: Losses, bytes_per_s: float) -> dict[st
         }
 
     return {
-        "moment": dict(cluster.moment_value),
+        "moment": cluster.moment_value,
         "bytes_per_second": bytes_per_s,
         "directories": [
             {**directory(number), **loss_value(loss, bytes_per_s)}
@@ -76,7 +80,13 @@ def losses_value(cluster: Cluster, found: Losses, bytes_per_s: float) -> dict[st
             {
                 "directories": [directory(number) for number in pair],
                 "same_rack": _same_rack(loss),
-                **{name: getattr(loss, name) for name in ("replicas", *COUNTS, "held_bytes")},
+                "replicas": loss.replicas,
+                "last_copies": loss.last_copies,
+                "leaderless": loss.leaderless,
+                "below_min_isr": loss.below_min_isr,
+                "unclean": loss.unclean,
+                "leaders_moved": loss.leaders_moved,
+                "held_bytes": loss.held_bytes,
             }
             for pair, loss in found.pairs.items()
         ],
@@ -84,12 +94,18 @@ def losses_value(cluster: Cluster, found: Losses, bytes_per_s: float) -> dict[st
     }
 
 
-def loss_value(loss: Loss, bytes_per_s: float) -> dict[str, Any]:
+def loss_value(loss: Loss, bytes_per_s: float) -> LossCounts:
     """Return one loss as JSON has it."""
     return {
         "racks": list(loss.racks),
         "takes_broker": loss.takes_broker,
-        **{name: getattr(loss, name) for name in ("replicas", *COUNTS, "undescribed")},
+        "replicas": loss.replicas,
+        "last_copies": loss.last_copies,
+        "leaderless": loss.leaderless,
+        "below_min_isr": loss.below_min_isr,
+        "unclean": loss.unclean,
+        "leaders_moved": loss.leaders_moved,
+        "undescribed": loss.undescribed,
         "leaders_moved_to": {str(broker): count for broker, count in sorted(loss.moved_to.items())},
         "held_bytes": loss.held_bytes,
         "copy_bytes": loss.copy_bytes,
@@ -163,11 +179,11 @@ def failure_value(
     loss: Loss,
     found: Sequence[PartitionEffect],
     bytes_per_s: float,
-) -> dict[str, Any]:
+) -> FailureLoss:
     """Return one failure as JSON has it."""
     return {
         "failure": failure.name,
-        "moment": dict(cluster.moment_value),
+        "moment": cluster.moment_value,
         **loss_value(loss, bytes_per_s),
         "partitions": [
             {
@@ -230,7 +246,9 @@ def failure_text(
     return "\n".join(lines)
 
 
-def _listed(title: str, some: Sequence[PartitionEffect], told: Any) -> list[str]:
+def _listed(
+    title: str, some: Sequence[PartitionEffect], told: Callable[[PartitionEffect], str]
+) -> list[str]:
     return [
         f"  {title:<22}  {len(some)}",
         *(f"    {each.partition.name}  {told(each)}" for each in some),
@@ -284,7 +302,7 @@ def removal_text(
 _ALL_STAYS = "every partition stays available and whole"
 
 
-def removal_value(cluster: Cluster, loss: Loss, found: Sequence[PartitionEffect]) -> dict[str, Any]:
+def removal_value(cluster: Cluster, loss: Loss, found: Sequence[PartitionEffect]) -> Removal:
     """Return the same as JSON has it."""
     return {
         "ok": loss.is_harmless,
@@ -345,7 +363,7 @@ def _worst(some: Sequence[Loss]) -> tuple[int, ...]:
     return some[0].counts[:3] if some else (0, 0, 0)
 
 
-def moves_value(planned: Sequence[PartitionMove]) -> list[dict[str, Any]]:
+def moves_value(planned: Sequence[PartitionMove]) -> list[SaferMove]:
     """Return moves as JSON has them."""
     return [
         {

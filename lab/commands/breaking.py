@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from fault_injection import journal, kinds, operations, process_control, registry, targets
 from fault_injection.errors import FaultError
@@ -34,6 +34,9 @@ from lab.machine import programs
 from lab.machine.interrupts import Interrupts
 from lab.state_files import StateFiles
 from lab.watch.detecting import Detecting
+
+if TYPE_CHECKING:
+    from jbodlab.cli.results import Broken, Detected, Healed, HealedFault, Injected
 
 CLIENTS_S = 3.0
 """Clients that have lost something try again within that time."""
@@ -109,13 +112,13 @@ def _inject(options: Namespace, output: Output, cluster: Cluster, interrupts: In
         with interrupts.deferred():
             fault = cluster.faults.inject(spec, target)
         text = _injected_line(fault, options.target, spec)
-        data: dict[str, Any] = {**_described(fault), "length_s": spec.length_s, "noticed": None}
+        data: Injected = {**_described(fault, spec), "noticed": None}
         if not options.no_wait:
             seen = detecting.wait(spec, fault.injected_ns)
-            data["noticed"] = None if seen is None else asdict(seen)
+            data["noticed"] = None if seen is None else cast("Detected", asdict(seen))
             text += f"\n{options.target}: {seen}" if seen else f"\n{detecting.not_detected(spec)}"
             broken = fault.broken
-            data["broken"] = asdict(broken)
+            data["broken"] = cast("Broken", asdict(broken))
             text += f"\nbroken so far: {broken}"
     output.result(data, text)
     return 0
@@ -133,11 +136,11 @@ def _inject_for_clients(
     with interrupts.deferred():
         fault = cluster.faults.inject(spec, target)
     text = _injected_line(fault, options.target, spec)
-    data: dict[str, Any] = {**_described(fault), "length_s": spec.length_s, "noticed": None}
+    data: Injected = {**_described(fault, spec), "noticed": None}
     if not options.no_wait:
         time.sleep(CLIENTS_S)
         broken = fault.broken
-        data["broken"] = asdict(broken)
+        data["broken"] = cast("Broken", asdict(broken))
         text += f"\nclients after {CLIENTS_S:g} s: {broken}"
     output.result(data, text)
     return 0
@@ -149,10 +152,7 @@ def _inject_at_path(options: Namespace, output: Output, interrupts: Interrupts) 
         spec, target = _spec(options), _target_at_path(options, files)
         with interrupts.deferred():
             fault = _faults_anywhere(files).inject(spec, target)
-    output.result(
-        {**_described(fault), "length_s": spec.length_s},
-        _injected_line(fault, str(fault.path), spec),
-    )
+    output.result(_described(fault, spec), _injected_line(fault, str(fault.path), spec))
     return 0
 
 
@@ -221,7 +221,7 @@ def _heal_anywhere(
         top = Path(os.path.realpath(options.path))
         found = [fault for fault in found if top == fault.path or top in fault.path.parents]
     lines, problems, healed = _heal_each(faults, found, options.ids, interrupts.deferred)
-    return _show_healed(output, lines, problems, {"healed": healed})
+    return _show_healed(output, lines, {"healed": healed, "problems": problems})
 
 
 def _heal(options: Namespace, output: Output, cluster: Cluster, interrupts: Interrupts) -> int:
@@ -229,28 +229,22 @@ def _heal(options: Namespace, output: Output, cluster: Cluster, interrupts: Inte
     name = cluster.state.name
     to_do, came_back = afterwards(name, cluster, problems, reviving=options.revive)
     more = [*(f"{path} is online again" for path in came_back), *to_do]
-    found = {"healed": healed, "revived": came_back, "to_do": to_do}
-    return _show_healed(output, lines, problems, found, more)
+    shown: Healed = {"healed": healed, "revived": came_back, "to_do": to_do, "problems": problems}
+    return _show_healed(output, lines, shown, more)
 
 
-def _show_healed(
-    output: Output,
-    lines: list[str],
-    problems: list[str],
-    found: dict[str, Any],
-    more: Sequence[str] = (),
-) -> int:
-    if not lines and not problems:
+def _show_healed(output: Output, lines: list[str], shown: Healed, more: Sequence[str] = ()) -> int:
+    if not lines and not shown["problems"]:
         lines = ["no open faults"]
-    output.result({**found, "problems": problems}, "\n".join([*lines, *more]))
-    if problems:
-        raise LabError("; ".join(problems))
+    output.result(shown, "\n".join([*lines, *more]))
+    if shown["problems"]:
+        raise LabError("; ".join(shown["problems"]))
     return 0
 
 
 def heal_open(
     cluster: Cluster, ids: Collection[int], guard: Callable[[], AbstractContextManager[None]]
-) -> tuple[list[str], list[str], list[dict[str, Any]]]:
+) -> tuple[list[str], list[str], list[HealedFault]]:
     """Undo open faults of a cluster, the newest first.
 
     Args:
@@ -275,13 +269,14 @@ def _heal_each(
     found: list[journal.Fault],
     ids: Collection[int],
     guard: Callable[[], AbstractContextManager[None]],
-) -> tuple[list[str], list[str], list[dict[str, Any]]]:
+) -> tuple[list[str], list[str], list[HealedFault]]:
     unknown = set(ids) - {fault.fault_id for fault in found}
     if unknown:
         raise LabError(
             f"fault {min(unknown)} is not open here; `jbodlab faults list` lists the open faults"
         )
-    lines, problems, healed = [], [], []
+    lines, problems = [], []
+    healed: list[HealedFault] = []
     # Faults of one place are undone in reverse order.
     for fault in found[::-1]:
         if ids and fault.fault_id not in ids:
@@ -294,7 +289,9 @@ def _heal_each(
             continue
         if healing is not None:
             lines.append(operations.healed_line(fault, healing))
-            healed.append({"id": fault.fault_id, **asdict(healing)})
+            healed.append(
+                {"id": fault.fault_id, "note": healing.note, "next_step": healing.next_step}
+            )
     return lines, problems, healed
 
 
@@ -339,7 +336,7 @@ def afterwards(
     return to_do, came_back
 
 
-def _described(fault: Fault) -> dict[str, Any]:
+def _described(fault: Fault, spec: FaultSpec) -> Injected:
     return {
         "id": fault.id,
         "kind": fault.kind,
@@ -348,4 +345,5 @@ def _described(fault: Fault) -> dict[str, Any]:
         "path": str(fault.path),
         "injected_ns": fault.injected_ns,
         "proved_ns": fault.proved_ns,
+        "length_s": spec.length_s,
     }

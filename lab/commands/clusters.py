@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from fault_injection.journal import read_faults
 from jbodlab.cli import lab_state
@@ -13,14 +13,19 @@ from lab.machine.interrupts import Interrupts
 from lab.opened import read
 from lab.state_files import StateFiles
 
+if TYPE_CHECKING:
+    from jbodlab.cli.results import ListedCluster
+
 
 def list_all(_: Namespace, output: Output, __: Interrupts) -> int:
     """List the clusters of this user, and what is broken in each; returns the exit code."""
     files = StateFiles.open()
     found = [_described(files, name) for name in files.names()]
     columns = ("cluster", "servers", "running", "open faults", "bootstrap servers")
-    keys = ("name", "nodes", "running", "open_faults", "bootstrap")
-    rows = [[one[key] for key in keys] for one in found]
+    rows = [
+        (one["name"], one["nodes"], one["running"], one["open_faults"], one["bootstrap"])
+        for one in found
+    ]
     output.result(found, table(columns, rows) if found else "no clusters")
     return 0
 
@@ -36,7 +41,7 @@ def show_status(options: Namespace, output: Output, _: Interrupts) -> int:
     return 0 if found.is_healthy else 1
 
 
-def _described(files: StateFiles, name: str) -> dict[str, Any]:
+def _described(files: StateFiles, name: str) -> ListedCluster:
     state = read(files, name)
     root = Path(state.root)
     faults = read_faults(files.journal)

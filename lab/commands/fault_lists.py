@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fault_injection import kinds
 from fault_injection.errors import FaultError
@@ -14,6 +15,9 @@ from lab import opened
 from lab.errors import LabError
 from lab.machine.interrupts import Interrupts
 from lab.state_files import StateFiles
+
+if TYPE_CHECKING:
+    from jbodlab.cli.results import FaultKind, ListedFault
 
 
 def list_open(options: Namespace, output: Output, _: Interrupts) -> int:
@@ -42,7 +46,7 @@ def list_open(options: Namespace, output: Output, _: Interrupts) -> int:
 
 def list_kinds(_: Namespace, output: Output, __: Interrupts) -> int:
     """List all kinds; returns the exit code."""
-    found = [
+    found: list[FaultKind] = [
         {
             "kind": kind.name,
             "breaks": kind.scope.value,
@@ -66,7 +70,7 @@ def _state(fault: Fault) -> str:
     return "active" if fault.injected_ns else "interrupted: `jbodlab heal` reverts what was done"
 
 
-def _as_json(fault: Fault) -> dict[str, object]:
+def _as_json(fault: Fault) -> ListedFault:
     return {
         "id": fault.fault_id,
         "kind": fault.kind,

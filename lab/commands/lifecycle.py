@@ -29,7 +29,7 @@ def _carry_out(command: str, options: Namespace, output: Output, interrupts: Int
                 cluster.wait_served(*brokers)
         except NotInTimeError as error:
             raise LabError(str(error).splitlines()[0]) from error
-    output.result(done, "\n".join(f"{name} {what}" for name, what in done.items()))
+    output.texts(done)
     return 0
 
 

@@ -18,9 +18,8 @@ import tempfile
 import uuid
 from argparse import Namespace
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from fault_injection import kinds
 from fault_injection.errors import FaultError
@@ -54,11 +53,15 @@ from lab.plan.plan import (
 )
 from lab.rehearsal.facts import FaultFacts
 from lab.rehearsal.metrics import Measured
+from lab.rehearsal.result import clients_json
 from lab.rehearsal.run import Done, perform
 from lab.rehearsal.target_cluster import of_lab
 from lab.screen import Screen
 from lab.state_files import StateFiles
 from lab.watch.events import Event
+
+if TYPE_CHECKING:
+    from jbodlab.cli.results import RunOfProgram
 
 LOST, NOT_KNOWN = 70, 75
 """Exit codes of our own."""
@@ -117,11 +120,10 @@ def _run(options: Namespace, output: Output, interrupts: Interrupts) -> int:
             found["topic_kept"] = found["topic_kept"] and target.stays
             if found["topic_kept"]:
                 keep()
-        to_do: list[str] = []
         if target.stays:
-            to_do, _ = breaking.afterwards(options.cluster, cluster, [], reviving=False)
+            found["to_do"], _ = breaking.afterwards(options.cluster, cluster, [], reviving=False)
     screen.line()
-    output.result({**found, "to_do": to_do}, _text(options, found, to_do))
+    output.result(found, _text(options, found))
     return exit_code(found)
 
 
@@ -136,12 +138,12 @@ def rate(partitions: int) -> int:
     return min(RATE_OF_PARTITION * partitions, RATE_MAX)
 
 
-def exit_code(found: dict[str, Any]) -> int:
+def exit_code(found: RunOfProgram) -> int:
     """Return the exit code of a run."""
     weights = {Weight(one["weight"]) for one in found["findings"]}
     if weights & {Weight.BREACH, Weight.MISS}:
         return LOST
-    own: int = found["exit_code"] or 0
+    own = found["exit_code"] or 0
     return NOT_KNOWN if not own and Weight.DOUBT in weights else own
 
 
@@ -208,7 +210,7 @@ def _plan(options: Namespace, cluster: Cluster) -> Plan:
     )
 
 
-def judged(done: Done, plan: Plan) -> dict[str, Any]:
+def judged(done: Done, plan: Plan) -> RunOfProgram:
     """Return what came of a run, as JSON values."""
     facts, metrics = done.facts, done.json["metrics"]
     code = facts.commands[APP].exit_code if APP in facts.commands else None
@@ -233,16 +235,17 @@ def judged(done: Done, plan: Plan) -> dict[str, Any]:
         "never_acknowledged": int(metrics["producer.unknown"]["value"] or 0),
         "fault": f"{fault.kind} by {fault.mechanism}" if fault.mechanism else fault.kind,
         "broken": fault.broken,
-        "clients": None if fault.clients is None else asdict(fault.clients),
+        "clients": clients_json(fault.clients),
         "topic": topic.name,
         "topic_kept": is_unclear and not producer.is_topic_deleted,
         "verdict": done.json["verdict"],
         "findings": done.json["findings"],
         "doubts": done.json["doubts"],
+        "to_do": [],
     }
 
 
-def _text(options: Namespace, found: dict[str, Any], to_do: list[str]) -> str:
+def _text(options: Namespace, found: RunOfProgram) -> str:
     verb = "" if found["clients"] else " broken"
     broken = f", {found['broken']}{verb}" if found["broken"] else ""
     lines = [f"fault        {found['fault']} on {options.fail}{broken}"]
@@ -263,10 +266,10 @@ def _text(options: Namespace, found: dict[str, Any], to_do: list[str]) -> str:
         lines.append(
             f"topic {found['topic']} is kept for you to look at; delete it with: {deletion}"
         )
-    return "\n".join([*lines, *to_do])
+    return "\n".join([*lines, *found["to_do"]])
 
 
-def _exit_codes(found: dict[str, Any]) -> str:
+def _exit_codes(found: RunOfProgram) -> str:
     """Return the exit code of the program, and that of the command where it is another one."""
     own = exit_code(found)
     program = found["exit_code"]

@@ -15,7 +15,7 @@ from argparse import ArgumentError, ArgumentParser, Namespace
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec.structs import replace
 
@@ -34,7 +34,10 @@ from lab.plan.plan import Attach, Plan
 from lab.report import junit, page, side_by_side
 from lab.screen import Screen, Tone
 
-Runs = dict[str, list[dict[str, Any]]]
+if TYPE_CHECKING:
+    from jbodlab.cli.results import Run, ShippedPlan
+
+Runs: TypeAlias = "dict[str, list[Run]]"
 """Results by the engine, in the order of the command line."""
 OF_A_RUN = ("report.html", "result.json", "events.jsonl", "distribution.json")
 """Files of results."""
@@ -111,7 +114,7 @@ def _remove_results(folder: Path) -> None:
 
 def _list(output: Output) -> int:
     """Print the shipped plans: what happens in each, what makes that, and whether it can here."""
-    shown = []
+    shown: list[ShippedPlan] = []
     for name, text in plans.shipped().items():
         plan = reader.read(text, name)
         made_by = dict.fromkeys(" or ".join(KINDS[each.do].mechanisms) for each in plan.faults)
@@ -253,7 +256,7 @@ def _keep(
     screen.detail(str(report))
 
 
-def _print(found: dict[str, Any], screen: Screen) -> None:
+def _print(found: Run, screen: Screen) -> None:
     screen.line()
     for held in found["objectives"]:
         word = {True: "met", False: "missed", None: "not known"}[held["holds"]]
@@ -275,11 +278,11 @@ def _compare(options: Namespace) -> int:
     return 0
 
 
-def _result(file: Path) -> dict[str, Any]:
+def _result(file: Path) -> Run:
     from lab.rehearsal.result import SCHEMA
 
     try:
-        found: dict[str, Any] = json.loads(file.read_text("utf-8"))
+        found: Run = json.loads(file.read_text("utf-8"))
         if found["schema"] != SCHEMA:
             raise WrongCallError(f"{file} has schema {found['schema']}, expected {SCHEMA}")
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from jbodlab.picture.places import CONTROLLER, Place
 from jbodlab.vocabulary.expressions import MetricName, MetricUnit
@@ -22,15 +22,28 @@ from lab.rehearsal.judgement import Judgement
 from lab.rehearsal.metrics import NEVER, Measured
 from lab.watch.events import Event
 
+if TYPE_CHECKING:
+    from fault_injection.clients import Clients
+    from jbodlab.cli.results import (
+        ClientOfRun,
+        EventOfRun,
+        FaultOfRun,
+        LongestGap,
+        MetricValue,
+        Run,
+    )
+    from jbodlab.cli.results import Clients as FateOfClients
+
 SCHEMA = 2
 BUCKET_S = 0.1
 EVENTS_MAX = 3000
 EXAMPLE_WINDOW = "1s"
 
+At = Callable[[int | None], float | None]
+"""Makes monotonic nanoseconds seconds from the end of the steady state."""
 
-def to_json(
-    plan: Plan, facts: Facts, judgement: Judgement, surroundings: Mapping[str, Any]
-) -> dict[str, Any]:
+
+def to_json(plan: Plan, facts: Facts, judgement: Judgement, surroundings: Mapping[str, Any]) -> Run:
     """Return a run as JSON values."""
     measured = Measured(facts)
 
@@ -75,7 +88,12 @@ def to_json(
     }
 
 
-def metrics(plan: Plan, measured: Measured) -> dict[str, dict[str, Any]]:
+def clients_json(found: Clients | None) -> FateOfClients | None:
+    """Return the fate of clients as JSON has it."""
+    return None if found is None else cast("FateOfClients", asdict(found))
+
+
+def metrics(plan: Plan, measured: Measured) -> dict[str, MetricValue]:
     """Return every metric of a run by its name; null for what is not known, -1 for never."""
     wanted: dict[MetricName, MetricUnit] = {}
     for name, unit in OF_CLUSTER.items():
@@ -99,9 +117,9 @@ def metrics(plan: Plan, measured: Measured) -> dict[str, dict[str, Any]]:
     }
 
 
-def gaps(plan: Plan, measured: Measured) -> dict[str, dict[str, Any]]:
+def gaps(plan: Plan, measured: Measured) -> dict[str, LongestGap]:
     """Return the gap of all partitions and that of each fault: its partition, length and end."""
-    found = {}
+    found: dict[str, LongestGap] = {}
     for owner in (ALL, *(entry.name for entry in plan.faults)):
         if gap := measured.gap(MetricName(owner, "gap")):
             found[owner] = {
@@ -118,7 +136,7 @@ def _number(value: float | None) -> float | None:
     return -1 if value == NEVER else round(value, 6)
 
 
-def _fault(fault: FaultFacts, measured: Measured, at: Any) -> dict[str, Any]:
+def _fault(fault: FaultFacts, measured: Measured, at: At) -> FaultOfRun:
     detected = filter(None, measured.detected(fault).values())
     return {
         "name": fault.name,
@@ -130,7 +148,7 @@ def _fault(fault: FaultFacts, measured: Measured, at: Any) -> dict[str, Any]:
         "first_call_broken": at(fault.first_broken_ns),
         "calls_broken": fault.calls_broken,
         "broken": fault.broken,
-        "clients": None if fault.clients is None else asdict(fault.clients),
+        "clients": clients_json(fault.clients),
         "problem": fault.problem,
         "detected_by": sorted({notice.by for notice in detected}),
         "noticed": [
@@ -148,7 +166,7 @@ def _fault(fault: FaultFacts, measured: Measured, at: Any) -> dict[str, Any]:
     }
 
 
-def _clients(facts: Facts) -> list[dict[str, Any]]:
+def _clients(facts: Facts) -> list[ClientOfRun]:
     """Counts of each tenth of a second: what went well, and what did not."""
     length = max(0.0, (facts.end_ns - facts.begin_ns) / 1e9)
     count = math.ceil(length / BUCKET_S) + 1
@@ -164,7 +182,7 @@ def _clients(facts: Facts) -> list[dict[str, Any]]:
         bad: Iterable[int] | None = None,
         errors: Iterable[str] = (),
         topic: str = "",
-    ) -> dict[str, Any]:
+    ) -> ClientOfRun:
         return {
             "name": name,
             "kind": kind,
@@ -274,7 +292,7 @@ def _thinned(events: Sequence[Event]) -> Sequence[Event]:
     return events[:EVENTS_MAX]
 
 
-def _event(event: Event, at: Any) -> dict[str, Any]:
+def _event(event: Event, at: At) -> EventOfRun:
     return {
         "t": at(event.t_ns),
         "err": round(event.err_ns / 1e9, 4),

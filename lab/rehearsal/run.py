@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from jbodlab.vocabulary.durations import duration_text
 from lab.cluster.engine import OWN, Engine
@@ -25,6 +25,9 @@ from lab.rehearsal.target_cluster import TargetCluster, attached, started
 from lab.rehearsal.telling import Tell
 from lab.watch.events import Event
 
+if TYPE_CHECKING:
+    from jbodlab.cli.results import Run
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
@@ -32,7 +35,7 @@ class Done:
 
     facts: Facts
     judgement: Judgement
-    json: dict[str, Any]
+    json: Run
 
 
 def run(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from jbodlab.cli import lab_state
+from tests import printed
 from tests.cluster.lab_cluster import Cluster
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -42,6 +43,7 @@ class Staying:
         """Run a command that must succeed; returns its JSON."""
         done = self.run(*words, "--output", "json")
         assert done.returncode == 0, done.stdout + done.stderr
+        printed.check(words[0], done.stdout)
         return json.loads(done.stdout)
 
     def topics(self) -> set[str]:

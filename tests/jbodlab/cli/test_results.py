@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import fields
-from io import StringIO
 from types import SimpleNamespace
 
 import pytest
@@ -14,12 +13,11 @@ from msgspec import Struct
 
 from admin_tool.records import as_json
 from fault_injection.mechanism import Broken, Clients, Healing
-from jbodlab.cli import results
 from jbodlab.cli.lab_state import NodeState
-from jbodlab.cli.output import Output
-from lab.status import OF_PARTITIONS
+from jbodlab.cli.program import main
 from lab.watch.detecting import Detected
-from scripts import command_page
+from scripts import command_page, results
+from storage_tool import explain
 
 PLACE = {"topic": "orders", "partition": 0}
 
@@ -29,6 +27,7 @@ def test_page_and_schema_are_current() -> None:
 
     assert page == command_page.page(page)
     assert command_page.SCHEMA.read_text("utf-8") == command_page.schema()
+    assert command_page.STUB.read_text("utf-8") == command_page.stub()
     assert "(output.schema.json)" in page
 
 
@@ -58,20 +57,36 @@ def test_all_that_is_declared_is_printed_by_a_command() -> None:
     [{"topic": "orders"}, {**PLACE, "broker": "1"}, {**PLACE, "broker": 1, "leader": 2}, []],
     ids=["a field is missing", "a wrong type", "an unknown field", "a list"],
 )
-def test_what_is_printed_is_what_the_command_says_that_it_prints(value: object) -> None:
-    output = Output(is_json=True, prints="BrokerReplica", out=StringIO())
-
-    output.json({**PLACE, "broker": 1})
+def test_what_is_not_declared_is_refused(value: object) -> None:
+    results.check("BrokerReplica", json.dumps({**PLACE, "broker": 1}))
     with pytest.raises(AssertionError, match="BrokerReplica"):
-        output.json(value)
+        results.check("BrokerReplica", json.dumps(value))
 
 
 def test_one_of_several_is_printed() -> None:
-    output = Output(is_json=True, prints="BrokerReplica or list of BrokerReplica", out=StringIO())
+    prints = "BrokerReplica or list of BrokerReplica"
 
-    output.json([{**PLACE, "broker": 1}])
+    results.check(prints, json.dumps([{**PLACE, "broker": 1}]))
     with pytest.raises(AssertionError, match=r"list of BrokerReplica: .*partition"):
-        output.json([{"topic": "orders"}])
+        results.check(prints, json.dumps([{"topic": "orders"}]))
+
+
+def test_tests_hold_what_commands_print_in_this_process(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["storage", "explain", "--output", "json"]) == 0
+    monkeypatch.setattr(explain, "_summary", lambda name: {"type": name, "record": name})
+    with pytest.raises(AssertionError, match=r"RecordType: .*meaning"):
+        main(["storage", "explain", "--output", "json"])
+
+
+def test_types_for_mypy_are_those_of_the_declaration() -> None:
+    text = command_page.stub()
+
+    assert "class BrokerReplica(Place):\n    broker: int\n" in text
+    assert "    conditions: NotRequired[Sequence[Condition]]\n" in text
+    assert "    configs: Mapping[str, str | None]\n" in text
+    assert "    | Sequence[ListedTopic]\n" in text
 
 
 @pytest.mark.parametrize(("key", "encoding"), [(b"k", "text"), (b"\xff", "base64"), (None, None)])
@@ -119,7 +134,3 @@ def test_what_is_printed_as_it_is_has_the_fields_that_are_declared(
     )
 
     assert names_of(declared) == own | more
-
-
-def test_a_partition_in_the_status_has_what_is_declared() -> None:
-    assert names_of("StatusPartition") == set(OF_PARTITIONS)

@@ -6,13 +6,10 @@ from uuid import UUID
 
 from jbodlab.kafka_admin.log_dirs import NOT_TOLD
 from jbodlab.metadata.image.broker_registration import BrokerRegistration
-from jbodlab.metadata.image.cluster_image import ClusterImage
-from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
-from jbodlab.metadata.image.topics_image import TopicImage, TopicsImage
 from jbodlab.picture.cluster_picture import OFFLINE, ONLINE, SERVING
 from jbodlab.picture.places import Place
-from jbodlab.picture.registered import of_image, of_registrations
+from jbodlab.picture.registered import of_registrations
 from jbodlab.vocabulary import directory_id as directory_ids
 from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.ids import (
@@ -21,7 +18,6 @@ from jbodlab.vocabulary.ids import (
     DirectoryId,
     LeaderEpoch,
     PartitionEpoch,
-    TopicId,
     TopicPartition,
 )
 
@@ -89,14 +85,3 @@ def test_a_directory_that_was_online_once_is_offline_with_what_lies_in_it() -> N
     assert (first.state, first.path) == (ONLINE, "/a")
     assert (second.state, second.path) == (OFFLINE, kafka_uuid.to_text(B))
     assert second.told.sizes == {P0: NOT_TOLD}
-
-
-def test_an_image_has_the_picture_of_its_registrations() -> None:
-    brokers, state = [broker(1, A), broker(2, C)], partition((1, A), (2, C))
-    topic = TopicImage(name="orders", topic_id=TopicId(UUID(int=9)), partitions={0: state})
-    image = MetadataImage(
-        cluster=ClusterImage(brokers={one.broker_id: one for one in brokers}),
-        topics=TopicsImage(by_name={"orders": topic}),
-    )
-
-    assert of_image(image) == of_registrations(brokers, {P0: state})

@@ -141,6 +141,15 @@ CASES = {
     ),
     "a client that ended": Case(of(client={"failure": "exit code 9"}), DOUBT, "ended"),
     "a client that fell behind": Case(of(client={"due": 200}), DOUBT, "behind"),
+    "a client that nobody answers": Case(
+        of(writers={"writers": writer([], verdict=counts())}), DOUBT, "unanswered nothing_sent"
+    ),
+    "a command that did not begin": Case(
+        of(commands={"app": CommandFacts(failure="no such file")}), DOUBT, "not_begun"
+    ),
+    "partitions that could not be read": Case(
+        broken_off(Kind.NOT_READ, subject="orders-0", count=1), DOUBT, "not_read"
+    ),
     "an end that never came": Case(
         broken_off(Kind.NO_END, subject="first.elected", why="5 s"), DOUBT, "no_end"
     ),
@@ -164,6 +173,12 @@ OF_RUN = [
     for name, case in CASES.items()
     if case.text is PLAN and case.objective == CASES["nothing"].objective
 ]
+
+
+def test_every_kind_of_finding_has_a_case() -> None:
+    seen = {kind for case in CASES.values() for kind in case.kinds.split()}
+
+    assert seen == {kind.name.lower() for kind in Kind}
 
 
 def judged(plan: Plan, found: Facts) -> dict[str, Any]:
@@ -217,7 +232,7 @@ def test_a_run_has_the_findings_of_a_rehearsal(name: str) -> None:
     mine: dict[str, Any] = {
         "faults": {one.name: one for one in faults},
         "writers": {"producer": case.found.writers["writers"]},
-        "commands": {running.APP: CommandFacts(exit_code=0)},
+        "commands": {running.APP: CommandFacts(exit_code=0), **case.found.commands},
     }
     found = replace(case.found, **mine)
     judgement = judge(RUN, found)
@@ -228,7 +243,7 @@ def test_a_run_has_the_findings_of_a_rehearsal(name: str) -> None:
     assert " ".join(one["kind"] for one in run["findings"]) == case.kinds
     assert running.exit_code(run) == {PASS: 0, FAIL: 70, DOUBT: 75}[case.outcome]
     options: Any = SimpleNamespace(fail="broker-1/1", cluster="default")
-    text = running._text(options, run, [])
+    text = running._text(options, run)
     assert f"exit code    {running.exit_code(run)}" in text
     for one in told(run, ("doubt", "warning")):
         assert one in text

@@ -1,8 +1,8 @@
-"""Output of `--output json`, command by command: structs that `results.tsv` declares.
+"""Output of `--output json`, command by command: structs that `jbodlab/cli/results.tsv` declares.
 
-`Command.prints` names what a command prints, such as `Status` or `list of ListedTopic`. All that is
-printed is held against it, so that neither `docs/commands.md` nor `docs/output.schema.json`, which
-are made from the same file, can be wrong about a field.
+`Command.prints` names what a command prints, such as `Status` or `list of ListedTopic`. Three files
+are made of it: `docs/commands.md`, `docs/output.schema.json`, and `jbodlab/cli/results.pyi`, by
+which mypy sees the values of the commands. The tests hold all that is printed against it.
 
 A paragraph of the file is a struct. Its first line has its name, behind it in parentheses the
 struct whose fields it has as well; `line` if it is printed in one line, and others follow, `open`
@@ -12,16 +12,19 @@ their meaning.
 
 from __future__ import annotations
 
-import pkgutil
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+FILE = Path(__file__).resolve().parent.parent / "jbodlab" / "cli" / "results.tsv"
 LIST, MAP, OPTIONAL, OR_NULL, OR = "list of ", "map of ", "optional ", " or null", " or "
+NULLABLE = "nullable "
+"""Of the elements of a map."""
 WORDS = {"text": str, "integer": int, "number": float, "flag": bool, "any": Any}
 _HEAD = re.compile(r"(\w+)(?: \((\w+)\))?")
 
@@ -48,9 +51,7 @@ class Declared(NamedTuple):
 @cache
 def declared() -> dict[str, Declared]:
     """Return all structs by their names."""
-    data = pkgutil.get_data(__package__, "results.tsv")
-    assert data is not None
-    return {one.name: one for one in _read(data.decode())}
+    return {one.name: one for one in _read(FILE.read_text("utf-8"))}
 
 
 def _read(text: str) -> Iterator[Declared]:
@@ -75,6 +76,8 @@ def type_of(words: str) -> Any:
         return type_of(words.removeprefix(OPTIONAL)) | UnsetType
     if words.endswith(OR_NULL):
         return type_of(words.removesuffix(OR_NULL)) | None
+    if words.startswith(NULLABLE):
+        return type_of(words.removeprefix(NULLABLE)) | None
     if words.startswith(LIST):
         return list[type_of(words.removeprefix(LIST))]  # type: ignore[misc]
     if words.startswith(MAP):
@@ -102,7 +105,7 @@ def _struct(name: str) -> Any:
 
 
 def check(prints: str, text: str) -> None:
-    """Hold what a command is about to print against what it says that it prints.
+    """Hold what a command has printed against what it says that it prints.
 
     Raises:
         AssertionError: it is something else.
@@ -116,3 +119,48 @@ def check(prints: str, text: str) -> None:
         else:
             return
     raise AssertionError("; ".join(problems))
+
+
+_STUB_HEAD = """\
+# What commands print with `--output json`, as mypy sees it; made of `results.tsv` by
+# `scripts/command_page.py`. There is no such module: it is imported where types are checked only.
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NotRequired, TypeAlias, TypedDict
+"""
+
+
+def stub(printed: Iterable[str]) -> str:
+    """Return all structs as types of dictionaries, and `Printed`: what some command prints.
+
+    Args:
+        printed: What each command prints.
+    """
+    parts = [_STUB_HEAD]
+    for one in declared().values():
+        fields = [
+            f"    {name}: {_annotation(each.type)}" for each in one.fields for name in each.names
+        ]
+        parts.append("\n".join([f"class {one.name}({one.base or 'TypedDict'}):", *fields]) + "\n")
+    words = {words for prints in printed for words in alternatives(prints)}
+    # Any dictionary would be a map; `Output.texts` prints those.
+    names = sorted(_annotation(each) for each in words if not each.startswith(MAP))
+    rows = [name for name in names if name.startswith("Sequence")]
+    others = [name for name in names if name not in rows]
+    for alias, types in (("PrintedRows", rows), ("Printed", ["PrintedRows", *others])):
+        parts.append(f"{alias}: TypeAlias = (\n    " + "\n    | ".join(types) + "\n)\n")
+    return "\n".join(parts)
+
+
+def _annotation(words: str) -> str:
+    if words.startswith(OPTIONAL):
+        return f"NotRequired[{_annotation(words.removeprefix(OPTIONAL))}]"
+    if words.endswith(OR_NULL):
+        return f"{_annotation(words.removesuffix(OR_NULL))} | None"
+    if words.startswith(NULLABLE):
+        return f"{_annotation(words.removeprefix(NULLABLE))} | None"
+    if words.startswith(LIST):
+        return f"Sequence[{_annotation(words.removeprefix(LIST))}]"
+    if words.startswith(MAP):
+        return f"Mapping[str, {_annotation(words.removeprefix(MAP))}]"
+    return WORDS[words].__name__ if words in WORDS else words
