@@ -63,7 +63,7 @@ def verdict(**counts: int) -> Verdict:
 
 
 def text(one: dict[str, Any]) -> list[str]:
-    return running._text(OPTIONS, one, []).splitlines()
+    return running._text(OPTIONS, one).splitlines()
 
 
 def test_a_partition_without_an_acknowledgement_until_the_end_has_a_gap_that_did_not_end() -> None:
