@@ -122,7 +122,7 @@ def check(prints: str, text: str) -> None:
 
 
 _STUB_HEAD = """\
-# What commands print with `--output json`, as mypy sees it; made of `results.tsv` by
+# Values that commands print with `--output json`, as mypy sees them; made of `results.tsv` by
 # `scripts/command_page.py`. There is no such module: it is imported where types are checked only.
 
 from collections.abc import Mapping, Sequence
@@ -134,7 +134,7 @@ def stub(printed: Iterable[str]) -> str:
     """Return all structs as types of dictionaries, and `Printed`: what some command prints.
 
     Args:
-        printed: What each command prints.
+        printed: Words of `Command.prints`, of each command.
     """
     parts = [_STUB_HEAD]
     for one in declared().values():

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from jbodlab.cli.results import Directories, ListedDirectory
 
 BAR_WIDTH = 20
-_SIZES = ("used_bytes", "free_bytes", "total_bytes", "data_bytes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-# What commands print with `--output json`, as mypy sees it; made of `results.tsv` by
+# Values that commands print with `--output json`, as mypy sees them; made of `results.tsv` by
 # `scripts/command_page.py`. There is no such module: it is imported where types are checked only.
 
 from collections.abc import Mapping, Sequence

@@ -20,10 +20,6 @@ TRANSACTION_KEY = 1
 """Of FindCoordinator."""
 _MARKERS_NEWEST = 1
 """Later versions of WriteTxnMarkers say how the transaction was begun, which is not known here."""
-_OF_PRODUCER = (
-    *("producer_id", "producer_epoch", "last_sequence", "last_timestamp"),
-    *("coordinator_epoch", "current_txn_start_offset"),
-)
 
 
 async def list_transactions(client: AdminClient, **filters: Any) -> list[ListedTransaction]:
