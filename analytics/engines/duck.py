@@ -32,7 +32,7 @@ _FUNCTIONS = """
 """Functions of Spark that DuckDB has under another name, and SQLGlot does not know."""
 
 
-_NUMBERED = (CLUSTER, "topic_id")
+_NUMBERED = (CLUSTER, "topic", "topic_id")
 """Columns that rows are joined, grouped and put in order by. Each text is a number for DuckDB, an
 ENUM in the order of texts: windows and joins then take a fifth less."""
 

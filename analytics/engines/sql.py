@@ -41,6 +41,7 @@ def _translated(text: str) -> str:
     return found
 
 
+@cache
 def _cache_folder() -> Path:
     root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(root) / "jbodlab" / f"sql-{version('sqlglot')}"

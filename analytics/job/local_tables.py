@@ -47,6 +47,12 @@ READERS = 2
 _HELD_BYTES = 64 << 20
 """Rows of records that are held back to be put in order."""
 _OF_RECORDS = (t.RECORDS, t.SNAPSHOT_RECORDS)
+_REPEATED = (CLUSTER, "source", "file", "type", "topic", "topic_id")
+"""Columns whose texts repeat: as dictionaries they are small, and compared once for each text."""
+_LOG_ROWS = pa.schema(
+    field.with_type(pa.dictionary(pa.int32(), STRING)) if field.name in _REPEATED else field
+    for field in COLUMNS
+)
 LINES = pa.schema(
     [
         (CLUSTER, STRING),
@@ -142,7 +148,7 @@ class _LogRows:
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
-        self.rows = [COLUMNS.empty_table()]
+        self.rows = [_LOG_ROWS.empty_table()]
         self.files: list[str] = []
 
     def add(self, rows: pa.Table) -> None:
@@ -174,18 +180,20 @@ def _read_split(output: ClusterOutput, number: int, split: Split) -> pa.Table:
         kept = []
         for batch in read_split(split, COLUMNS):
             records.add(batch)
-            kept.append(_without_payload(batch))
+            kept.append(_log_rows(batch))
         records.flush()
-    return pa.Table.from_batches(kept, COLUMNS)
+    return pa.Table.from_batches(kept, _LOG_ROWS)
 
 
-def _without_payload(batch: pa.RecordBatch) -> pa.RecordBatch:
+def _log_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return rows without the text of records about partitions, whose fields are in columns."""
-    of_partition = pc.is_in(batch.column("type"), pa.array(PARTITION_TYPES))
-    payload = batch.column("payload")
-    at = batch.schema.get_field_index("payload")
-    nothing = pa.scalar(None, payload.type)
-    return batch.set_column(at, "payload", pc.if_else(of_partition, nothing, payload))
+    of_partition = np.asarray(pc.is_in(batch.column("type"), pa.array(PARTITION_TYPES)))
+    columns = {name: batch.column(name) for name in batch.schema.names}
+    columns |= {name: columns[name].dictionary_encode() for name in _REPEATED}
+    # A condition would keep the space of what it leaves out.
+    own = pa.array(np.arange(len(batch)), mask=of_partition)
+    columns["payload"] = columns["payload"].take(own)
+    return pa.RecordBatch.from_pydict(columns, _LOG_ROWS)
 
 
 class _Records:
