@@ -22,6 +22,7 @@ class Node(TypedDict):
     metadata_log_dir: str
     log_dirs: Sequence[str]
     controller_port: int
+    grpc_port: int
     metrics_port: int
     client_file: str
     process: Process | None
