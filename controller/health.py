@@ -1,4 +1,4 @@
-"""`jbod-controller --health`: whether this controller responds, and whether it is active."""
+"""`jbod-controller --health`: whether this controller responds, and is active or follows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def serves_brokers(config: NodeConfig, tls: TlsSettings | None = None) -> tuple[
         tls: Its keys, which are shown to it; None where nothing is encrypted.
 
     Returns:
-        Whether it does, and one line that says so or says why not.
+        Whether it does, or follows another controller that does, and one line that says so or says
+        why not.
     """
     listener = config.controller_listener(config.grpc_listener_name)
     address = address_text(local_host(listener.host), listener.port)
@@ -35,6 +36,9 @@ def serves_brokers(config: NodeConfig, tls: TlsSettings | None = None) -> tuple[
             answer = ControllerStub(channel).DescribeQuorum(request, timeout=HEALTH_TIMEOUT_S)
     except grpc.RpcError as error:
         return False, f"{where} does not respond: {error.code().name}"
+    if answer.error_code and config.has_quorum and answer.leader_id >= 0:
+        leader = f"controller {answer.leader_id} in epoch {answer.leader_epoch}"
+        return True, f"{where} follows {leader}"
     if answer.error_code:
         known = f"epoch {answer.leader_epoch}, committed up to offset {answer.high_watermark - 1}"
         return False, f"{where} responds, but is not active; it knows of {known}"

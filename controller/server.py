@@ -147,6 +147,7 @@ class ControllerServer:
             threads=environment.threads,
             monotonic_s=environment.monotonic_s,
             wall_ms=environment.wall_ms,
+            quorum=None if quorum is None else quorum.log,
         )
         log.add_listener(snapshotter)
         service = ControllerService(

@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from uuid import UUID
 
@@ -34,7 +34,12 @@ from controller.lead.committed_state import CommittedState
 from controller.lead.metadata_stream import MetadataStream
 from controller.metadata_dir import OpenedDir
 from controller.quorum.log_thread import LogThread
-from controller.quorum.replicated_log import NewBatch, NotLeaderError, ReplicatedLog
+from controller.quorum.replicated_log import (
+    NewBatch,
+    NotLeaderError,
+    QuorumFollower,
+    ReplicatedLog,
+)
 from jbodlab.metadata.log import snapshots
 from jbodlab.metadata.records import frame
 from jbodlab.metadata.records.frame import VersionedRecord
@@ -104,6 +109,11 @@ class Leadership:
     def is_active(self) -> bool:
         """Whether an active controller runs here."""
         return self._term is not None
+
+    @property
+    def followers(self) -> Sequence[QuorumFollower]:
+        """The other controllers, as this one knows them while it leads."""
+        return self._log.followers()
 
     @property
     def _leads(self) -> bool:

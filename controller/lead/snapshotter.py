@@ -6,9 +6,9 @@ there, because it changes the log.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from controller.lead.committed_state import CommittedState
 from controller.quorum.log_thread import LogThread
@@ -17,10 +17,22 @@ from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.log.metadata_log import MetadataLog
 from jbodlab.metadata.log.settings import MetadataLogSettings
 from jbodlab.metadata.log.snapshotter import Snapshotter
+from jbodlab.metadata.records.control_records import ControlRecord
 from jbodlab.vocabulary.errors import LogDirError
+from jbodlab.vocabulary.ids import Offset
 from jbodlab.vocabulary.threads import Threads
 
 T = TypeVar("T")
+
+
+class SnapshotQuorum(Protocol):
+    """A quorum, which followers ask for snapshots."""
+
+    def records_at(self, offset: Offset) -> Sequence[ControlRecord]:
+        """Return the records about the quorum that counted at an offset."""
+
+    def snapshots_changed(self) -> None:
+        """Take note that there is another snapshot, and that the log may begin later."""
 
 
 class ControllerSnapshotter:
@@ -35,6 +47,7 @@ class ControllerSnapshotter:
         threads: Where the thread of the snapshots comes from.
         monotonic_s: A clock that never goes back.
         wall_ms: Milliseconds since 1970.
+        quorum: The quorum that the log is of; None where this node is the only controller for good.
     """
 
     def __init__(
@@ -48,12 +61,14 @@ class ControllerSnapshotter:
         threads: Threads,
         monotonic_s: Callable[[], float],
         wall_ms: Callable[[], int],
+        quorum: SnapshotQuorum | None,
     ) -> None:
         self._committed = committed
         self._wall_ms = wall_ms
         self._log = log
         self._log_thread = log_thread
         self._settings = settings
+        self._quorum = quorum
         self._thread = LogThread(threads, "metadata-snapshot")
         self.snapshots = Snapshotter(
             settings=settings,
@@ -65,6 +80,7 @@ class ControllerSnapshotter:
             monotonic_s=monotonic_s,
             wall_ms=wall_ms,
             appended_bytes=appended_bytes,
+            quorum=self._records_at,
         )
 
     def committed(self, committed: Committed) -> None:
@@ -90,5 +106,10 @@ class ControllerSnapshotter:
     def _run(self, function: Callable[[], T], /) -> Awaitable[T]:
         return self._thread.run(function)
 
+    def _records_at(self, offset: Offset) -> Sequence[ControlRecord]:
+        return () if self._quorum is None else self._quorum.records_at(offset)
+
     async def _clean(self) -> None:
         await self._log_thread.run(partial(self._log.clean, self._settings, self._wall_ms()))
+        if self._quorum is not None:
+            self._quorum.snapshots_changed()

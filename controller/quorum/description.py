@@ -1,4 +1,4 @@
-"""DescribeQuorum: the one voter, and the brokers that follow its log.
+"""DescribeQuorum: the voters, and the controllers and brokers that follow their log.
 
 Each heartbeat of a broker reports its offset, so the offsets are as old as the last heartbeat. A
 node without a term knows of no broker: its response is an error that names the leader it knows of,
@@ -9,8 +9,11 @@ Source: `org.apache.kafka.raft.LeaderState`, KIP-595, KIP-836.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from controller.decide.heartbeats import UNKNOWN_OFFSET
 from controller.decide.state import ControllerState
+from controller.quorum.replicated_log import QuorumFollower
 from jbodlab.controller_api.requests import DescribeQuorumResponse, QuorumReplica
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import NO_LEADER, BrokerId, LeaderEpoch, Offset
@@ -37,7 +40,12 @@ def describe_without_term(
 
 
 def describe_quorum(
-    state: ControllerState, epoch: LeaderEpoch, end_offset: Offset, now_ms: int, wall_ms: int
+    state: ControllerState,
+    epoch: LeaderEpoch,
+    end_offset: Offset,
+    now_ms: int,
+    wall_ms: int,
+    controllers: Sequence[QuorumFollower] = (),
 ) -> DescribeQuorumResponse:
     """Describe the quorum of the metadata log.
 
@@ -47,7 +55,21 @@ def describe_quorum(
         end_offset: Up to where the log is committed.
         now_ms: On the clock of the sessions.
         wall_ms: Milliseconds since 1970.
+        controllers: The others, voters and observers.
     """
+
+    def told(at_ms: int | None) -> int:
+        return -1 if at_ms is None else wall_ms - (now_ms - at_ms)
+
+    def replica(controller: QuorumFollower) -> QuorumReplica:
+        return QuorumReplica(
+            replica_id=controller.node_id,
+            log_end_offset=controller.end_offset,
+            last_fetch_timestamp=told(controller.last_fetch_ms),
+            last_caught_up_timestamp=told(controller.last_caught_up_ms),
+            replica_directory_id=controller.directory_id,
+        )
+
     settings, contacts = state.settings, state.heartbeats.contacts
     leader = QuorumReplica(
         replica_id=settings.node_id,
@@ -65,18 +87,15 @@ def describe_quorum(
         leader_id=settings.node_id,
         leader_epoch=epoch,
         high_watermark=end_offset,
-        current_voters=(leader,),
-        observers=tuple(
+        current_voters=(leader, *(replica(each) for each in controllers if each.is_voter)),
+        observers=tuple(replica(each) for each in controllers if not each.is_voter)
+        + tuple(
             QuorumReplica(
                 replica_id=broker_id,
                 # A broker may have applied what this state does not know to be committed yet.
                 log_end_offset=Offset(min(contact.metadata_offset + 1, end_offset)),
-                last_fetch_timestamp=wall_ms - (now_ms - contact.last_contact_ms),
-                last_caught_up_timestamp=(
-                    -1
-                    if contact.caught_up_ms is None
-                    else wall_ms - (now_ms - contact.caught_up_ms)
-                ),
+                last_fetch_timestamp=told(contact.last_contact_ms),
+                last_caught_up_timestamp=told(contact.caught_up_ms),
                 replica_directory_id=contact.metadata_log_dir,
             )
             for broker_id, contact in followers.items()

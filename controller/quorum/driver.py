@@ -395,6 +395,10 @@ class RaftDriver:
             self._events.appendleft(SnapshotRefused(snapshot))
             return
         self._lives += 1
+        logger.info(
+            "the metadata log begins anew at a snapshot of the leader",
+            extra={"end_offset": snapshot.offset, "leader_epoch": snapshot.epoch},
+        )
         self._observer.installed(found)
         self._events.appendleft(SnapshotInstalled(snapshot, found.voters, found.kraft_version))
 

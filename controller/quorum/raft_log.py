@@ -24,17 +24,21 @@ from controller.quorum.replicated_log import (
     Committed,
     NewBatch,
     NotLeaderError,
+    QuorumFollower,
     RoleListener,
     encoded,
 )
 from jbodlab.metadata.log.snapshots import Snapshot
+from jbodlab.metadata.records.control_records import ControlRecord
+from jbodlab.raft.batches import quorum_records
 from jbodlab.raft.core import RaftCore
 from jbodlab.raft.events import NodeShutdownBegun, ResignRequested
 from jbodlab.raft.instructions import ElectionState
 from jbodlab.raft.messages import Request
+from jbodlab.raft.progress import ReplicaProgress
 from jbodlab.raft.settings import RaftSettings
-from jbodlab.raft.states import Resigned
-from jbodlab.raft.voters import Endpoints, ReplicaKey, VoterSet
+from jbodlab.raft.states import Leader, Resigned
+from jbodlab.raft.voters import UNKNOWN_DIRECTORY, Endpoints, ReplicaKey, VoterSet
 from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset
 
 logger = logging.getLogger(__name__)
@@ -132,6 +136,18 @@ class RaftLog:
         """The state of this node in the quorum; to be read only."""
         return self._driver.core
 
+    def followers(self) -> Sequence[QuorumFollower]:
+        """Return the other controllers of the quorum; see `ReplicatedLog`."""
+        state, voters = self.core.state, self.core.voters
+        if not isinstance(state, Leader):
+            return ()
+        known = state.progress.replicas
+        others = voters.others(self._settings.me)
+        observers = (key for key in known if key not in voters.keys)
+        return [
+            _follower(key, known.get(key), is_voter=key in others) for key in (*others, *observers)
+        ]
+
     def add_listener(self, listener: CommitListener) -> None:
         """Tell an object of each commit; see `ReplicatedLog`."""
         self._listeners.append(listener)
@@ -166,6 +182,11 @@ class RaftLog:
     def ask(self, request: Request) -> asyncio.Future[Served]:
         """Answer a request of another node."""
         return self._driver.ask(request)
+
+    def records_at(self, offset: Offset) -> Sequence[ControlRecord]:
+        """Return the records about the quorum that counted at an offset; none at level 0."""
+        log = self.core.log
+        return quorum_records(log.voters.at(offset), log.kraft_versions.at(offset))
 
     def snapshots_changed(self) -> None:
         """Take note that this node has written a snapshot or cleaned the log."""
@@ -282,6 +303,21 @@ class RaftLog:
                         [(each.base_offset, each.data) for each in append.batches], end_offset
                     )
                 )
+
+
+def _follower(key: ReplicaKey, known: ReplicaProgress | None, *, is_voter: bool) -> QuorumFollower:
+    directory_id = None if key.directory_id == UNKNOWN_DIRECTORY else key.directory_id
+    if known is None:
+        return QuorumFollower(node_id=key.node_id, directory_id=directory_id, is_voter=is_voter)
+    caught_up_ms = known.last_caught_up_ms
+    return QuorumFollower(
+        node_id=key.node_id,
+        directory_id=directory_id,
+        is_voter=is_voter,
+        end_offset=known.end_offset,
+        last_fetch_ms=known.last_fetch_ms,
+        last_caught_up_ms=None if caught_up_ms < 0 else caught_up_ms,
+    )
 
 
 class _Append(NamedTuple):

@@ -41,7 +41,7 @@ import msgspec
 from jbodlab.controller_api.transport import Refusal, RpcRefusedError
 from jbodlab.metadata.log.batches import MAX_BATCH_BYTES, BatchTooLargeError
 from jbodlab.record_batch.record_batch import build_batch
-from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset
+from jbodlab.vocabulary.ids import BrokerId, DirectoryId, LeaderEpoch, Offset
 
 
 class NotLeaderError(RpcRefusedError):
@@ -83,6 +83,25 @@ class Committed(msgspec.Struct, frozen=True):
     end_offset: Offset
 
 
+class QuorumFollower(msgspec.Struct, frozen=True, kw_only=True):
+    """Another controller, as the leader knows it.
+
+    Attributes:
+        directory_id: Where it keeps the log; None where the quorum does not know that.
+        is_voter: Whether it votes; others only follow.
+        end_offset: Of its log; -1 if it has not asked for records yet.
+        last_fetch_ms: When it has asked last, on the clock of the node; None: never.
+        last_caught_up_ms: When it had all that the leader had; None: never.
+    """
+
+    node_id: BrokerId
+    directory_id: DirectoryId | None
+    is_voter: bool
+    end_offset: Offset = Offset(-1)
+    last_fetch_ms: int | None = None
+    last_caught_up_ms: int | None = None
+
+
 class CommitListener(Protocol):
     """An object that is told what is committed; on the event loop, in order."""
 
@@ -115,6 +134,9 @@ class ReplicatedLog(Protocol):
     @property
     def high_watermark(self) -> Offset:
         """First offset that is not committed."""
+
+    def followers(self) -> Sequence[QuorumFollower]:
+        """Return the other controllers of the quorum; none where this node does not lead."""
 
     def add_listener(self, listener: CommitListener) -> None:
         """Tell an object of each commit from now on, whoever leads.

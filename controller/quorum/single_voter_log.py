@@ -19,6 +19,7 @@ from controller.quorum.replicated_log import (
     Committed,
     NewBatch,
     NotLeaderError,
+    QuorumFollower,
     RoleListener,
     encoded,
 )
@@ -72,6 +73,10 @@ class SingleVoterLog:
     def high_watermark(self) -> Offset:
         """First offset that is not committed."""
         return self._high_watermark
+
+    def followers(self) -> Sequence[QuorumFollower]:
+        """Return none: this node is the only controller."""
+        return ()
 
     def add_listener(self, listener: CommitListener) -> None:
         """Tell an object of each commit; see `ReplicatedLog`."""

@@ -149,6 +149,7 @@ def _quorum(
         committed.end_offset,
         controller.now_ms(),
         controller.wall_ms(),
+        leadership.followers,
     )
 
 

@@ -11,6 +11,7 @@ from controller.quorum.replicated_log import (
     Committed,
     NewBatch,
     NotLeaderError,
+    QuorumFollower,
     RoleListener,
 )
 from jbodlab.record_batch.record_batch import build_batch
@@ -26,6 +27,9 @@ class ScriptedLog:
         self.high_watermark = Offset(0)
         self.listeners: list[CommitListener] = []
         self.waiting: deque[tuple[asyncio.Future[Committed], Committed]] = deque()
+
+    def followers(self) -> Sequence[QuorumFollower]:
+        return ()
 
     def add_listener(self, listener: CommitListener) -> None:
         self.listeners.append(listener)

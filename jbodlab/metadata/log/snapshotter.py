@@ -11,16 +11,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.log.settings import MetadataLogSettings
 from jbodlab.metadata.log.snapshot_writer import SnapshotWriter
+from jbodlab.metadata.records.control_records import ControlRecord
 from jbodlab.storage.directory import disk_errors
 from jbodlab.storage.directory.filesystem import FileSystem
 from jbodlab.vocabulary.errors import KafkaError, LogDirError
+from jbodlab.vocabulary.ids import Offset
 from jbodlab.vocabulary.limits import LONG_PIECE_S
 
 logger = logging.getLogger(__name__)
@@ -75,6 +77,7 @@ class Snapshotter:
         monotonic_s: A clock that never goes back.
         wall_ms: Milliseconds since 1970.
         appended_bytes: Size of the log behind its newest snapshot.
+        quorum: Returns the records about the quorum that counted at the offset of an image.
     """
 
     def __init__(
@@ -89,12 +92,14 @@ class Snapshotter:
         monotonic_s: Callable[[], float],
         wall_ms: Callable[[], int],
         appended_bytes: int = 0,
+        quorum: Callable[[Offset], Sequence[ControlRecord]] = lambda _: (),
     ) -> None:
         self._fs = fs
         self._directory = directory
         self._image = image
         self._run = run
         self._clean = clean
+        self._quorum = quorum
         self._monotonic_s = monotonic_s
         self._wall_ms = wall_ms
         self._trigger = SnapshotTrigger(
@@ -166,7 +171,13 @@ class Snapshotter:
         """Write a snapshot; returns False if it was given up."""
         begun_s = self._monotonic_s()
         created_ms = self._wall_ms()
-        writer = SnapshotWriter(self._fs, self._directory, image, created_ms=created_ms)
+        writer = SnapshotWriter(
+            self._fs,
+            self._directory,
+            image,
+            created_ms=created_ms,
+            quorum=self._quorum(Offset(image.offset)),
+        )
         try:
             if not await self._write_pieces(writer):
                 return False

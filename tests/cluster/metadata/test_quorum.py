@@ -5,12 +5,14 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
 from jbodlab.controller_api import messages
 from jbodlab.controller_api.grpc_transport import ControllerStub
+from jbodlab.storage.directory.names import METADATA_DIR_NAME
 from jbodlab.vocabulary.error_code import ErrorCode
 from lab.cluster.node import Node
 from lab.machine.waiting import wait_for
@@ -19,6 +21,14 @@ from tests.cluster.harness import Cluster, running
 pytestmark = pytest.mark.cluster
 
 ASK_S = 1.0
+
+
+SHORT_LOG = {
+    "metadata.log.max.record.bytes.between.snapshots": "2000",
+    "metadata.log.segment.ms": "100",
+    "metadata.max.retention.bytes": "0",
+    "metadata.max.idle.interval.ms": "20",
+}
 
 
 @pytest.fixture
@@ -36,19 +46,28 @@ def active(cluster: Cluster) -> Node:
     return wait_for("an active controller", found)
 
 
-def is_active(node: Node) -> bool:
+def described(node: Node) -> Any:
+    """The quorum as a controller describes it; None if it does not answer."""
     import grpc
 
     if not node.is_running:
-        return False
+        return None
     with grpc.insecure_channel(f"{node.state.host}:{node.state.grpc_port}") as channel:
         try:
-            answer = ControllerStub(channel).DescribeQuorum(
+            return ControllerStub(channel).DescribeQuorum(
                 messages.DescribeQuorumRequest(), timeout=ASK_S
             )
         except grpc.RpcError:
-            return False
-    return bool(answer.error_code == ErrorCode.NONE)
+            return None
+
+
+def is_active(node: Node) -> bool:
+    answer = described(node)
+    return answer is not None and answer.error_code == ErrorCode.NONE
+
+
+def end_offset(node: Node) -> int:
+    return int(described(node).high_watermark)
 
 
 def produce(producer: Producer, topic: str) -> None:
@@ -95,3 +114,58 @@ def test_a_quorum_that_is_stopped_has_everything_at_its_next_start(cluster: Clus
 
     assert "kept" in {key.topic for key in cluster.view().partitions}
     cluster.create_topic("more", partitions=1, replicas=2)
+
+
+def log_start(node: Node) -> int:
+    """The first offset of a controller's log."""
+    return min(
+        (int(path.stem) for path in (node.metadata_dir / METADATA_DIR_NAME).glob("*.log")),
+        default=-1,
+    )
+
+
+def test_a_controller_that_was_away_while_the_log_was_cleaned_gets_a_snapshot(
+    cluster_root: Path,
+) -> None:
+    with running(cluster_root, brokers=1, dirs=1, controllers=3, settings=SHORT_LOG) as cluster:
+        leader = active(cluster)
+        away, other = (each for each in cluster.controllers if each is not leader)
+        away.kill()
+        end = end_offset(leader)
+        for number in range(3):
+            cluster.create_topic(f"topic-{number}", partitions=5, replicas=1)
+        wait_for("a log that begins later", lambda: log_start(leader) > end)
+
+        away.start()
+
+        wait_for(
+            "a log that begins with a snapshot",
+            lambda: "begins anew at a snapshot of the leader" in away.output(),
+        )
+        # Together with the one that was away there is a majority, which has all topics.
+        leader.kill()
+        other.kill()
+        leader.start()
+        active(cluster)
+        cluster.create_topic("more", partitions=1, replicas=1)
+        assert "topic-2" in {key.topic for key in cluster.view().partitions}
+
+
+@pytest.mark.parametrize("fault", ["removed", "replaced"])
+def test_a_quorum_outlives_the_directory_of_its_active_controller(
+    cluster: Cluster, fault: str
+) -> None:
+    cluster.create_topic("before", partitions=1, replicas=2)
+    first = active(cluster)
+    first.metadata_dir.rename(first.metadata_dir.with_name("gone"))
+    if fault == "replaced":
+        first.metadata_dir.mkdir()
+
+    second = wait_for(
+        "another active controller",
+        lambda: next((n for n in cluster.controllers if n is not first and is_active(n)), None),
+    )
+
+    assert second is not first
+    first.wait_ended(10)
+    cluster.create_topic("after", partitions=1, replicas=2)

@@ -162,6 +162,7 @@ def snapshotter_of(it: Roles) -> ControllerSnapshotter:
         threads=system_environment().threads,
         monotonic_s=system_environment().monotonic_s,
         wall_ms=lambda: WRITTEN_MS,
+        quorum=None,
     )
 
 

@@ -4,6 +4,7 @@ from msgspec.structs import replace
 
 from controller.decide.heartbeats import Contact
 from controller.quorum.description import describe_quorum
+from controller.quorum.replicated_log import QuorumFollower
 from jbodlab.controller_api.requests import QuorumReplica
 from jbodlab.metadata.records.config_records import NoOpRecord
 from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset
@@ -81,3 +82,38 @@ def test_a_broker_was_caught_up_when_it_had_all_that_there_was() -> None:
     assert heard(behind=1) == 100
     assert heard(behind=1) == 200
     assert heard(behind=0) == 0
+
+
+def test_other_controllers_vote_or_observe_as_the_leader_knows_them() -> None:
+    state = PureController().state
+    voter = QuorumFollower(
+        node_id=BrokerId(101),
+        directory_id=None,
+        is_voter=True,
+        end_offset=Offset(38),
+        last_fetch_ms=990,
+        last_caught_up_ms=950,
+    )
+    unheard = QuorumFollower(node_id=BrokerId(102), directory_id=None, is_voter=True)
+    observer = QuorumFollower(node_id=BrokerId(103), directory_id=directory("C"), is_voter=False)
+
+    found = describe_quorum(
+        state, LeaderEpoch(7), END, 1_000, 5_000_000, [voter, unheard, observer]
+    )
+
+    assert found.current_voters[1:] == (
+        QuorumReplica(
+            replica_id=BrokerId(101),
+            log_end_offset=Offset(38),
+            last_fetch_timestamp=4_999_990,
+            last_caught_up_timestamp=4_999_950,
+        ),
+        QuorumReplica(replica_id=BrokerId(102), log_end_offset=Offset(-1)),
+    )
+    assert found.observers == (
+        QuorumReplica(
+            replica_id=BrokerId(103),
+            log_end_offset=Offset(-1),
+            replica_directory_id=directory("C"),
+        ),
+    )

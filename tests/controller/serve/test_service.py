@@ -139,6 +139,7 @@ class ScriptedLeadership:
 
     cluster_id = CLUSTER_ID
     epoch, leader = LeaderEpoch(6), BrokerId(102)
+    followers = ()
 
     def __init__(self, controller: ScriptedController, stream: ScriptedStream) -> None:
         self._term: Any = Term(controller, stream, [])  # type: ignore[arg-type]
@@ -353,6 +354,10 @@ async def test_a_node_without_a_term_tells_what_it_knows_and_is_not_healthy(
     assert healthy == (True, f"{where} is active in epoch 5")
     known = "it knows of epoch 6, committed up to offset 16"
     assert inactive == (False, f"{where} responds, but is not active; {known}")
+    names = ("OTHERS", config.node.controller_listener_names[0])
+    follower = msgspec.structs.replace(config.node, controller_listener_names=names)
+    follows = await asyncio.to_thread(serves_brokers, follower)
+    assert follows == (True, f"{where} follows controller 102 in epoch 6")
 
 
 async def test_what_needs_the_active_controller_is_refused_without_a_term(
