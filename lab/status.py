@@ -15,6 +15,7 @@ from jbodlab.cli import lab_state
 from jbodlab.cli.lab_state import ClusterState, NodeState
 from jbodlab.cli.output import counted, place
 from jbodlab.kafka_admin.log_dirs import DescribedLogDir
+from jbodlab.kafka_admin.quorum import Quorum
 from jbodlab.picture.cluster_picture import (
     OFFLINE,
     ONLINE,
@@ -26,13 +27,13 @@ from jbodlab.picture.cluster_picture import (
 from jbodlab.record_batch.record_batch import iterate_headers
 from jbodlab.vocabulary.addresses import address_text
 from jbodlab.vocabulary.ids import METADATA_TOPIC
-from lab.cluster import picture
+from lab.cluster import picture, questions
 from lab.cluster.spec import spec_of
 from lab.machine import processes
 from lab.watch.server_log import LOG, Failure, last_failures
 
 if TYPE_CHECKING:
-    from jbodlab.cli.results import NoticedInLog
+    from jbodlab.cli.results import NoticedInLog, StatusController
     from jbodlab.cli.results import Status as Printed
 
 TIMEOUT_S = 3.0
@@ -48,6 +49,7 @@ class Status(ClusterPicture):
             the directory.
         faults: Faults that are open on purpose.
         metadata: The folder of the controller's metadata log, its bytes and its last offset.
+        quorum: The controllers, as the active one describes them; None where nobody tells.
     """
 
     state: ClusterState
@@ -55,6 +57,7 @@ class Status(ClusterPicture):
     noticed: Mapping[str, Failure]
     faults: Sequence[Fault]
     metadata: tuple[Path, int, int]
+    quorum: Quorum | None
 
     @property
     def is_healthy(self) -> bool:
@@ -118,6 +121,7 @@ class Status(ClusterPicture):
                 }
                 for node in state.nodes
             ],
+            "controllers": [_controller_json(self, node) for node in state.controllers],
             "metadata_log": {"path": str(folder), "bytes": size, "last_offset": offset},
             "open_faults": [
                 {
@@ -145,7 +149,7 @@ class Status(ClusterPicture):
 
 def look(state: ClusterState, journal: Path) -> Status:
     """Ask everybody."""
-    found = asyncio.run(picture.read(state, TIMEOUT_S))
+    found, quorum = asyncio.run(_ask(state))
     root = Path(state.root)
     return Status(
         brokers=found.brokers,
@@ -160,7 +164,48 @@ def look(state: ClusterState, journal: Path) -> Status:
         },
         faults=[fault for fault in read_faults(journal) if root in fault.path.parents],
         metadata=_metadata_log(state),
+        quorum=quorum,
     )
+
+
+async def _ask(state: ClusterState) -> tuple[ClusterPicture, Quorum | None]:
+    found = await picture.read(state, TIMEOUT_S)
+    for node, one in zip(state.brokers, found.brokers, strict=True):
+        if one.log_dirs is not None:
+            return found, await questions.ask_quorum(node, TIMEOUT_S)
+    return found, None
+
+
+def _controller_json(status: Status, node: NodeState) -> StatusController:
+    quorum = status.quorum
+    end_offset = -1 if quorum is None else quorum.end_offsets.get(node.node_id, -1)
+    return {
+        "id": node.node_id,
+        "role": _role(status, node),
+        "epoch": None if quorum is None else quorum.leader_epoch,
+        "end_offset": None if end_offset < 0 else end_offset,
+    }
+
+
+def _role(status: Status, node: NodeState) -> str | None:
+    """Return the part of a controller in the quorum; None where nobody tells."""
+    if status.quorum is None or node.node_id not in status.alive:
+        return None
+    return "active" if node.node_id == status.quorum.leader_id else "standby"
+
+
+def _part(status: Status, node: NodeState) -> str:
+    """Return what a controller of several does, for people."""
+    quorum, role = status.quorum, _role(status, node)
+    if quorum is None or role is None or len(status.state.controllers) == 1:
+        return ""
+    if role == "active":
+        return f", active in epoch {quorum.leader_epoch}"
+    end_offset = quorum.end_offsets.get(node.node_id, -1)
+    if end_offset < 0:
+        return ", standby, not heard"
+    behind = max(0, quorum.end_offsets.get(quorum.leader_id, 0) - end_offset)
+    return f", standby, {counted(behind, 'record')} behind"
 
 
 def _metadata_log(state: ClusterState) -> tuple[Path, int, int]:
@@ -216,7 +261,8 @@ def _nodes(status: Status) -> Iterator[str]:
             "" if one is None else ", does not answer" if one.log_dirs is None else ", answers"
         )
         process = _process(node, status.alive)
-        yield f"{node.role} {node.node_id}  {node.host}:{node.port}  {process}{answers}"
+        part = _part(status, node) if node in status.state.controllers else ""
+        yield f"{node.role} {node.node_id}  {node.host}:{node.port}  {process}{answers}{part}"
         for each in one.directories if one else ():
             yield f"    {each.number}  {_directory(each):<30}  {each.path}"
             if words := " ".join(filter(None, (*each.told.conditions, each.told.cause))):

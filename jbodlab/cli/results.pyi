@@ -73,6 +73,12 @@ class StatusNode(TypedDict):
     running: bool
     log_dirs: Sequence[StatusDirectory]
 
+class StatusController(TypedDict):
+    id: int
+    role: str | None
+    epoch: int | None
+    end_offset: int | None
+
 class MetadataLog(TypedDict):
     path: str
     bytes: int
@@ -99,6 +105,7 @@ class Status(TypedDict):
     engine: str
     healthy: bool
     nodes: Sequence[StatusNode]
+    controllers: Sequence[StatusController]
     metadata_log: MetadataLog
     open_faults: Sequence[OpenFault]
     partitions: Sequence[StatusPartition]

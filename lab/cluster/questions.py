@@ -26,6 +26,7 @@ from jbodlab.kafka_admin.offsets import (
     offsets_at,
 )
 from jbodlab.kafka_admin.properties import AdminProperties
+from jbodlab.kafka_admin.quorum import Quorum, describe_quorum
 from jbodlab.kafka_wire.api_key import ApiKey
 from jbodlab.kafka_wire.describe_log_dir_states import LogDirStateEntry
 from jbodlab.peers.client_security import ClientSecurity
@@ -226,6 +227,17 @@ async def ask_cluster_view(node: NodeState, timeout_s: float) -> ClusterView | N
         asked = await connect(node, timeout_s)
         try:
             return await cluster_view(asked, timeout_s)
+        finally:
+            asked.close()
+    return None
+
+
+async def ask_quorum(node: NodeState, timeout_s: float) -> Quorum | None:
+    """Ask for the controllers by one broker; None if there is no answer."""
+    with contextlib.suppress(*NO_ANSWER):
+        asked = await connect(node, timeout_s)
+        try:
+            return await describe_quorum(asked, timeout_s)
         finally:
             asked.close()
     return None

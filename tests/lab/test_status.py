@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from jbodlab.kafka_admin.log_dirs import DescribedLogDir
+from jbodlab.kafka_admin.quorum import Quorum
 from jbodlab.picture.cluster_picture import PartitionPicture
 from jbodlab.vocabulary.ids import TopicPartition
 from lab.cluster import ClusterSpec, layout, picture
@@ -34,6 +35,7 @@ def status(tmp_path: Path) -> Status:
         noticed={},
         faults=(),
         metadata=(tmp_path, 0, -1),
+        quorum=Quorum(leader_id=100, leader_epoch=2, high_watermark=7, end_offsets={100: 8}),
     )
 
 
@@ -111,3 +113,31 @@ def test_what_our_brokers_say_of_a_directory_is_told_to_people_and_programs(stat
     assert (of_first["state"], of_first["cause"]) == ("RECOVERING", "I/O error")
     assert "OFFLINE (KAFKA_STORAGE_ERROR)" in found.text()
     assert "       I/O error" in found.text().splitlines()
+
+
+def test_a_controller_is_active_or_stands_by(tmp_path: Path, status: Status) -> None:
+    ports = range(1, 5)
+    spec = ClusterSpec(brokers=1, disks=1, controllers=3)
+    state = layout.plan("x", tmp_path, "id", own_user(), ports, spec, grpc_ports=range(5, 8))
+    several = replace(
+        status,
+        state=state,
+        brokers=[],
+        alive=frozenset({100, 101, 1}),
+        quorum=Quorum(
+            leader_id=101, leader_epoch=4, high_watermark=7, end_offsets={100: 5, 101: 8, 102: -1}
+        ),
+    )
+
+    told = several.to_json()["controllers"]
+    assert [(each["id"], each["role"], each["end_offset"]) for each in told] == [
+        (100, "standby", 5),
+        (101, "active", 8),
+        (102, None, None),
+    ]
+    text = several.text()
+    assert "standby, 3 records behind" in text
+    assert "active in epoch 4" in text
+    assert [each["role"] for each in replace(several, quorum=None).to_json()["controllers"]] == [
+        None
+    ] * 3

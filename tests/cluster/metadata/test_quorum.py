@@ -14,6 +14,7 @@ from jbodlab.controller_api import messages
 from jbodlab.controller_api.grpc_transport import ControllerStub
 from jbodlab.storage.directory.names import METADATA_DIR_NAME
 from jbodlab.vocabulary.error_code import ErrorCode
+from lab import status
 from lab.cluster.node import Node
 from lab.machine.waiting import wait_for
 from tests.cluster.harness import Cluster, running
@@ -70,6 +71,12 @@ def end_offset(node: Node) -> int:
     return int(described(node).high_watermark)
 
 
+def roles(cluster: Cluster) -> dict[int, str | None]:
+    """The part of each controller, as `jbodlab status` tells it."""
+    seen = status.look(cluster.state, cluster.root / "faults.jsonl")
+    return {each["id"]: each["role"] for each in seen.to_json()["controllers"]}
+
+
 def produce(producer: Producer, topic: str) -> None:
     producer.produce(topic, b"value")
     assert producer.flush(30) == 0
@@ -98,12 +105,17 @@ def test_a_quorum_outlives_the_kill_of_its_active_controller(cluster: Cluster) -
 
 def test_a_controller_that_is_stopped_hands_its_leadership_over(cluster: Cluster) -> None:
     first = active(cluster)
+    assert roles(cluster) == {each.id: "standby" for each in cluster.controllers} | {
+        first.id: "active"
+    }
     first.signal(signal.SIGTERM)
     first.wait_ended(10)
 
     second = active(cluster)
     assert second is not first
     cluster.create_topic("after", partitions=1, replicas=2)
+    assert roles(cluster)[first.id] is None
+    assert roles(cluster)[second.id] == "active"
 
 
 def test_a_quorum_that_is_stopped_has_everything_at_its_next_start(cluster: Cluster) -> None:
