@@ -24,13 +24,13 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 from pyspark.errors import PySparkAttributeError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import coalesce, lit
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
 from analytics.engines.functions import FUNCTIONS, ArrowFunction, plain
-from analytics.store.part_files import PartFiles, PartWriters, in_order
+from analytics.store.part_files import PartWriters, in_order
 from analytics.store.store import Store
 from analytics.store.stored_tables import SUFFIX
-from analytics.tables.spark_schema import arrow_schema, spark_schema
 from analytics.tables.sql_files import SqlFile, needed
 from analytics.tables.table import CLUSTER, STRING, Table
 
@@ -192,7 +192,7 @@ class SparkEngine:
             return
         for label in rows.column(CLUSTER).unique().to_pylist():
             own = rows.filter(pc.equal(rows.column(CLUSTER), label)).drop_columns([CLUSTER])
-            with PartWriters(PartFiles(folder=self.folder.source, cluster=label), "00000") as parts:
+            with PartWriters(self.folder, label, "00000") as parts:
                 parts.write(file.table, in_order(own, file.table))
 
     def _call(self, name: str) -> None:
@@ -208,7 +208,7 @@ class SparkEngine:
                 self.hold(name, plain(found, function.schema))
                 return
             self._use(self._many, [function.reads])
-            rows, schema = self.spark.table(function.reads), spark_schema(function.schema)
+            rows, schema = self.spark.table(function.reads), from_arrow_schema(function.schema)
             if function.is_of_many:
                 call = partial(_of_many, function)
                 self.keep(name, rows.repartition(*function.keys).mapInArrow(call, schema))
@@ -240,7 +240,7 @@ class SparkEngine:
 
     def _write(self, table: Table, found: DataFrame) -> None:
         schema = StructType(
-            [StructField(CLUSTER, StringType()), *spark_schema(table.schema).fields]
+            [StructField(CLUSTER, StringType()), *from_arrow_schema(table.schema).fields]
         )
         # A label is never null: of a column that may be, Spark would sort the rows anew.
         label = coalesce(found[CLUSTER], lit("")).alias(CLUSTER)
@@ -263,7 +263,7 @@ class SparkEngine:
             found = self.spark.read.schema(schema).parquet(self.folder.uri(path))
             self._many.add(name, found)
             return
-        arrow = arrow_schema(schema)
+        arrow = to_arrow_schema(schema, timezone="UTC")
         rows = [_read(self.folder, file.name, arrow) for file in files]
         self.hold(name, pa.concat_tables([arrow.empty_table(), *rows]))
 

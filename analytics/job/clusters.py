@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from analytics.job.engine import Engine, RunOptions
@@ -26,6 +26,7 @@ from analytics.read.merged_layout import SEVERAL
 from analytics.read.named_logs import Archive, Inputs, Stamp
 from analytics.store.store import AT_ONCE
 from analytics.tables.catalog import LOGS
+from analytics.tables.sql_files import sql_files
 
 REPORTS_AT_ONCE_MAX = 8
 
@@ -37,6 +38,10 @@ LOCAL_IS_SOONER_BYTES = 64 << 20
 class ReplayOptions(RunOptions):
     """Options of a user for a replay of clusters besides the logs."""
 
+    objective: float | None = None
+    """Share of time, 0 to 1, in which partitions should be available."""
+    paths: Mapping[str, str] = field(default_factory=dict)
+    """Where log directories lie, by their ids."""
     full: bool = False
     """Whether unchanged clusters are read again."""
     with_figures: bool = False
@@ -54,11 +59,6 @@ class ClusterResult:
     figures: Figures | None
     """Figures of the report; None if no log has changed: the report is that of the run before."""
     summary: ClusterSummary
-
-    @property
-    def is_new(self) -> bool:
-        """Whether anything was read."""
-        return self.figures is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,15 +223,15 @@ class _Replay:
         return str(store.local or store.source)
 
     def _asked(self, page: str) -> dict[str, object]:
-        """Return what changes tables and reports besides the logs: options, columns, the page."""
+        """Return what changes tables and reports besides the logs: options, texts, the page."""
         assumed = self.options.assumed
-        columns = "".join(f"{table.name} {table.schema}\n" for table in self.output.tables)
+        texts = "".join(f"{one.name} {one.table} {one.sql}\n" for one in sql_files().values())
         return {
             "min_insync_replicas": [assumed.value, assumed.source],
             "broker_logs": hashlib.sha256(repr(self.options.broker_logs).encode()).hexdigest(),
-            "columns": hashlib.sha256(columns.encode()).hexdigest(),
-            "objective": self.options.asked.objective,
-            "paths": dict(self.options.asked.paths),
+            "tables": hashlib.sha256(texts.encode()).hexdigest(),
+            "objective": self.options.objective,
+            "paths": dict(self.options.paths),
             "page": page,
         }
 
@@ -250,7 +250,8 @@ class _Replay:
         )
 
     def _report(self, name: str, copies: Sequence[LogCopy], page: str) -> ClusterResult:
-        figures = ask_figures(self.output.cluster(name).tables(), self.options.asked)
+        written = self.output.cluster(name).tables()
+        figures = ask_figures(written, self.options.objective, self.options.paths)
         text, summary = text_of(figures), summary_of(figures)
         start = None if page == FILE_NAME else f"../{FILE_NAME}"
         source = SEVERAL.join(copy.source for copy in copies)

@@ -29,7 +29,7 @@ from analytics.job.local_tables import LocalTables
 from analytics.job.output import OutputDir, require_in_place, write_beside
 from analytics.machine import complete_input
 from analytics.page.conditions import parse_objective
-from analytics.page.report_figures import Asked, names_of_figures
+from analytics.page.report_figures import names_of_figures
 from analytics.page.report_json import as_json
 from analytics.read.named_logs import look
 from analytics.source.requirements import FOR_SPARK, check_requirements
@@ -96,9 +96,8 @@ def _carry_out(options: Namespace, moments: Sequence[str], output: Output) -> in
             ReplayOptions(
                 assumed=assumed_min_isr(options),
                 broker_logs=read_broker_logs(options.broker_logs, zone),
-                asked=Asked(
-                    objective=objective, paths=directory_paths(options.config, options.meta)
-                ),
+                objective=objective,
+                paths=directory_paths(options.config, options.meta),
                 full=options.full,
                 catalog=options.catalog,
                 with_figures=output.is_json or condition is not None,

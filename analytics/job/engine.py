@@ -8,7 +8,6 @@ from typing import Protocol
 
 from analytics.ask.broker_logs import LogLine
 from analytics.job.output import OutputDir
-from analytics.page.report_figures import Asked
 from analytics.rare.min_insync import AssumedMinIsr
 from analytics.read.log_copies import LogCopy
 from analytics.read.named_logs import Archive
@@ -22,8 +21,6 @@ class RunOptions:
     """`min.insync.replicas` where the log does not say."""
     broker_logs: Sequence[LogLine] = ()
     """Lines of brokers about their directories."""
-    asked: Asked = field(default_factory=Asked)
-    """Options of the reports."""
 
 
 class Engine(Protocol):

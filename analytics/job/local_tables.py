@@ -175,7 +175,7 @@ def _read(layout: Layout, name: str, output: ClusterOutput, rows: _LogRows) -> N
 def _read_split(output: ClusterOutput, number: int, split: Split) -> pa.Table:
     """Write the records of a split; returns what the other tables are made of."""
     table = t.RECORDS if split.snapshot is None else t.SNAPSHOT_RECORDS
-    with PartWriters(output.parts(), f"{number:05d}") as writers:
+    with output.writers(f"{number:05d}") as writers:
         records = _Records(table, writers)
         kept = []
         for batch in read_split(split, COLUMNS):

@@ -27,7 +27,7 @@ from analytics.errors import ReplayInputError
 from analytics.job.known_inputs import STATE
 from analytics.page.report_page import FILE_NAME, MARK, MARK_WITHIN_BYTES
 from analytics.store.lock import Lock, LockedError, take_lock
-from analytics.store.part_files import PartFiles, PartWriters, empty_file, in_order
+from analytics.store.part_files import PartWriters, empty_file, in_order
 from analytics.store.store import Store, is_inside
 from analytics.store.stored_tables import StoredTables
 from analytics.tables.table import CLUSTER, Table
@@ -225,14 +225,13 @@ class ClusterOutput:
         self.output = output
         self.name = name
 
-    def parts(self) -> PartFiles:
-        """Return where files are written."""
-        store = self.output.scratch_store
-        return PartFiles(folder=str(store.local or store.source), cluster=self.name)
+    def writers(self, label: str) -> PartWriters:
+        """Return what writes files, whose names begin with a label."""
+        return PartWriters(self.output.scratch_store, self.name, label)
 
     def put(self, table: Table, rows: pa.Table) -> None:
         """Write all rows of a table, in its order."""
-        with PartWriters(self.parts(), "00000") as writers:
+        with self.writers("00000") as writers:
             writers.write(table, rows)
 
     def tables(self) -> StoredTables:

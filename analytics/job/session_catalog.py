@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StringType, StructType
 
 from analytics.errors import ReplayInputError
 from analytics.store.store import Store
-from analytics.tables.spark_schema import spark_schema
 from analytics.tables.table import CLUSTER, Table
 
 
@@ -29,7 +29,7 @@ def save_tables(
         ReplayInputError: there is no such catalog or namespace, or it does not take the tables.
     """
     for table in tables:
-        schema = StructType(spark_schema(table.schema).fields).add(CLUSTER, StringType())
+        schema = StructType(from_arrow_schema(table.schema).fields).add(CLUSTER, StringType())
         rows = spark.read.schema(schema).parquet(Store(folders[table.name]).uri())
         try:
             rows.write.mode("overwrite").partitionBy(CLUSTER).saveAsTable(f"{name}.{table.name}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from analytics.page.columns import columns
 from analytics.page.figure import Figure
 from analytics.page.log_span import LogSpan
 from jbodlab.pages.plots import Intervals
@@ -57,10 +56,6 @@ def availability(objective: float | None) -> Figure:
             "  )\n"
             ")"
         ),
-        columns=columns(
-            f"topics_ever {_TIMES} objective read_budget_used write_budget_used "
-            "topics_below_objective"
-        ),
     )
 
 
@@ -70,7 +65,9 @@ def topic_availability(objective: float | None) -> Figure:
         name="topic_availability",
         title="Topics that were not always available, the worst first",
         sql=(
-            "SELECT *, CASE WHEN availability < objective THEN 'reading and writing'\n"
+            "SELECT topic, topic_id, partitions, partition_ms, leaderless_ms, under_min_isr_ms,\n"
+            "  unwritable_ms, availability, write_availability, objective,\n"
+            "  CASE WHEN availability < objective THEN 'reading and writing'\n"
             "    WHEN write_availability < objective THEN 'writing' END AS misses_objective\n"
             "FROM (\n"
             "  SELECT topic, topic_id, partitions, partition_ms, leaderless_ms,\n"
@@ -84,7 +81,6 @@ def topic_availability(objective: float | None) -> Figure:
             ")\n"
             "ORDER BY leaderless_ms DESC, under_min_isr_ms DESC, topic, topic_id"
         ),
-        columns=columns(f"topic topic_id partitions {_TIMES} objective misses_objective"),
         limit=TOPICS,
     )
 
@@ -109,9 +105,6 @@ def daily_availability(span: LogSpan) -> Figure:
             f"FROM availability JOIN (\n  {worst}\n) USING (topic_id)\n"
             f"WHERE day > DATE'{_days_before(span, DAYS)}'\n"
             "ORDER BY topic, topic_id, day"
-        ),
-        columns=columns(
-            "topic topic_id day partitions leaderless_ms under_min_isr_ms availability"
         ),
         plots=(
             Intervals(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from analytics.page.columns import columns
 from analytics.page.figure import LINES, POINTS, Figure
 from jbodlab.pages.plots import Bars, Ranking
 
@@ -16,7 +15,7 @@ LEADERSHIP_OVER_TIME = Figure(
         "SELECT from_time AS bucket, cause, changes\n"
         "FROM change_counts WHERE what = 'leader' ORDER BY bucket, cause"
     ),
-    columns=columns("bucket cause changes", changes="Changes of leaders"),
+    titles={"changes": "Changes of leaders"},
     plots=(Bars(title="Changes of leaders, by cause", series="cause", value="changes"),),
     limit=POINTS,
 )
@@ -30,7 +29,6 @@ LEADERSHIP_CAUSES = Figure(
         "FROM change_counts WHERE what = 'leader'\n"
         "GROUP BY cause ORDER BY changes DESC, cause"
     ),
-    columns=columns("cause changes to_none"),
 )
 
 
@@ -41,7 +39,7 @@ CHURNING_PARTITIONS = Figure(
         "SELECT topic, partition, changes, to_none, last_time FROM leadership_churn\n"
         "ORDER BY changes DESC, topic, topic_id, partition"
     ),
-    columns=columns("topic partition changes to_none last_time", last_time="Last change"),
+    titles={"last_time": "Last change"},
     plots=(Ranking(label=("topic", "partition"), values=("changes", "to_none")),),
     limit=LINES,
 )
@@ -55,7 +53,7 @@ ISR_OVER_TIME = Figure(
         "FROM change_counts WHERE what = 'isr'\n"
         "GROUP BY from_time, change ORDER BY bucket, change"
     ),
-    columns=columns("bucket change changes", changes="Changes of ISRs"),
+    titles={"changes": "Changes of ISRs"},
     plots=(Bars(title="Changes of the ISR", series="change", value="changes"),),
     limit=POINTS,
 )
@@ -69,7 +67,6 @@ ISR_CAUSES = Figure(
         "FROM change_counts WHERE what = 'isr'\n"
         "GROUP BY cause, change ORDER BY changes DESC, cause, change"
     ),
-    columns=columns("cause change changes"),
     limit=CAUSES,
 )
 
@@ -82,9 +79,6 @@ FLAPPING_REPLICAS = Figure(
         "  first_time, last_time\n"
         "FROM isr_flaps\n"
         "ORDER BY shrinks DESC, out_ms_total DESC, topic, topic_id, partition, broker"
-    ),
-    columns=columns(
-        "topic partition broker shrinks expands out_ms_total out_ms_max first_time last_time"
     ),
     plots=(Ranking(label=("topic", "partition", "broker"), values=("shrinks", "expands")),),
     limit=LINES,

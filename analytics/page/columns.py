@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from jbodlab.pages.values import Column, Unit
 
@@ -104,16 +104,16 @@ _TITLES: Mapping[str, str] = {
 }
 
 
-def columns(names: str, **titles: str) -> tuple[Column, ...]:
+def columns(names: Iterable[str], titles: Mapping[str, str]) -> tuple[Column, ...]:
     """Return columns.
 
     Args:
-        names: Of the columns, parted by spaces or commas.
+        names: Their names.
         titles: Where they differ from those that a name has elsewhere.
     """
     return tuple(
         Column(name=name, title=titles.get(name) or _title(name), unit=_unit(name))
-        for name in names.replace(",", " ").split()
+        for name in names
     )
 
 

@@ -1,4 +1,4 @@
-"""A figure: one query on the tables, the meaning of its columns, and the rows it gives.
+"""A figure: one query on the tables, and the rows that it gives.
 
 A figure is SQL as DuckDB understands it. A page shows the query beside the figure, so that a reader
 can ask the tables again and get the same. A query that would count the rows of a large table reads
@@ -7,11 +7,13 @@ a table of counts instead.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 
+from analytics.page.columns import columns
 from analytics.store.questions import Questions, Readable
-from analytics.tables.names_in_sql import names_in
+from analytics.tables.names_in_sql import columns_in, names_in
 from jbodlab.pages.plots import Plot
 from jbodlab.pages.values import Column, Unit, Value
 
@@ -34,13 +36,19 @@ class Figure:
     name: str
     title: str
     sql: str
-    columns: tuple[Column, ...]
+    titles: Mapping[str, str] = field(default_factory=dict)
+    """Titles of columns, where they differ from those that a name has elsewhere."""
     limit: int | None = None
     plots: tuple[Plot, ...] = ()
     note: str = ""
     """A sentence above the table."""
     is_open: bool = False
     """Whether the table is unfolded from the begin."""
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns of the query, with their titles and units."""
+        return columns(columns_in(self.sql), self.titles)
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -65,11 +73,6 @@ class Answer:
     figure: Figure
     rows: tuple[tuple[Value, ...], ...]
     total: int
-
-    @property
-    def more(self) -> int:
-        """Rows that the limit hides."""
-        return self.total - len(self.rows)
 
     def values(self, column: str) -> list[Value]:
         """Return the values of a column, row by row."""

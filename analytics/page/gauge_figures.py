@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from analytics.page.columns import columns
 from analytics.page.figure import PLACES, POINTS, Figure
 from jbodlab.pages.plots import Bars, Steps
 
@@ -23,7 +22,6 @@ GAUGES = Figure(
         "SELECT what, from_time AS bucket, at_end, ever\n"
         "FROM gauges WHERE broker IS NULL ORDER BY bucket, what"
     ),
-    columns=columns("what bucket at_end ever"),
     note="The highest number in each period. The log is divided into at most 200 periods.",
     plots=(
         Steps(
@@ -50,7 +48,6 @@ RECORD_RATES = Figure(
         "  CAST(records * 1000 / stretch_ms AS DOUBLE) AS per_second\n"
         "FROM record_rates ORDER BY bucket, type"
     ),
-    columns=columns("bucket type records per_second"),
     plots=(Bars(series="type", value="per_second"),),
     limit=POINTS,
 )
@@ -69,7 +66,6 @@ def _of_places(scope: str, title: str, where: str) -> Figure:
             f"  ORDER BY count(*) FILTER (WHERE what = 'leaders') DESC, {own} LIMIT {SERIES}\n"
             f") USING ({own}) WHERE {where} ORDER BY what, bucket, {own}"
         ),
-        columns=columns(f"what {own} bucket at_end"),
         plots=tuple(
             Steps(
                 title=f"{what.capitalize()} of {title}",
@@ -137,7 +133,7 @@ MARKS_OVER_TIME = Figure(
         "  WHERE valid_to_offset IS NOT NULL\n"
         ') GROUP BY time, what ORDER BY "offset" DESC, what'
     ),
-    columns=columns("time what text changes offset", changes="Changes in the batch"),
+    titles={"changes": "Changes in the batch"},
     note="Every time axis shows them as small marks. Changes in one batch share a mark.",
     limit=MARKS,
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from analytics.page.columns import columns
 from analytics.page.figure import LINES, Figure
 from analytics.page.log_span import LogSpan
 from analytics.read.merged_layout import SEVERAL
@@ -27,10 +26,6 @@ INCIDENT_COUNTS = Figure(
         "    count(*) FILTER (WHERE state = 'open')\n"
         "      AS open_broker_failures FROM broker_failures)\n"
         "CROSS JOIN (SELECT count(*) AS controller_changes FROM controller_changes)"
-    ),
-    columns=columns(
-        "incidents open_incidents directory_failures open_directory_failures broker_failures "
-        "open_broker_failures controller_changes"
     ),
 )
 
@@ -75,12 +70,6 @@ def incidents(span: LogSpan) -> Figure:
             f") CROSS JOIN (SELECT {_SOURCE} AS source FROM logs)\n"
             "ORDER BY to_offset IS NULL DESC, from_offset DESC, what, node, directory"
         ),
-        columns=columns(
-            "what node directory from_time lasted_ms began_by ended_by leaderless "
-            "longest_leaderless_ms under_min_isr longest_under_min_isr_ms still_short "
-            "partitions_touched leaders_moved to_time leaderless_ms under_min_isr_ms from_offset "
-            "to_offset why"
-        ),
         note="One line for each failure of a directory or a broker, and for each change of "
         "the controller; the command in the last column shows the records behind it.",
         plots=(Intervals(title="Incidents", lane=("what", "node", "directory"), colour="what"),),
@@ -114,7 +103,6 @@ DIRECTORY_FAILURES = Figure(
         ") USING (broker, directory, detected_offset)\n"
         "ORDER BY closed_offset IS NULL DESC, detected_offset DESC, broker, directory"
     ),
-    columns=columns(f"broker directory {_COURSE_COLUMNS} noticed_time noticed_before_ms noticed"),
     note="From the record that reported a directory offline to the end of the failure.",
     plots=(
         Intervals(
@@ -137,7 +125,6 @@ BROKER_LOGS = Figure(
         "  count(*) FILTER (WHERE detected_offset IS NULL) AS without_failure\n"
         "FROM broker_log_lines HAVING count(*) > 0"
     ),
-    columns=columns("lines without_failure"),
     is_open=True,
     limit=1,
 )
@@ -155,7 +142,6 @@ BROKER_FAILURES = Figure(
         "FROM broker_failures\n"
         "ORDER BY closed_offset IS NULL DESC, detected_offset DESC, broker"
     ),
-    columns=columns(f"broker began_by {_COURSE_COLUMNS}"),
     note="From the record that stopped a broker from serving to the record that lets "
     "it serve again.",
     plots=(
@@ -178,9 +164,6 @@ CONTROLLER_CHANGES = Figure(
         "  from_time, gap_ms\n"
         "FROM controller_changes ORDER BY epoch DESC"
     ),
-    columns=columns(
-        "previous_controller controller epoch last_offset last_time from_offset from_time gap_ms"
-    ),
     limit=CHANGES,
 )
 
@@ -195,10 +178,6 @@ FAILING_DIRECTORIES = Figure(
         "  max(time_to_full_isr_ms) AS slowest_isr_ms\n"
         "FROM directory_failures GROUP BY broker, directory\n"
         "ORDER BY failures DESC, partitions_touched DESC, broker, directory"
-    ),
-    columns=columns(
-        "broker directory failures open partitions_touched leaders_lost slowest_leader_ms "
-        "slowest_isr_ms"
     ),
     plots=(Ranking(label=("broker", "directory"), values=("failures", "open")),),
     limit=LINES,

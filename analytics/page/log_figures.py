@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from analytics.page.columns import columns
 from analytics.page.figure import LINES, Figure
 from jbodlab.metadata.records.config_records import NoOpRecord
 from jbodlab.pages.plots import Intervals
@@ -27,11 +26,7 @@ LOG = Figure(
         "CROSS JOIN (SELECT max(valid_from_time) AS registered FROM brokers)\n"
         "CROSS JOIN (SELECT count(*) AS epochs FROM controller_epochs)"
     ),
-    columns=columns(
-        "records first_offset last_offset first_time last_time end_time epochs no_ops",
-        first_time="From",
-        last_time="To",
-    ),
+    titles={"first_time": "From", "last_time": "To"},
 )
 
 
@@ -44,10 +39,7 @@ ASSUMPTIONS = Figure(
         "  SELECT\n"
         "  count(*) FILTER (WHERE min_insync_replicas_from = 'assumed') AS topics FROM topics)"
     ),
-    columns=columns(
-        "min_insync_replicas min_insync_replicas_from topics",
-        topics="Topics without a value in the log",
-    ),
+    titles={"topics": "Topics without a value in the log"},
     is_open=True,
     limit=LINES,
 )
@@ -60,7 +52,6 @@ SNAPSHOTS = Figure(
         "SELECT coalesce(max(snapshots), 0) AS snapshots, max(records) AS snapshot_records\n"
         "FROM logs CROSS JOIN (SELECT count(*) AS records FROM snapshot_records)"
     ),
-    columns=columns("snapshots snapshot_records"),
 )
 
 
@@ -68,7 +59,6 @@ PROBLEM_COUNT = Figure(
     name="problem_count",
     title="Problems",
     sql="SELECT count(*) AS problems FROM problems",
-    columns=columns("problems"),
 )
 
 
@@ -81,7 +71,6 @@ PROBLEM_KINDS = Figure(
         "    AS message\n"
         "FROM problems GROUP BY kind ORDER BY kind"
     ),
-    columns=columns("kind problems first_offset message"),
     is_open=True,
 )
 
@@ -95,7 +84,6 @@ UNKNOWN_RECORDS = Figure(
         '  count(*) AS records, min("offset") AS first_offset\n'
         "FROM unknown_records GROUP BY type ORDER BY type"
     ),
-    columns=columns("type records first_offset"),
     is_open=True,
 )
 
@@ -109,7 +97,6 @@ TOPICS_NOW = Figure(
         "  count(*) FILTER (WHERE len(isr) < len(replicas)) AS under_replicated_now\n"
         "FROM partitions"
     ),
-    columns=columns("topics partitions leaderless_now under_replicated_now"),
 )
 
 
@@ -120,7 +107,6 @@ FEATURES_NOW = Figure(
         "SELECT feature, level, valid_from_offset, valid_from_time\n"
         "FROM features WHERE valid_to_offset IS NULL ORDER BY feature"
     ),
-    columns=columns("feature level valid_from_offset valid_from_time"),
     limit=LINES,
 )
 
@@ -134,9 +120,6 @@ RIGHTS_NOW = Figure(
         "FROM acls WHERE valid_to_offset IS NULL\n"
         "ORDER BY principal, permission DESC, resource_type, resource_name, operation, host, id"
     ),
-    columns=columns(
-        "principal permission operation resource_type resource_name pattern host valid_from_time"
-    ),
     note="A DENY counts before every ALLOW. Super users are in no record.",
     limit=LINES,
 )
@@ -149,7 +132,6 @@ USERS_NOW = Figure(
         'SELECT "user", mechanism, iterations, valid_from_time\n'
         'FROM scram_users WHERE valid_to_offset IS NULL ORDER BY "user", mechanism'
     ),
-    columns=columns("user mechanism iterations valid_from_time"),
     limit=LINES,
 )
 
@@ -172,7 +154,6 @@ BROKERS_NOW = Figure(
         ") USING (broker)\n"
         "ORDER BY offline DESC, state <> 'active' DESC, broker"
     ),
-    columns=columns("broker rack state broker_epoch online offline replicas leaders"),
     is_open=True,
     limit=BROKERS,
 )
@@ -186,7 +167,6 @@ LANE_COUNTS = Figure(
         "FROM (SELECT count(DISTINCT broker) AS brokers FROM broker_sessions)\n"
         "CROSS JOIN (SELECT count(DISTINCT (broker, directory)) AS directories FROM log_dirs)"
     ),
-    columns=columns("brokers directories"),
 )
 
 
@@ -197,7 +177,6 @@ CONTROLLER_EPOCHS = Figure(
         "SELECT controller, epoch, from_offset, to_offset, from_time, to_time, records\n"
         "FROM controller_epochs ORDER BY epoch DESC"
     ),
-    columns=columns("controller epoch from_offset to_offset from_time to_time records"),
     plots=(
         Intervals(title="Which controller was active", lane=("controller",), colour="controller"),
     ),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from analytics.page.columns import columns
 from analytics.page.figure import LINES, POINTS, Figure
 from analytics.page.log_span import LogSpan
 from jbodlab.pages.plots import Bars, Intervals
@@ -26,10 +25,6 @@ def outage_counts(span: LogSpan) -> Figure:
             "    AS longest_under_min_isr_ms\n"
             "FROM outages"
         ),
-        columns=columns(
-            "outages open_outages leaderless_outages under_min_isr_outages longest_leaderless_ms "
-            "longest_under_min_isr_ms"
-        ),
     )
 
 
@@ -48,9 +43,6 @@ def outages_by_cause(span: LogSpan) -> Figure:
             "FROM outages GROUP BY kind, cause, broker, directory\n"
             "ORDER BY sum_ms DESC, kind, cause, broker, directory"
         ),
-        columns=columns(
-            "kind cause broker directory outages partitions open longest_ms sum_ms first_time"
-        ),
         note="A partition that has no leader and too few replicas in sync counts in both kinds.",
         is_open=True,
         limit=CAUSES,
@@ -67,7 +59,6 @@ def outages_over_time(span: LogSpan) -> Figure:
             "  count(*) AS outages\n"
             "FROM outages GROUP BY bucket, kind, cause ORDER BY bucket, kind, cause"
         ),
-        columns=columns("bucket kind cause outages"),
         plots=(
             Bars(
                 title="Partitions that lost their leader, by cause",
@@ -125,11 +116,7 @@ def longest_outages(span: LogSpan) -> Figure:
             "FROM merged\n"
             "ORDER BY lasted_ms DESC, from_offset, topic, topic_id, partition, kind"
         ),
-        columns=columns(
-            "topic partition kind cause broker directory from_time to_time lasted_ms leaderless_ms "
-            "under_min_isr_ms from_offset to_offset",
-            kind="Worst kind",
-        ),
+        titles={"kind": "Worst kind"},
         plots=(Intervals(lane=("topic", "partition"), colour="kind", one_each=True),),
         limit=LINES,
     )
@@ -169,6 +156,5 @@ RECOVERY = Figure(
         "  FROM broker_failures\n"
         ") WHERE ms IS NOT NULL OR is_open GROUP BY what ORDER BY what"
     ),
-    columns=columns("what times never p50_ms p95_ms p99_ms max_ms"),
     is_open=True,
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from analytics.page.columns import columns
 from analytics.page.figure import LINES, PLACES, Figure
 from analytics.page.log_span import LogSpan
 from jbodlab.pages.plots import Intervals, Ranking
@@ -25,7 +24,6 @@ def _skew(scope: str, title: str) -> Figure:
             "ORDER BY greatest(abs(deviation), abs(leader_deviation)) DESC,\n"
             f"  {own}"
         ),
-        columns=columns(f"{own} {_SKEW}"),
         plots=(
             Ranking(
                 title=f"Replicas and leaders of {title}; the line is the mean of replicas",
@@ -50,7 +48,6 @@ MOVES_BY_OUTCOME = Figure(
         "  CAST(round(avg(duration_ms)) AS BIGINT) AS mean_ms\n"
         "FROM moves GROUP BY kind, outcome ORDER BY kind, outcome"
     ),
-    columns=columns("kind outcome moves longest_ms mean_ms"),
     is_open=True,
 )
 
@@ -70,10 +67,6 @@ def slowest_moves(span: LogSpan, kind: str, title: str) -> Figure:
             f"FROM moves WHERE kind = '{kind}'\n"
             "ORDER BY lasted_ms DESC, begin_offset, topic, topic_id, partition,\n"
             "  from_broker, to_broker"
-        ),
-        columns=columns(
-            "topic partition outcome from_broker from_directory to_broker to_directory begin_time "
-            "ended_time lasted_ms begin_offset ended_offset"
         ),
         plots=(
             Intervals(
@@ -97,6 +90,5 @@ ASSIGNMENT_LAG = Figure(
         "  max(lag_ms) AS slowest_ms, CAST(round(avg(lag_ms)) AS BIGINT) AS mean_ms\n"
         "FROM assignment_lag GROUP BY broker ORDER BY slowest_ms DESC, broker"
     ),
-    columns=columns("broker replicas unassigned slowest_ms mean_ms"),
     limit=LINES,
 )

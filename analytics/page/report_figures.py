@@ -33,28 +33,16 @@ def names_of_figures() -> dict[str, Unit]:
     return known_figures(FACTS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """Wishes of a reader for the report besides the content of the tables.
-
-    Attributes:
-        objective: Share of time, 0 to 1, in which partitions should be available; None if nothing
-            is asked of them.
-        paths: Where log directories lie, by their ids.
-    """
-
-    objective: float | None = None
-    paths: Mapping[str, str] = field(default_factory=dict)
-
-
-def ask_figures(tables: Readable, asked: Asked | None = None) -> Figures:
+def ask_figures(
+    tables: Readable, objective: float | None = None, paths: Mapping[str, str] | None = None
+) -> Figures:
     """Ask the tables for all figures.
 
     Args:
         tables: Every table of `tables.catalog`, from one replay.
-        asked: Wishes besides the tables.
+        objective: Share of time, 0 to 1, in which partitions should be available; None without.
+        paths: Where log directories lie, by their ids.
     """
-    asked = asked or Asked()
     span = log_span(tables)
-    answers = ask_all(figures_of(span, asked.objective), tables)
-    return Figures(span=span, answers=answers, paths=asked.paths)
+    answers = ask_all(figures_of(span, objective), tables)
+    return Figures(span=span, answers=answers, paths=paths or {})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from analytics.page.columns import columns
 from analytics.page.figure import LINES, PLACES, Figure
 from jbodlab.pages.plots import Ranking
 from jbodlab.vocabulary import directory_id as directory_ids
@@ -38,7 +37,11 @@ RISK_NOW = Figure(
     name="risk_now",
     title="Risk at the end of the log",
     sql=(
-        "SELECT * FROM (\n"
+        "SELECT single_replica_now, at_min_isr_now, under_min_isr_now, in_one_rack_now,\n"
+        "  not_preferred_now, replicas_without_directory_now, empty_directories_now,\n"
+        "  replica_imbalance_now, leader_imbalance_now, leaderless_by_one_directory,\n"
+        "  leaderless_by_one_broker\n"
+        "FROM (\n"
         f"  SELECT count(*) FILTER (WHERE {_SINGLE}) AS single_replica_now,\n"
         f"    count(*) FILTER (WHERE {_AT_MIN}) AS at_min_isr_now,\n"
         f"    count(*) FILTER (WHERE {_UNDER_MIN}) AS under_min_isr_now,\n"
@@ -61,17 +64,14 @@ RISK_NOW = Figure(
         "  FROM what_if\n"
         ")"
     ),
-    columns=columns(
-        "single_replica_now at_min_isr_now under_min_isr_now in_one_rack_now not_preferred_now "
-        "replicas_without_directory_now empty_directories_now replica_imbalance_now "
-        "leader_imbalance_now leaderless_by_one_directory leaderless_by_one_broker"
-    ),
 )
 TOPICS_AT_RISK = Figure(
     name="topics_at_risk",
     title="Topics with partitions at risk, the worst first",
     sql=(
-        "SELECT * FROM (\n"
+        "SELECT topic, topic_id, partitions, leaderless, under_min_isr, at_min_isr,\n"
+        "  single_replica, in_one_rack\n"
+        "FROM (\n"
         "  SELECT topic, topic_id, count(*) AS partitions,\n"
         "    count(*) FILTER (WHERE leader = -1) AS leaderless,\n"
         f"    count(*) FILTER (WHERE {_UNDER_MIN}) AS under_min_isr,\n"
@@ -83,9 +83,6 @@ TOPICS_AT_RISK = Figure(
         "ORDER BY leaderless DESC, under_min_isr DESC, at_min_isr DESC, single_replica DESC,\n"
         "  in_one_rack DESC, topic, topic_id"
     ),
-    columns=columns(
-        "topic topic_id partitions leaderless under_min_isr at_min_isr single_replica in_one_rack"
-    ),
     is_open=True,
     limit=LINES,
 )
@@ -96,7 +93,6 @@ EMPTY_DIRECTORIES = Figure(
         "SELECT broker, directory, mean_replicas FROM skew\n"
         "WHERE scope = 'directory' AND replicas = 0 ORDER BY broker, directory"
     ),
-    columns=columns("broker directory mean_replicas"),
     limit=LINES,
 )
 
@@ -114,9 +110,6 @@ def what_if(scope: str) -> Figure:
             "  AND leaderless + only_copies + under_min_isr + leaders_moved > 0\n"
             "ORDER BY leaderless DESC, only_copies DESC, under_min_isr DESC, unclean DESC,\n"
             f"  leaders_moved DESC, {own}"
-        ),
-        columns=columns(
-            f"{own} leaderless only_copies under_min_isr unclean leaders_moved replicas"
         ),
         plots=(
             Ranking(

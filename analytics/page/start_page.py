@@ -43,8 +43,8 @@ _INCIDENT = (
     "longest_leaderless_ms under_min_isr still_short"
 )
 
-CLUSTERS = columns(f"cluster {_FACTS} last_time", last_time="Last record")
-INCIDENTS = columns(f"cluster {_INCIDENT}")
+CLUSTERS = columns(f"cluster {_FACTS} last_time".split(), {"last_time": "Last record"})
+INCIDENTS = columns(f"cluster {_INCIDENT}".split(), {})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from analytics.page.columns import columns
 from analytics.page.figure import PLACES, Figure
 from analytics.page.log_span import LogSpan
 from jbodlab.pages.plots import Intervals
@@ -51,9 +50,6 @@ def _timeline(
             f"  ORDER BY count(*) FILTER (WHERE {odd}) DESC, {own} LIMIT {LANES}\n"
             f") USING ({own})\n"
             f"ORDER BY valid_to_offset IS NULL DESC, valid_from_offset DESC, {own}"
-        ),
-        columns=columns(
-            f"{own} state valid_from_time valid_to_time lasted_ms ended_by{more} valid_from_offset"
         ),
         plots=(
             Intervals(

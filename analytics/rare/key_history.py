@@ -12,20 +12,17 @@ disagreement becomes a row. The snapshot from which a replay starts has nothing 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol
 
 from analytics.tables.table import SNAPSHOT_TYPE
 from jbodlab.metadata.records import frame
 from jbodlab.metadata.records.schema import Record
 from jbodlab.vocabulary.errors import ReplayError
 
-K = TypeVar("K")
-V = TypeVar("V")
-
 Row = dict[str, object]
-"""A row of the history: its kind, and the columns below the name of that kind."""
+"""Columns of `rare_history`."""
 
 
 class Event(NamedTuple):
@@ -42,11 +39,6 @@ class Event(NamedTuple):
     file: str
     type: str
     value: bytes
-
-    @property
-    def position(self) -> int:
-        """Its place in the order of replay, in which a snapshot stands before its end offset."""
-        return self.replay_offset * 2 + (not self.snapshot)
 
     @property
     def record(self) -> Record:
@@ -91,11 +83,6 @@ class Sync:
     """Whether the replay starts from it, and states before it are unknown."""
 
     @property
-    def position(self) -> int:
-        """Its place in the order of replay."""
-        return self.offset * 2
-
-    @property
     def moment(self) -> Moment:
         """The moment that the snapshot stands for."""
         return Moment(self.offset, self.time, SNAPSHOT_TYPE, self.offset, self.offset)
@@ -109,59 +96,12 @@ class History:
 
     def add(self, kind: str, columns: Row) -> None:
         """Add a row."""
-        self.rows.append({"kind": kind, kind: columns})
+        self.rows.append({"kind": kind, **columns})
 
     def problem(self, file: str, offset: int, kind: str, message: str) -> None:
         """Add the row of a problem."""
-        columns: Row = {"file": file, "offset": offset, "kind": kind, "message": message}
+        columns: Row = {"file": file, "offset": offset, "problem": kind, "message": message}
         self.add("problem", columns)
-
-
-class Held(Generic[K, V]):
-    """Values by key, each since a moment; one that ends, or that still holds, becomes a row.
-
-    Args:
-        history: Gets the rows.
-        kind: Their kind.
-        columns: The columns of a key and its value.
-    """
-
-    def __init__(self, history: History, kind: str, columns: Callable[[K, V], Row]) -> None:
-        self.history = history
-        self.kind = kind
-        self.columns = columns
-        self.values: dict[K, tuple[V, Moment]] = {}
-
-    def get(self, key: K) -> V | None:
-        """Return the value that holds, None without one."""
-        known = self.values.get(key)
-        return None if known is None else known[0]
-
-    def become(self, key: K, value: V | None, moment: Moment, **how: object) -> None:
-        """Take the next value of a key; an equal one changes nothing.
-
-        Args:
-            key: The key.
-            value: None ends the one that holds.
-            moment: From when on.
-            how: Columns that say how the value before ended.
-        """
-        if self.get(key) == value:
-            return
-        if key in self.values:
-            self._add(key, moment, how)
-            del self.values[key]
-        if value is not None:
-            self.values[key] = (value, moment)
-
-    def finish(self, **how: object) -> None:
-        """Add the rows of what still holds."""
-        for key in self.values:
-            self._add(key, None, how)
-
-    def _add(self, key: K, until: Moment | None, how: Row) -> None:
-        value, since = self.values[key]
-        self.history.add(self.kind, {**self.columns(key, value), **how, **interval(since, until)})
 
 
 class KeyFold(Protocol):
@@ -191,13 +131,6 @@ def interval(since: Moment, until: Moment | None) -> Row:
         "valid_to_time": None if until is None else until.time,
         "to_record_type": None if until is None else until.record_type,
     }
-
-
-def duration_ms(since: Moment, until: Moment | None) -> int | None:
-    """Return the milliseconds between two moments, None if an end or a time is not known."""
-    if until is None or until.time is None or since.time is None:
-        return None
-    return (until.time - since.time) // 1000
 
 
 def advance(state: KeyFold, events: Iterable[Event], syncs: Iterable[Sync]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 
 from analytics.rare.broker_registration import BrokerFold
-from analytics.rare.key_history import Event, History, Moment, Sync, advance
+from analytics.rare.key_history import Event, Sync, advance, interval
 from analytics.rare.min_insync import AssumedMinIsr
 from analytics.rare.topic_records import Change, TopicFold
 from analytics.tables.table import BOOLEAN, INT, LONG, SNAPSHOT_TYPE, STRING, TYPES
@@ -88,9 +88,10 @@ def rare_history(records: pa.Table) -> pa.Table:
             events.append(_event(row, time))
     advance(fold, events, syncs)
     fold.finish()
-    found = [*(_partitions(fold) if isinstance(fold, TopicFold) else ()), *_others(fold.history)]
-    rows_of = [{"cluster": first["cluster"], **row} for row in found]
-    return pa.Table.from_pylist(rows_of, schema=SCHEMA)
+    found = [{"seq": seq, **row} for seq, row in enumerate(fold.history.rows, 1)]
+    if isinstance(fold, TopicFold):
+        found += _partitions(fold)
+    return pa.Table.from_pylist([{"cluster": first["cluster"], **row} for row in found], SCHEMA)
 
 
 def _event(row: dict[str, Any], time: int | None) -> Event:
@@ -125,7 +126,7 @@ def _partitions(fold: TopicFold) -> Iterator[dict[str, object]]:
                 "seq": seq,
                 "life": life + 1,
                 **_state(change),
-                **_moments(change.since, change.until),
+                **interval(change.since, change.until),
                 "life_to_offset": None if end.until is None else end.until.offset,
                 "life_to_time": None if end.until is None else end.until.time,
                 "life_ended_by": _LIFE_ENDS.get(end.ended),
@@ -148,26 +149,3 @@ def _state(change: Change) -> dict[str, object]:
         "eligible_leader_replicas": state.elr,
         "last_known_elr": state.last_known_elr,
     }
-
-
-def _moments(since: Moment, until: Moment | None) -> dict[str, object]:
-    return {
-        "valid_from_offset": since.offset,
-        "valid_from_time": since.time,
-        "record_type": since.record_type,
-        "batch_base_offset": since.batch_base_offset,
-        "batch_last_offset": since.batch_last_offset,
-        "valid_to_offset": None if until is None else until.offset,
-        "valid_to_time": None if until is None else until.time,
-    }
-
-
-def _others(history: History) -> Iterator[dict[str, object]]:
-    for seq, row in enumerate(history.rows, 1):
-        kind = row["kind"]
-        columns: Any = row[kind]  # type: ignore[index]
-        if kind == "problem":
-            problem = columns["kind"]
-            yield {"seq": seq, **columns, "kind": kind, "problem": problem}
-        else:
-            yield {"kind": kind, "seq": seq, **columns}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import uuid
-from dataclasses import dataclass
 from typing import Self
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
@@ -34,27 +33,18 @@ _SKIPPED_BY = frozenset(
 """Columns by whose range of values readers skip parts of a file; no others are worth it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartFiles:
-    """Where files of tables are written before they are put in their places."""
-
-    folder: str
-    """A path or URI that every worker knows."""
-    cluster: str
-    """Label of the cluster, for the folder of a table's files."""
-
-
 class PartWriters:
     """The files that one task writes, one per table.
 
     Args:
-        parts: Where they are written.
+        store: Where they are written before they are put in their places.
+        cluster: Label of the cluster, for the folders of the tables' files.
         label: Beginning of their names, by which the files of a table are in order.
     """
 
-    def __init__(self, parts: PartFiles, label: str) -> None:
-        self.store = Store(parts.folder)
-        self.cluster = parts.cluster
+    def __init__(self, store: Store, cluster: str, label: str) -> None:
+        self.store = store
+        self.cluster = cluster
         self.name = f"part-{label}-{uuid.uuid4().hex[:12]}{SUFFIX}"
         self.writers: dict[str, pq.ParquetWriter] = {}
 

@@ -17,8 +17,6 @@ import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 
 from analytics.tables.names_in_sql import names_in
 
-ROWS_PER_BATCH = 1 << 16
-
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     # Nothing is fetched from anywhere, whatever a question is.
     "autoinstall_known_extensions": "false",
@@ -97,15 +95,6 @@ class Questions(ExitStack):
         """
         found: pa.Table = self._ask(sql).to_arrow_table()
         return found.select(schema.names).cast(schema)
-
-    def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
-        """Return what a question gives, many rows at a time.
-
-        Args:
-            sql: The question.
-        """
-        found: pa.RecordBatchReader = self._ask(sql).to_arrow_reader(ROWS_PER_BATCH)
-        yield from found
 
     def _ask(self, sql: str) -> duckdb.DuckDBPyRelation:
         self._prepare(sql)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import inspect
 from operator import attrgetter
 
+from pyspark.sql.pandas.types import from_arrow_type
+
 from analytics.tables.catalog import TABLES
 from analytics.tables.lineage import ORIGINS, made_of
-from analytics.tables.spark_schema import spark_type
 from analytics.tables.table import CLUSTER
 from jbodlab.kafka_wire.field_table import field_rows
 from jbodlab.metadata.records.registry import BY_NAME
@@ -46,10 +47,9 @@ def dictionary() -> str:
     for table in sorted(TABLES, key=attrgetter("name")):
         lines = ["| column | type | meaning |", "|---|---|---|"]
         lines.append(f"| `{CLUSTER}` | string | label of the cluster |")
-        lines += [
-            f"| `{column.name}` | {spark_type(column.type).simpleString()} | {column.meaning} |"
-            for column in table.columns
-        ]
+        for column in table.columns:
+            kind = from_arrow_type(column.type).simpleString()
+            lines.append(f"| `{column.name}` | {kind} | {column.meaning} |")
         parts += [f"## {table.name}", f"One row: {table.row}.", "\n".join(lines)]
         path = f"analytics/tables/{table.name}.sql"
         origins = ", ".join(_link(name) for name in made_of(table.name))

@@ -160,6 +160,14 @@ class LogBuilder:
         self.batches += 1
 
 
+def log_of_one_record(root: Path) -> Path:
+    """Write a log; returns its directory."""
+    log = LogBuilder(root)
+    log.append(NoOpRecord())
+    log.close()
+    return log.directory
+
+
 class RandomHistory:
     """A history that the controller of a small cluster could have written, from a seed."""
 

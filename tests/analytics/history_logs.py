@@ -306,7 +306,7 @@ def by_single_records(log: RandomTopics) -> dict[UUID, TopicFold]:
     for topic_id in {one for one, _ in (*of_topics, *of_partitions) if one is not None}:
         own = [event for one, event in of_topics if one in (None, topic_id)]
         own += [event for one, event in of_partitions if one == topic_id]
-        own.sort(key=lambda event: event.position)
+        own.sort(key=lambda event: (event.replay_offset, not event.snapshot))
         fold = TopicFold(kafka_uuid.to_text(topic_id))
         advance(fold, own, log.syncs)
         fold.finish()

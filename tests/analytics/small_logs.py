@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Protocol
 
@@ -27,7 +28,7 @@ from analytics.read.log_facts import LOG_COLUMNS, log_facts
 from analytics.read.split_rows import COLUMNS, read_split
 from analytics.store.store import Store
 from analytics.tables.sql_files import SqlFile, needed, sql_files
-from analytics.tables.table import CLUSTER, STRING, TYPES, Table
+from analytics.tables.table import CLUSTER, STRING, Table
 from jbodlab.metadata.log.batches import control_batch
 from jbodlab.metadata.records.cluster_records import BrokerRegistrationChangeRecord
 from jbodlab.metadata.records.config_records import ConfigRecord
@@ -49,17 +50,12 @@ TOPIC = uid(1)
 
 _ONE = "one"
 _SEGMENT = "00000000000000000000.log"
-_LOG_ENDS = pa.schema(
-    [(CLUSTER, STRING), ("end_time", TYPES["timestamp"]), ("stretch_ms", "int64")]
-)
 
 
 class Answered(Protocol):
     """Gives the rows of a table that is made of others."""
 
-    def __call__(
-        self, name: str, *, end_s: float | None = None, **rows: Sequence[Row]
-    ) -> list[Row]:
+    def __call__(self, name: str, **rows: Sequence[Row]) -> list[Row]:
         """See `answered`."""
 
 
@@ -118,7 +114,7 @@ def tables_of_logs(
     ]
     views = _base_views() | log_views(log_facts(layouts.items()), AssumedMinIsr())
     views["log_rows"] = pa.Table.from_batches(rows, COLUMNS)
-    views |= {name: _given(sql_files()[name], given) for name, given in more.items()}
+    views |= {name: _given(name, given) for name, given in more.items()}
     with DuckEngine(views) as engine:
         made = {name: engine.rows(name) for name in names}
     return {
@@ -165,15 +161,14 @@ def write_log(
         write_snapshot(folder, map(versioned, records), end, 1, times[end])
 
 
-def answered(name: str, *, end_s: float | None = None, **rows: Sequence[Row]) -> list[Row]:
+def answered(name: str, **rows: Sequence[Row]) -> list[Row]:
     """Return the rows of a table or step, in its order, by the local engine.
 
     Args:
         name: The table.
-        end_s: End of the log, in seconds since 1970; stretches of time have 10 milliseconds then.
         rows: Of what it reads; a table that is not given is empty, and steps are made.
     """
-    with DuckEngine(_around(name, end_s, rows)) as engine:
+    with DuckEngine(_around(name, rows)) as engine:
         table = sql_files()[name].table
         engine.make(name)
         if table is not None:
@@ -182,13 +177,11 @@ def answered(name: str, *, end_s: float | None = None, **rows: Sequence[Row]) ->
         return list(found.drop_columns([CLUSTER]).to_pylist())
 
 
-def answered_by_spark(
-    spark: SparkSession, name: str, *, end_s: float | None = None, **rows: Sequence[Row]
-) -> list[Row]:
+def answered_by_spark(spark: SparkSession, name: str, **rows: Sequence[Row]) -> list[Row]:
     """Return the rows of a table, in its order, by Spark; see `answered`."""
     with tempfile.TemporaryDirectory() as folder:
         engine = SparkEngine(spark, Store(folder), 1, {"spark.sql.shuffle.partitions": "2"})
-        for view, given in _around(name, end_s, rows).items():
+        for view, given in _around(name, rows).items():
             engine.hold(view, given)
         engine.write([name])
         table = _table(name)
@@ -197,25 +190,18 @@ def answered_by_spark(
         return _in_order(pa.concat_tables([table.schema.empty_table(), *read]).to_pylist(), table)
 
 
-def _around(
-    name: str, end_s: float | None, rows: Mapping[str, Sequence[Row]]
-) -> dict[str, pa.Table]:
+def _around(name: str, rows: Mapping[str, Sequence[Row]]) -> dict[str, pa.Table]:
     """Return what a table is made from."""
     views = {
         view: _typed(rows[view], base.schema) if view in rows else base
         for view, base in _base_views().items()
     }
-    if end_s is not None:
-        end = datetime.fromtimestamp(end_s, UTC)
-        views["log_ends"] = pa.Table.from_pylist(
-            [{CLUSTER: _ONE, "end_time": end, "stretch_ms": 10}], _LOG_ENDS
-        )
     files = {file.name: file for file in needed([name])}
     for file in files.values():
         if file.name == name or file.name in views:
             continue
         if file.table is not None or file.name in rows:
-            views[file.name] = _given(file, rows.get(file.name, ()))
+            views[file.name] = _given(file.name, rows.get(file.name, ()))
     unread = files.keys() - _reached(name, files, views) - views.keys()
     return views | {each: pa.table({CLUSTER: pa.array([], STRING)}) for each in unread}
 
@@ -246,15 +232,22 @@ def _table(name: str) -> Table:
     return table
 
 
-def _given(file: SqlFile, rows: Sequence[Row]) -> pa.Table:
-    if file.table is None:
-        with DuckEngine(_base_views()) as engine:
-            engine.make(file.name)
-            schema = _texts(engine.ask(f"FROM {file.name}").to_arrow_table()).schema
-    else:
-        schema = pa.schema([pa.field(CLUSTER, STRING), *file.table.schema])
+@cache
+def schema_of(name: str) -> pa.Schema:
+    """Return the columns of a table, a step or a base view."""
+    if name not in sql_files():
+        return _base_views()[name].schema
+    if (table := sql_files()[name].table) is not None:
+        return pa.schema([pa.field(CLUSTER, STRING), *table.schema])
+    with DuckEngine(_base_views()) as engine:
+        engine.make(name)
+        return _texts(engine.ask(f"FROM {name}").to_arrow_table()).schema
+
+
+def _given(name: str, rows: Sequence[Row]) -> pa.Table:
+    schema = schema_of(name)
     known = set(schema.names)
-    assert all(row.keys() <= known for row in rows), file.name
+    assert all(row.keys() <= known for row in rows), name
     return _typed(rows, schema)
 
 

@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import pyarrow as pa
+from hypothesis import strategies as st
 
 from analytics.read.arrow_rows import arrow_rows
 from analytics.read.layout import Layout, Split, read_chain
 from analytics.read.plain_rows import SourceRow, crc_problem, decode_batch, problem_row
 from analytics.read.split_rows import COLUMNS, check_split, read_split
 from analytics.store.log_files import open_files
+from jbodlab.metadata.records.registry import RECORD_TYPES
+from jbodlab.metadata.records.schema import Record
 from jbodlab.record_batch.record_batch import crc_is_valid, read_header
+from tests.jbodlab.metadata.records.strategies import structs
 
+VERSIONS = [
+    (cls, version) for cls in RECORD_TYPES.values() for version in range(cls.HIGHEST_VERSION + 1)
+]
 _TIMES = ("timestamp", "replay_time")
+
+
+def records_of(cls: type[Record], version: int) -> st.SearchStrategy[Any]:
+    """Return a strategy for records of a type and version."""
+    return structs(cls, version, unknown_tags=st.just(()))
 
 
 def from_arrow(batches: Iterable[pa.RecordBatch]) -> list[SourceRow]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tarfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from analytics.job.command import answer, replay
 from analytics.job.local_tables import LocalTables
 from analytics.page.report_figures import Figures, ask_figures
 from analytics.tables.catalog import TABLES
+from analytics.tables.sql_files import sql_files
 from jbodlab.metadata.records.config_records import NoOpRecord
 from jbodlab.metadata.records.topic_records import TopicRecord
 from tests.analytics.builders import LogBuilder, partition_record, register, uid
@@ -163,7 +164,7 @@ def test_spark_reads_the_tables_by_cluster(runs: Runs, spark: SparkSession) -> N
 
 
 def test_a_second_run_reads_only_the_cluster_that_has_grown(runs: Runs) -> None:
-    assert {name: one.is_new for name, one in runs.second.clusters.items()} == {
+    assert {name: one.figures is not None for name, one in runs.second.clusters.items()} == {
         "eu": False,
         NODES: False,
         "third": False,
@@ -251,7 +252,9 @@ def test_copies_of_several_nodes_are_one_log(runs: Runs) -> None:
     assert "node0.tgz!kraft/__cluster_metadata-0" in str(log_row["source"])
 
 
-def test_an_unchanged_cluster_is_read_again_if_something_else_is_asked(tmp_path: Path) -> None:
+def test_an_unchanged_cluster_is_read_again_if_something_else_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     make_log(tmp_path / "log", 1).close()
     line = LogLine(
         file="server.log",
@@ -267,9 +270,13 @@ def test_an_unchanged_cluster_is_read_again_if_something_else_is_asked(tmp_path:
     def is_new(*lines: LogLine, full: bool = False) -> bool:
         options = ReplayOptions(broker_logs=lines, full=full)
         (one,) = replay(tmp_path / "log", tmp_path / "out", LOCAL, options).clusters.values()
-        return one.is_new
+        return one.figures is not None
 
     assert [is_new(), is_new(), is_new(line), is_new(line)] == [True, False, True, False]
     assert pq.read_table(tmp_path / "out" / "broker_log_lines").num_rows == 1
     assert [is_new(), is_new(full=True)] == [True, True]
     assert pq.read_table(tmp_path / "out" / "broker_log_lines").num_rows == 0
+    # The text of a table is another one than that of the run before.
+    edited = {name: replace(one, sql=f"{one.sql}-- edited") for name, one in sql_files().items()}
+    monkeypatch.setattr("analytics.job.clusters.sql_files", lambda: edited)
+    assert [is_new(), is_new()] == [True, False]

@@ -19,17 +19,10 @@ from jbodlab.metadata.records.registry import RECORD_TYPES
 from jbodlab.metadata.records.schema import Record
 from jbodlab.metadata.records.topic_records import PartitionChangeRecord, PartitionRecord
 from jbodlab.vocabulary.errors import DecodeError
-from tests.jbodlab.metadata.records.strategies import structs
+from tests.analytics.source_rows import VERSIONS, records_of
 
-VERSIONS = [
-    (cls, version) for cls in RECORD_TYPES.values() for version in range(cls.HIGHEST_VERSION + 1)
-]
 _NULL = object()
 BY_COLUMNS = [(cls, version) for cls, version in VERSIONS if reads(cls, version)]
-
-
-def records_of(cls: type[Record], version: int) -> st.SearchStrategy[Any]:
-    return structs(cls, version, unknown_tags=st.just(()))
 
 
 @st.composite

@@ -29,13 +29,14 @@ from tests.analytics.builders import LogBuilder, RandomHistory, partition_record
 from tests.analytics.examples import examples
 from tests.analytics.source_rows import (
     SCHEMA,
+    VERSIONS,
     column_rows,
     decode_split,
     from_arrow,
     in_order,
     plain_rows,
+    records_of,
 )
-from tests.analytics.test_columns_records import VERSIONS, records_of
 
 TIMESTAMPS = st.just(1_700_000_000_000) | st.sampled_from([-1, 2**62, 253_402_300_800_000])
 

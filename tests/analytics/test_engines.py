@@ -7,8 +7,10 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,14 +18,18 @@ import pytest
 from pyspark.sql import SparkSession
 
 from analytics.engines import LOCAL
+from analytics.errors import ReplayInputError
 from analytics.job.command import replay
 from analytics.job.spark_tables import SparkTables
+from analytics.store.store import Store
 from analytics.tables.catalog import TABLES
 from analytics.tables.table import Table
 from bench.metadata_log_generator import generate
 from tests.analytics.builders import LogBuilder, RandomHistory
 from tests.analytics.history_logs import RandomTopics, write
 from tests.analytics.shared import FIXTURES
+from tests.analytics.small_logs import write_log
+from tests.analytics.stories import Story, stories
 
 pytestmark = pytest.mark.spark
 
@@ -49,6 +55,12 @@ def odd_log(seed: int, folder: Path) -> None:
     write(log, folder)
 
 
+def told_log(story: Story, folder: Path) -> None:
+    folder.mkdir()
+    write_log(folder, story.batches, story.step_s, story.snapshots)
+
+
+STORIES = list(stories(is_log=True))
 LOGS: dict[str, Callable[[Path], None]] = {
     **{
         f"{version}-{node}": partial(kafka_log, f"{version}/{node}")
@@ -77,7 +89,8 @@ def test_tables_of_many_clusters_and_many_rows_are_one_plan_each(
         monkeypatch.setattr(f"analytics.{module}.FEW_CLUSTERS", 1)
     before = len(plans(spark))
 
-    assert_equal_tables(LOGS, spark, tmp_path)
+    told = {f"story-{number}": partial(told_log, story) for number, story in enumerate(STORIES)}
+    assert_equal_tables(LOGS | told, spark, tmp_path)
 
     # As Spark's page shows them: the name of what is made, and the columns of the dictionary.
     found = plans(spark)[before:]
@@ -86,6 +99,17 @@ def test_tables_of_many_clusters_and_many_rows_are_one_plan_each(
         assert names[table.name] == 1, table.name
     (plan,) = [plan for description, plan in found if description.startswith("leadership:")]
     assert {"leader_epoch", "previous_leader", "valid_from_offset"} <= set(re.findall(r"\w+", plan))
+
+
+def test_a_store_that_a_cluster_of_spark_does_not_know_is_refused_in_one_sentence(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    master = SimpleNamespace(get=lambda _: "spark://host:7077")
+    on_cluster = SimpleNamespace(version="", conf=master, sparkContext=spark.sparkContext)
+
+    with pytest.raises(ReplayInputError, match="give the session the library of that store"):
+        SparkTables(on_cluster)._folder(Store("s3a://bucket/out"), ExitStack())  # type: ignore[arg-type]
 
 
 def plans(spark: SparkSession) -> list[tuple[str, str]]:

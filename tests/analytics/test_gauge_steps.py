@@ -13,6 +13,9 @@ Given = tuple[int, int, int, int | None]
 WIDTH = 10
 
 
+ENDS: list[Row] = [{"end_time": datetime.fromtimestamp(1, UTC), "stretch_ms": WIDTH}]
+
+
 def at(ms: int) -> datetime:
     return datetime.fromtimestamp(ms / 1000, UTC)
 
@@ -33,7 +36,7 @@ def steps(given: Sequence[Given]) -> list[tuple[int, int, int, int]]:
     ]
     return [
         (row["broker"], row["moment"] // (WIDTH * 1000), row["at_end"], row["ever"])  # type: ignore[operator, misc]
-        for row in answered("gauge_steps", end_s=1, replica_placement=rows)
+        for row in answered("gauge_steps", log_ends=ENDS, replica_placement=rows)
         if row["at_end"] or row["ever"]
     ]
 
@@ -45,8 +48,8 @@ def test_an_interval_within_one_stretch_was_there_and_is_gone_at_its_end() -> No
 def test_an_interval_without_a_known_time_is_not_counted() -> None:
     row: Row = {"topic_id": "T", "partition": 0, "valid_from_time": at(1), "valid_to_offset": 1}
 
-    assert answered("gauge_steps", end_s=1, replica_placement=[row]) == []
-    assert answered("gauge_steps", end_s=1, replica_placement=[{"topic_id": "T"}]) == []
+    assert answered("gauge_steps", log_ends=ENDS, replica_placement=[row]) == []
+    assert answered("gauge_steps", log_ends=ENDS, replica_placement=[{"topic_id": "T"}]) == []
 
 
 def test_numbers_over_time_are_those_counted_one_by_one() -> None:

@@ -28,7 +28,14 @@ from analytics.tables.catalog import TABLES
 from analytics.tables.table import STRING
 from jbodlab.metadata.records.config_records import BeginTransactionRecord, NoOpRecord
 from jbodlab.metadata.records.topic_records import TopicRecord
-from tests.analytics.builders import LogBuilder, RandomHistory, partition_record, register, uid
+from tests.analytics.builders import (
+    LogBuilder,
+    RandomHistory,
+    log_of_one_record,
+    partition_record,
+    register,
+    uid,
+)
 from tests.analytics.commands import replay_command as main
 from tests.analytics.image_tables import assert_tables_equal_image
 from tests.analytics.shared import Replayed
@@ -336,9 +343,7 @@ def test_an_input_on_another_file_system_keeps_its_name(
 def test_an_output_that_cannot_be_a_directory_is_one_line_and_exit_code_1(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    log = LogBuilder(tmp_path / "meta")
-    log.append(NoOpRecord())
-    log.close()
+    log_of_one_record(tmp_path / "meta")
     (tmp_path / "file").write_text("")
 
     for output in (tmp_path / "file", tmp_path / "file" / "below"):
@@ -349,9 +354,7 @@ def test_an_output_that_cannot_be_a_directory_is_one_line_and_exit_code_1(
 def test_a_folder_that_is_no_table_is_not_replaced(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    log = LogBuilder(tmp_path / "meta")
-    log.append(NoOpRecord())
-    log.close()
+    log_of_one_record(tmp_path / "meta")
     precious = tmp_path / "out" / "records" / "precious.txt"
     precious.parent.mkdir(parents=True)
     precious.write_text("keep")
@@ -366,11 +369,9 @@ def test_a_folder_that_is_no_table_is_not_replaced(
 def test_nothing_is_written_into_the_log_itself(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    log = LogBuilder(tmp_path / "meta")
-    log.append(NoOpRecord())
-    log.close()
+    directory = log_of_one_record(tmp_path / "meta")
 
-    code = main(["--input", str(tmp_path / "meta"), "--results", str(log.directory / "out")])
+    code = main(["--input", str(tmp_path / "meta"), "--results", str(directory / "out")])
 
     assert code == 1
     assert "inside the metadata log" in capsys.readouterr().err
@@ -380,9 +381,7 @@ def test_nothing_is_written_into_the_log_itself(
 def test_without_java_there_is_one_line_and_exit_code_1(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    log = LogBuilder(tmp_path / "meta")
-    log.append(NoOpRecord())
-    log.close()
+    log_of_one_record(tmp_path / "meta")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
 
     code = main(["--input", str(tmp_path / "meta"), "--results", str(tmp_path / "out")])
@@ -395,9 +394,7 @@ def test_without_java_there_is_one_line_and_exit_code_1(
 def test_a_user_without_a_name_is_one_line_and_exit_code_1(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    log = LogBuilder(tmp_path / "meta")
-    log.append(NoOpRecord())
-    log.close()
+    log_of_one_record(tmp_path / "meta")
     monkeypatch.setattr(os, "getuid", lambda: 2_000_000_011)
 
     code = main(["--input", str(tmp_path / "meta"), "--results", str(tmp_path / "out")])

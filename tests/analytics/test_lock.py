@@ -6,23 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from analytics.errors import ReplayInputError
-from analytics.job.output import OutputDir
 from analytics.store import lock
 from analytics.store.lock import LOCK, Lock, LockedError, take_lock
 from analytics.store.store import Store
-from analytics.tables.catalog import TOPICS
-
-
-def assert_one_run_at_a_time(folder: str) -> None:
-    first, second = (OutputDir(folder, [TOPICS]) for _ in range(2))
-    first.prepare(())
-    with pytest.raises(ReplayInputError, match=r"is in use by another replay \(process "):
-        second.prepare(())
-    first.put_in_place(["one"])
-    second.prepare(())
-    second.clean_up()
-    assert not [name for name in Store(folder).names() if name.startswith(".jbod-replay-")]
+from tests.analytics.commits import assert_one_run_at_a_time
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 
 from analytics.ask.assumptions import add_options, assumed_min_isr
 from analytics.errors import ReplayInputError
-from analytics.rare.min_insync import AssumedMinIsr
+from analytics.rare.min_insync import AssumedMinIsr, min_isr_in_force
 from jbodlab.metadata.records.topic_records import TopicRecord
 from jbodlab.vocabulary.ids import TopicId
 from tests.analytics.builders import LogBuilder, partition_record, register, uid
@@ -23,6 +23,16 @@ def assumed(*arguments: str) -> AssumedMinIsr:
     parser = argparse.ArgumentParser()
     add_options(parser)
     return assumed_min_isr(parser.parse_args(arguments))
+
+
+@pytest.mark.parametrize(
+    ("topic", "cluster", "found"),
+    [("3", "2", (3, "topic")), ("x", "2", (2, "cluster")), (None, None, (1, "assumed"))],
+)
+def test_a_value_that_is_no_number_counts_as_not_set(
+    topic: str | None, cluster: str | None, found: tuple[int, str]
+) -> None:
+    assert min_isr_in_force(topic, cluster, AssumedMinIsr()) == found
 
 
 def test_kafkas_default_counts_where_nobody_says_anything() -> None:

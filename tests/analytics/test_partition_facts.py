@@ -248,7 +248,7 @@ SHORT: dict[str, Callable[[Row], bool]] = {
 
 def cut_by_min_isr(life: list[Row], fold: TopicFold) -> Iterator[Row]:
     previous: PartitionRegistration | None = None
-    rows: list[Row] = [row["min_isr"] for row in fold.history.rows if row["kind"] == "min_isr"]  # type: ignore[misc]
+    rows = [row for row in fold.history.rows if row["kind"] == "min_isr"]
     values: list[tuple[int, int]] = picked(rows, "valid_from_offset", "min_insync_replicas")  # type: ignore[assignment]
     for one in life:
         state, begin = one["state"], one["since"].offset  # type: ignore[attr-defined]
@@ -343,7 +343,7 @@ def test_states_and_problems_are_those_of_the_fold(cases: list[Case]) -> None:
         states = [row for one, fold in folds.items() for row in rows_of_changes(one, fold.changes)]
         assert_equal(case, "partition_history", states)
         problems = [
-            row["problem"]
+            row | {"kind": row["problem"]}
             for fold in folds.values()
             for row in fold.history.rows
             if row["kind"] == "problem"

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from analytics.store.part_files import PartFiles, PartWriters, empty_file
+from analytics.store.part_files import PartWriters, empty_file
 from analytics.store.store import Store
 from analytics.tables.catalog import PARTITIONS
 
@@ -31,8 +31,7 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number, (cluster, partition) in enumerate(WRITTEN):
         row = {"topic": "orders", "partition": partition, "replicas": [1, 2]}
         rows = pa.Table.from_pylist([row], PARTITIONS.schema)
-        parts = PartFiles(folder=str(root), cluster=cluster)
-        with PartWriters(parts, f"{number:05}") as writers:
+        with PartWriters(Store(str(root)), cluster, f"{number:05}") as writers:
             writers.write(PARTITIONS, rows)
     empty_file(Store(str(root)), PARTITIONS, "c")
     return root

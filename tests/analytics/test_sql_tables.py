@@ -9,7 +9,9 @@ from sqlglot import ErrorLevel
 from analytics.engines.duck import DuckEngine
 from analytics.engines.functions import FUNCTIONS
 from analytics.engines.sql import translate
+from analytics.tables.catalog import TABLES
 from analytics.tables.sql_files import needed, parse, sql_files
+from tests.analytics.small_logs import tables_of
 
 BASE_VIEWS = {
     "log_rows",
@@ -84,3 +86,9 @@ def test_a_construction_without_translation_is_an_error() -> None:
             write="duckdb",
             unsupported_level=ErrorLevel.RAISE,
         )
+
+
+def test_tables_of_an_empty_log_are_empty() -> None:
+    found = tables_of([table.name for table in TABLES], [])
+
+    assert [name for name, rows in found.items() if rows] == ["logs"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,13 +11,19 @@ import pytest
 
 from analytics.errors import ReplayInputError
 from analytics.job.command import answer
-from analytics.job.known_inputs import folder_of
-from analytics.job.output import MANIFEST, OutputDir
-from analytics.store.part_files import PartFiles, PartWriters, empty_file
+from analytics.job.output import OutputDir
+from analytics.store.part_files import PartWriters, empty_file
 from analytics.store.store import Store, is_inside
-from analytics.tables.catalog import PARTITIONS, TOPIC_HISTORY, TOPICS
-
-TABLES = (TOPICS, PARTITIONS, TOPIC_HISTORY)
+from analytics.tables.catalog import PARTITIONS, TOPICS
+from tests.analytics.commits import (
+    TABLES,
+    assert_does_what_a_replay_needs,
+    assert_old_or_new,
+    content,
+    kill_commit,
+    killed_at,
+    written,
+)
 
 
 @pytest.fixture(params=["local", "uri"])
@@ -36,23 +41,9 @@ def test_a_store_does_what_a_replay_needs_of_folders(store: Store) -> None:
     assert store.uri("x").endswith("/out/x")
 
 
-def assert_does_what_a_replay_needs(store: Store) -> None:
-    assert (store.exists(), store.names(), store.is_folder("a")) == (False, [], False)
-    store.make_folder("a/b")
-    store.write("a/b/one", b"12345")
-    store.write("a/two", b"12345")
-    assert (store.read("a/two"), store.read("a/two", 2)) == (b"12345", b"12")
-    store.move("a", "c")
-    assert (store.names(), store.names("c"), store.names("c/b")) == (["c"], ["b", "two"], ["one"])
-    store.remove("c")
-    store.remove("c")
-    assert not store.exists("c")
-    assert store.files_in() == []
-
-
 def test_what_is_written_has_a_name_of_its_own(store: Store) -> None:
     rows = pa.Table.from_pylist([{"topic": "orders", "partition": 0}], PARTITIONS.schema)
-    with PartWriters(PartFiles(folder=store.source, cluster="one"), "00003") as writers:
+    with PartWriters(store, "one", "00003") as writers:
         writers.write(PARTITIONS, rows)
     empty_file(store, TOPICS, "one")
 
@@ -90,92 +81,18 @@ def test_a_uri_without_name_node_is_one_line(uri: str) -> None:
     assert "\n" not in str(refused.value)
 
 
-def content(folder: Path) -> dict[str, str]:
-    """Return what the tables hold."""
-    return {
-        table.name: "".join(path.read_text() for path in (folder / table.name).rglob("*.parquet"))
-        for table in TABLES
-    }
-
-
-def written(folder: Path | str, text: str) -> OutputDir:
-    """Write tables that are not in their places yet."""
-    output = OutputDir(str(folder), TABLES)
-    output.prepare(())
-    for table in TABLES:
-        output.scratch_store.make_folder(table.folder("one"))
-        output.scratch_store.write(f"{table.folder('one')}/part-{text}.parquet", text.encode())
-    output.scratch_store.make_folder(folder_of("one"))
-    output.scratch_store.write(f"{folder_of('one')}/inputs.json", text.encode())
-    return output
-
-
-class Killed(BaseException):
-    """An error in place of the end of the process."""
-
-
-def ended(output: OutputDir) -> None:
-    """Let go of the lock, as the end of a process does."""
-    assert output.lock is not None
-    output.lock.release()
-
-
-def killed_at(
-    step: int, move: Callable[[Store, str, str], None] = Store.move
-) -> Callable[[Store, str, str], None]:
-    """Return a move that ends the process, before the move of this number or in its middle."""
-    moves = 0
-
-    def counted(store: Store, name: str, target: str) -> None:
-        nonlocal moves
-        moves += 1
-        if moves == step:
-            raise Killed
-        move(store, name, target)
-
-    return counted
-
-
 @pytest.mark.parametrize("step", range(1, 11))
 def test_a_run_that_is_killed_leaves_the_old_tables_or_the_new_ones(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
+    tmp_path: Path, step: int
 ) -> None:
-    folder = tmp_path / "out"
-    written(folder, "old").put_in_place(["one"])
-    output = written(folder, "new")
-    with monkeypatch.context() as patch:
-        patch.setattr(Store, "move", killed_at(step))
-        try:
-            output.put_in_place(["one"])
-            was_killed = False
-        except Killed:
-            was_killed = True
-            ended(output)
-
     # One move commits, two more for each table and for the state.
-    assert was_killed == (step <= 9)
-    again = OutputDir(str(folder), TABLES)
-    again.prepare(())
-    again.clean_up()
-
-    is_committed = step > 1
-    assert set(content(folder).values()) == {"new" if is_committed else "old"}
-    assert (folder / folder_of("one") / "inputs.json").read_text() == (
-        "new" if is_committed else "old"
-    )
-    assert not (folder / MANIFEST).exists()
-    assert not list(folder.glob(".jbod-replay-*"))
+    assert assert_old_or_new(tmp_path / "out", "move", step) == (step <= 9)
 
 
-def test_tables_of_two_runs_are_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_of_two_runs_are_not_asked(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     written(folder, "old").put_in_place(["one"])
-    output = written(folder, "new")
-    with monkeypatch.context() as patch:
-        patch.setattr(Store, "move", killed_at(4))
-        with pytest.raises(Killed):
-            output.put_in_place(["one"])
-    ended(output)
+    assert kill_commit(written(folder, "new"), "move", killed_at(4, Store.move))
 
     with pytest.raises(ReplayInputError, match="tables of two runs"):
         answer(folder, 0)
@@ -224,9 +141,9 @@ def test_a_second_run_into_one_output_is_refused_while_the_first_commits(
     assert len(refused) == 9
     holder = f"process {os.getpid()} of "
     assert all(f"{folder} is in use by another replay ({holder}" in text for text in refused)
-    assert set(content(folder).values()) == {"new"}
+    assert content(folder) == {b"new"}
     written(folder, "third").put_in_place(["one"])
-    assert set(content(folder).values()) == {"third"}
+    assert content(folder) == {b"third"}
 
 
 def test_two_runs_of_one_process_have_scratch_folders_of_their_own(tmp_path: Path) -> None:
