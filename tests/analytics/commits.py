@@ -20,7 +20,7 @@ METADATA = "__cluster_metadata-0"
 
 
 class Killed(BaseException):
-    """What stands for the end of the process."""
+    """An error in place of the end of the process."""
 
 
 def written(folder: Path | str, text: str) -> OutputDir:

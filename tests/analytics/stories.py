@@ -8,7 +8,8 @@
     snapshot 2: register 1 1a            of that end offset
     given TABLE: COLUMN ...     its rows follow
     table TABLE: COLUMN ...     its rows follow, as they are expected, in their order
-    ask why broker 1            the answer follows, its lines behind `| `
+    ask why broker 1            the answer follows, its lines behind `| `, and the exit code, if
+                                it is not 0
     report                      the text of the report follows in the same way
 
 `1a` and `1b` are directories of broker 1, `?` is one that is not assigned. Of a row `-` is null,
