@@ -31,9 +31,8 @@ from broker.groups.requests import (
 from broker.groups.responses import (
     CommittedTopic,
     FetchedOffset,
-    OffsetCommitResponse,
-    OffsetDeleteResponse,
     OffsetFetchResponse,
+    OffsetResults,
     PartitionResponse,
     TopicResponse,
 )
@@ -162,7 +161,7 @@ class GroupOffsets:
                 and self._is_known(request.group_id, topic.name, partition.partition_index)
             )
         return GroupDecision(
-            records=tuple(records), answers=(Answer(ticket, OffsetDeleteResponse(topics=topics)),)
+            records=tuple(records), answers=(Answer(ticket, OffsetResults(topics=topics)),)
         )
 
     def _refused_in_transaction(self, commit: OffsetCommit) -> Mapping[tuple[str, int], ErrorCode]:
@@ -177,13 +176,13 @@ class GroupOffsets:
 
     def _committed(
         self, request: OffsetCommit, refused: Mapping[tuple[str, int], ErrorCode], now_ms: int
-    ) -> tuple[tuple[GroupRecord, ...], OffsetCommitResponse]:
+    ) -> tuple[tuple[GroupRecord, ...], OffsetResults]:
         """Return the records of a commit, and the response when they are committed."""
         records: list[GroupRecord] = []
         topics = tuple(
             self._commit_topic(request, topic, refused, now_ms, records) for topic in request.topics
         )
-        return tuple(records), OffsetCommitResponse(topics=topics)
+        return tuple(records), OffsetResults(topics=topics)
 
     def _commit_topic(
         self,

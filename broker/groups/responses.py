@@ -82,8 +82,8 @@ class TopicResponse(NamedTuple):
     partitions: tuple[PartitionResponse, ...]
 
 
-class OffsetCommitResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """One entry for each partition of the request."""
+class OffsetResults(msgspec.Struct, frozen=True, kw_only=True):
+    """Results of a commit or a deletion: one entry for each partition of the request."""
 
     topics: tuple[TopicResponse, ...]
 
@@ -111,13 +111,6 @@ class OffsetFetchResponse(msgspec.Struct, frozen=True, kw_only=True):
     group_id: str
     topics: tuple[CommittedTopic, ...] = ()
     error_code: ErrorCode = ErrorCode.NONE
-
-
-class OffsetDeleteResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """One entry for each partition of the request."""
-
-    error_code: ErrorCode = ErrorCode.NONE
-    topics: tuple[TopicResponse, ...] = ()
 
 
 class DescribedMember(NamedTuple):

@@ -41,13 +41,14 @@ def value_of(kind: Any, entity: Any, given: Given) -> Any:
 @cache
 def _readers(kind: Any, entity_class: EntityClass) -> tuple[tuple[str, str, Read], ...]:
     """Return the fields of a type, each with that of an entity that it is made of, and how."""
-    names = {each.name for each in fields(entity_class)}
+    # A field that newer versions have in an array of theirs, kio prefixes as `v3_and_below_name`.
+    sources = {each.name.split("_and_below_")[-1]: each.name for each in fields(entity_class)}
     found = []
     for name, hint in typing.get_type_hints(kind).items():
-        if name in names:
-            found.append((name, name, _reader(hint)))
-        elif (source := name.removesuffix("_ms")) in names:
-            found.append((name, source, milliseconds))
+        if name in sources:
+            found.append((name, sources[name], _reader(hint)))
+        elif (source := name.removesuffix("_ms")) in sources:
+            found.append((name, sources[source], milliseconds))
     return tuple(found)
 
 

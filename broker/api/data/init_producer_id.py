@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from broker.api.parts import ApiParts
 from broker.api.services.coordinators import TransactionCoordinators
-from broker.api.services.next_coordinator import NextCoordinator
 from broker.api.services.producer_ids import ProducerIds
 from broker.api.services.transactions import (
     ProducerFailures,
@@ -46,20 +45,13 @@ class InitProducerIdApi(ProducerFailures):
     Args:
         producer_ids: Where ids come from.
         transactions: The coordinators that are here, for producers with a transactional id.
-        elsewhere: The coordinators that are here no more.
     """
 
     FENCED_FROM = 4
 
-    def __init__(
-        self,
-        producer_ids: ProducerIds,
-        transactions: TransactionCoordinators,
-        elsewhere: NextCoordinator,
-    ) -> None:
+    def __init__(self, producer_ids: ProducerIds, transactions: TransactionCoordinators) -> None:
         self._producer_ids = producer_ids
         self._transactions = transactions
-        self._elsewhere = elsewhere
 
     def answer(self, request: InitProducerIdRequest, context: RequestContext) -> Later:
         """Return an id and an epoch; a producer without a transactional id never resumes one."""
@@ -69,29 +61,21 @@ class InitProducerIdApi(ProducerFailures):
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, NO_TWO_PHASE_COMMIT)
         if request.transactional_id is None:
             return in_background(self._fresh())
-        return in_background(self._initialized(request.transactional_id, request, context))
+        return in_background(self._initialized(request))
 
     async def _fresh(self) -> Response:
         return INIT_PRODUCER_ID.response(
             producer_id=await self._producer_ids.next_id(), producer_epoch=0
         )
 
-    async def _initialized(
-        self, transactional_id: str, request: Any, context: RequestContext
-    ) -> Response:
-        try:
-            producer: Producer = await with_producer_id(
-                lambda fresh: self._transactions.submit(
-                    transactional_id,
-                    value_of(InitProducerId, request, {"fresh_producer_id": fresh}),
-                ),
-                self._producer_ids,
-            )
-        except KafkaError as error:
-            elsewhere: Response = await self._elsewhere.instead_of(
-                error, transactional_id, request, context
-            )
-            return elsewhere
+    async def _initialized(self, request: Any) -> Response:
+        producer: Producer = await with_producer_id(
+            lambda fresh: self._transactions.submit(
+                request.transactional_id,
+                value_of(InitProducerId, request, {"fresh_producer_id": fresh}),
+            ),
+            self._producer_ids,
+        )
         return INIT_PRODUCER_ID.response(
             producer_id=producer.producer_id, producer_epoch=producer.producer_epoch
         )
@@ -110,8 +94,8 @@ APIS: tuple[Api[ApiParts], ...] = (
         versions=(0, 5),
         accepted=(0, 6),
         resources=_resources,
-        handler=lambda parts: InitProducerIdApi(
-            parts.producer_ids, parts.transactions, parts.next_coordinator
+        handler=lambda parts: parts.next_coordinator.around(
+            InitProducerIdApi(parts.producer_ids, parts.transactions)
         ),
     ),
 )

@@ -74,6 +74,13 @@ class AskedTopics:
             for _, found, partitions in self.there()
         )
 
+    def to_delete(self) -> tuple[requests.NamedPartitions, ...]:
+        """Return the partitions of a deletion that exist."""
+        return tuple(
+            requests.NamedPartitions(found.name, tuple(each.partition_index for each in partitions))
+            for _, found, partitions in self.there()
+        )
+
     def results(self, codes: Callable[[str, int], ErrorCode]) -> tuple[TopicResult, ...]:
         """Return the result of everything asked for; `codes` knows that of what there is."""
         return tuple(
@@ -132,22 +139,11 @@ class OffsetDeleteApi(FailsBySchema):
         """Delete the offsets of partitions that exist; the group is looked at in any case."""
         check_group_id(request.group_id)
         asked = AskedTopics(request.topics, self._cache.image.topics)
-        delete = requests.OffsetDelete(
-            group_id=request.group_id,
-            topics=tuple(
-                requests.NamedPartitions(
-                    found.name, tuple(each.partition_index for each in partitions)
-                )
-                for _, found, partitions in asked.there()
-            ),
+        delete = request_of(requests.OffsetDelete, request, context, topics=asked.to_delete())
+        return Later(
+            self._groups.submit(request.group_id, delete),
+            lambda done: OFFSET_DELETE.response(topics=asked.results(codes_of(done))),
         )
-
-        def finish(done: Any) -> Response:
-            if done.error_code is not ErrorCode.NONE:
-                return OFFSET_DELETE.response(error_code=done.error_code)
-            return OFFSET_DELETE.response(topics=asked.results(codes_of(done)))
-
-        return Later(self._groups.submit(request.group_id, delete), finish)
 
 
 def _find(topic: Any, known: TopicsImage) -> TopicImage | ErrorCode:

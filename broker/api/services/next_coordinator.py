@@ -24,8 +24,9 @@ from broker.bounds.limits import (
 from broker.metadata.metadata_cache import BrokerNode, MetadataCache
 from jbodlab.peers.client_security import ClientSecurity
 from jbodlab.peers.peer_pool import PeerPool
-from jbodlab.server.answer import RequestContext
+from jbodlab.server.answer import Answer, Handler, Later, RequestContext, in_background
 from jbodlab.server.passed_on import FORWARDING_CLIENT, client_id_for, named_client
+from jbodlab.server.response import Response
 from jbodlab.server.rights import client_of
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import DecodeError, KafkaError
@@ -59,26 +60,40 @@ class NextCoordinator:
         self._own = own
         self._peers = PeerPool(FORWARDING_CLIENT, FORWARD_CONNECT_TIMEOUT_S, security)
 
-    async def instead_of(
-        self, error: KafkaError, transactional_id: str, request: Any, context: RequestContext
-    ) -> Any:
-        """Return the response of the next coordinator in place of an error of the own one.
+    def around(self, handler: Handler) -> Handler:
+        """Return a handler of producers' requests that are answered elsewhere, if not here."""
+        return ForwardedToCoordinator(handler, self)
+
+    async def response(self, own: Handler, request: Any, context: RequestContext) -> Any:
+        """Return the response of the own coordinator, or that of the next one.
 
         The next coordinator may know of the request already, if what the own one has written was
         replicated. It responds as to a client that repeats its request.
 
         Args:
-            error: The own coordinator's error.
-            transactional_id: Whose coordinator is asked.
+            own: Asks the coordinator here; its answer comes later.
             request: The client's request.
             context: Of that request.
 
         Raises:
-            KafkaError: `error`, if it does not say that the coordinator is elsewhere, or if no
-                other coordinator responds in time.
+            KafkaError: The own coordinator's error, if it does not say that the coordinator is
+                elsewhere, or if no other coordinator responds in time.
         """
-        if error.code is not ErrorCode.NOT_COORDINATOR or self._is_forwarded(context):
-            raise error
+        try:
+            answer = own.answer(request, context)
+            assert isinstance(answer, Later)
+            return answer.finish(await answer.future)
+        except KafkaError as error:
+            if error.code is not ErrorCode.NOT_COORDINATOR or self._is_forwarded(context):
+                raise
+            found = await self._elsewhere(request, context)
+            if found is None:
+                raise
+            return found
+
+    async def _elsewhere(self, request: Any, context: RequestContext) -> Any:
+        """Return the response of another coordinator; None if none responds in time."""
+        transactional_id = _transactional_id(request)
         loop = asyncio.get_running_loop()
         end_s = loop.time() + NEXT_COORDINATOR_MAX_S
         while (leader := self._next(transactional_id)) is not None and loop.time() < end_s:
@@ -89,7 +104,7 @@ class NextCoordinator:
                 if response is not None:
                     return response
             await asyncio.sleep(NEXT_COORDINATOR_PAUSE_S)
-        raise error
+        return None
 
     def close(self) -> None:
         """Close idle connections to other brokers."""
@@ -129,6 +144,33 @@ class NextCoordinator:
             logger.info("cannot forward to the coordinator on broker %d: %s", node.id, error)
             return None
         return None if NOT_YET.intersection(_codes(response)) else response
+
+
+class ForwardedToCoordinator:
+    """The handler of an API of producers, with the responses of coordinators elsewhere.
+
+    Args:
+        handler: Asks the coordinators here.
+        elsewhere: Finds the others.
+    """
+
+    def __init__(self, handler: Handler, elsewhere: NextCoordinator) -> None:
+        self._handler = handler
+        self._elsewhere = elsewhere
+
+    def answer(self, request: Any, context: RequestContext) -> Answer:
+        """Answer a request; see `Handler`."""
+        return in_background(self._elsewhere.response(self._handler, request, context))
+
+    def failure(self, request: Any, context: RequestContext, error: KafkaError) -> Response:
+        """Return the response in which every part of the request fails with an error."""
+        return self._handler.failure(request, context, error)
+
+
+def _transactional_id(request: Any) -> str:
+    """Return whose coordinator is asked; newer versions of AddPartitionsToTxn name several."""
+    name: str | None = getattr(request, "v3_and_below_transactional_id", None)
+    return request.transactional_id if name is None else name
 
 
 def _codes(response: Any) -> set[ErrorCode]:

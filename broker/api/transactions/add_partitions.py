@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from broker.api.parts import ApiParts
 from broker.api.services.coordinators import TransactionCoordinators
-from broker.api.services.next_coordinator import NextCoordinator
 from broker.api.services.transactions import ProducerFailures, on_transaction
 from broker.metadata.metadata_cache import MetadataCache
 from broker.transactions.requests import AddPartitions, VerifyPartitions
@@ -49,20 +48,13 @@ class AddPartitionsToTxnApi(ProducerFailures):
     Args:
         transactions: Those that are here.
         cache: Knows the partitions, and who is a broker.
-        elsewhere: The coordinators that are here no more.
     """
 
     FENCED_FROM = 2
 
-    def __init__(
-        self,
-        transactions: TransactionCoordinators,
-        cache: MetadataCache,
-        elsewhere: NextCoordinator,
-    ) -> None:
+    def __init__(self, transactions: TransactionCoordinators, cache: MetadataCache) -> None:
         self._transactions = transactions
         self._cache = cache
-        self._elsewhere = elsewhere
 
     def answer(self, request: AddPartitionsToTxnRequest, context: RequestContext) -> Answer:
         """Add partitions, or look whether they take part."""
@@ -73,28 +65,11 @@ class AddPartitionsToTxnApi(ProducerFailures):
                     f"listener {context.listener_name} does not serve requests of brokers",
                 )
             return in_background(self._batched(request))
-        return in_background(self._of_client(request, context))
+        return in_background(self._of_client(request))
 
-    async def _of_client(self, request: Any, context: RequestContext) -> Response:
-        name = request.v3_and_below_transactional_id
+    async def _of_client(self, request: Any) -> Response:
         partitions = _partitions(request.v3_and_below_topics)
-        codes = self._unknown(partitions)
-        if not codes:
-            asked = AddPartitions(
-                transactional_id=name,
-                producer_id=request.v3_and_below_producer_id,
-                producer_epoch=request.v3_and_below_producer_epoch,
-                partitions=partitions,
-                transaction_version=0,
-            )
-            try:
-                await self._transactions.submit(name, asked)
-            except KafkaError as error:
-                elsewhere: Response = await self._elsewhere.instead_of(
-                    error, name, request, context
-                )
-                return elsewhere
-            codes = dict.fromkeys(partitions, ErrorCode.NONE)
+        codes = await self._added(request, partitions, 0)
         return ADD_PARTITIONS.response(results_by_topic_v3_and_below=_results(codes))
 
     async def _batched(self, request: AddPartitionsToTxnRequest) -> Response:
@@ -104,24 +79,26 @@ class AddPartitionsToTxnApi(ProducerFailures):
     async def _of_leader(self, asked: Any) -> Any:
         partitions = _partitions(asked.topics)
         try:
-            codes = await self._codes(asked, partitions)
+            if asked.verify_only:
+                verify = value_of(VerifyPartitions, asked, {"partitions": partitions})
+                codes = await self._transactions.submit(asked.transactional_id, verify)
+            else:
+                codes = await self._added(asked, partitions, EPOCH_BUMP_FROM)
         except KafkaError as error:
             codes = dict.fromkeys(partitions, error.code)
         return ADD_PARTITIONS.AddPartitionsToTxnResult(
             transactional_id=asked.transactional_id, topic_results=_results(codes)
         )
 
-    async def _codes(self, asked: Any, partitions: tuple[TopicPartition, ...]) -> Codes:
-        name = asked.transactional_id
-        given: dict[str, Any] = {"partitions": partitions}
-        if asked.verify_only:
-            verify = value_of(VerifyPartitions, asked, given)
-            found: Codes = await self._transactions.submit(name, verify)
-            return found
+    async def _added(
+        self, asked: Any, partitions: tuple[TopicPartition, ...], transaction_version: int
+    ) -> Codes:
+        """Have partitions added to the transaction of a request, or of an element of one."""
         if unknown := self._unknown(partitions):
             return unknown
-        given["transaction_version"] = EPOCH_BUMP_FROM
-        await self._transactions.submit(name, value_of(AddPartitions, asked, given))
+        given = {"partitions": partitions, "transaction_version": transaction_version}
+        add: AddPartitions = value_of(AddPartitions, asked, given)
+        await self._transactions.submit(add.transactional_id, add)
         return dict.fromkeys(partitions, ErrorCode.NONE)
 
     def _unknown(self, partitions: Sequence[TopicPartition]) -> Codes:
@@ -170,8 +147,8 @@ APIS: tuple[Api[ApiParts], ...] = (
             _asker,
             on_topics(AclOperation.WRITE, "v3_and_below_topics", is_atomic=True),
         ),
-        handler=lambda parts: AddPartitionsToTxnApi(
-            parts.transactions, parts.cache, parts.next_coordinator
+        handler=lambda parts: parts.next_coordinator.around(
+            AddPartitionsToTxnApi(parts.transactions, parts.cache)
         ),
     ),
 )

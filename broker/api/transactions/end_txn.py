@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from broker.api.parts import ApiParts
 from broker.api.services.coordinators import TransactionCoordinators
-from broker.api.services.next_coordinator import NextCoordinator
 from broker.api.services.producer_ids import ProducerIds
 from broker.api.services.topic_creator import TopicCreator
 from broker.api.services.transactions import (
@@ -49,7 +48,6 @@ class AddOffsetsToTxnApi(ProducerFailures):
         transactions: The coordinators that are here.
         cache: Knows how many partitions there are for groups.
         creator: Creates these.
-        elsewhere: The coordinators that are here no more.
     """
 
     FENCED_FROM = 2
@@ -59,12 +57,10 @@ class AddOffsetsToTxnApi(ProducerFailures):
         transactions: TransactionCoordinators,
         cache: MetadataCache,
         creator: TopicCreator,
-        elsewhere: NextCoordinator,
     ) -> None:
         self._transactions = transactions
         self._cache = cache
         self._creator = creator
-        self._elsewhere = elsewhere
 
     def answer(self, request: AddOffsetsToTxnRequest, context: RequestContext) -> Later:
         """Add the partition in which the group has its offsets."""
@@ -76,18 +72,10 @@ class AddOffsetsToTxnApi(ProducerFailures):
             )
         given = {"partitions": found[:1], "transaction_version": 0}
         asked = value_of(AddPartitions, request, given)
-        return in_background(self._added(asked, request, context))
-
-    async def _added(
-        self, asked: AddPartitions, request: AddOffsetsToTxnRequest, context: RequestContext
-    ) -> Response:
-        name = request.transactional_id
-        try:
-            await self._transactions.submit(name, asked)
-        except KafkaError as error:
-            elsewhere: Response = await self._elsewhere.instead_of(error, name, request, context)
-            return elsewhere
-        return ADD_OFFSETS_TO_TXN.response()
+        return Later(
+            self._transactions.submit(request.transactional_id, asked),
+            lambda _: ADD_OFFSETS_TO_TXN.response(),
+        )
 
 
 class EndTxnApi(ProducerFailures):
@@ -96,43 +84,28 @@ class EndTxnApi(ProducerFailures):
     Args:
         transactions: The coordinators that are here.
         producer_ids: For producers that have had all epochs.
-        elsewhere: The coordinators that are here no more.
     """
 
     FENCED_FROM = 2
 
-    def __init__(
-        self,
-        transactions: TransactionCoordinators,
-        producer_ids: ProducerIds,
-        elsewhere: NextCoordinator,
-    ) -> None:
+    def __init__(self, transactions: TransactionCoordinators, producer_ids: ProducerIds) -> None:
         self._transactions = transactions
         self._producer_ids = producer_ids
-        self._elsewhere = elsewhere
 
     def answer(self, request: EndTxnRequest, context: RequestContext) -> Later:
         """End the transaction; its markers follow."""
-        return in_background(self._ended(request, context))
-
-    async def _ended(self, request: EndTxnRequest, context: RequestContext) -> Response:
-        name = request.transactional_id
         version = EPOCH_BUMP_FROM if context.version >= NEXT_EPOCH_FROM else 0
-        try:
-            producer: Producer = await with_producer_id(
-                lambda fresh: self._transactions.submit(
-                    name,
-                    value_of(
-                        EndTransaction,
-                        request,
-                        {"transaction_version": version, "fresh_producer_id": fresh},
-                    ),
-                ),
-                self._producer_ids,
-            )
-        except KafkaError as error:
-            elsewhere: Response = await self._elsewhere.instead_of(error, name, request, context)
-            return elsewhere
+        return in_background(self._ended(request, version))
+
+    async def _ended(self, request: EndTxnRequest, transaction_version: int) -> Response:
+        given = {"transaction_version": transaction_version}
+        producer: Producer = await with_producer_id(
+            lambda fresh: self._transactions.submit(
+                request.transactional_id,
+                value_of(EndTransaction, request, {**given, "fresh_producer_id": fresh}),
+            ),
+            self._producer_ids,
+        )
         return END_TXN.response(
             producer_id=producer.producer_id, producer_epoch=producer.producer_epoch
         )
@@ -154,16 +127,16 @@ APIS: tuple[Api[ApiParts], ...] = (
         key=ApiKey.ADD_OFFSETS_TO_TXN,
         versions=(0, 4),
         resources=_resources_of_offsets,
-        handler=lambda parts: AddOffsetsToTxnApi(
-            parts.transactions, parts.cache, parts.topic_creator, parts.next_coordinator
+        handler=lambda parts: parts.next_coordinator.around(
+            AddOffsetsToTxnApi(parts.transactions, parts.cache, parts.topic_creator)
         ),
     ),
     Api(
         key=ApiKey.END_TXN,
         versions=(0, 5),
         resources=_resources_of_end,
-        handler=lambda parts: EndTxnApi(
-            parts.transactions, parts.producer_ids, parts.next_coordinator
+        handler=lambda parts: parts.next_coordinator.around(
+            EndTxnApi(parts.transactions, parts.producer_ids)
         ),
     ),
 )

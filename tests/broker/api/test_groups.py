@@ -289,8 +289,8 @@ def commit(version: int, *topics: tuple[Any, tuple[int, ...]]) -> Any:
     )
 
 
-def all_committed(asked: requests.OffsetCommit) -> responses.OffsetCommitResponse:
-    return responses.OffsetCommitResponse(
+def all_committed(asked: requests.OffsetCommit) -> responses.OffsetResults:
+    return responses.OffsetResults(
         topics=tuple(
             responses.TopicResponse(
                 topic.name,
@@ -567,7 +567,7 @@ async def test_offsets_are_deleted_and_unknown_partitions_told(cluster: Any, cli
         ),
     )
     subscribed = responses.PartitionResponse(0, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
-    cluster.groups.results[requests.OffsetDelete] = responses.OffsetDeleteResponse(
+    cluster.groups.results[requests.OffsetDelete] = responses.OffsetResults(
         topics=(responses.TopicResponse("t", (subscribed,)),)
     )
 
@@ -578,9 +578,7 @@ async def test_offsets_are_deleted_and_unknown_partitions_told(cluster: Any, cli
         [86, 3],
         [3, 3],
     ]
-    cluster.groups.results[requests.OffsetDelete] = responses.OffsetDeleteResponse(
-        error_code=ErrorCode.NON_EMPTY_GROUP
-    )
+    cluster.groups.results[requests.OffsetDelete] = KafkaError(ErrorCode.NON_EMPTY_GROUP)
     answer = await client.call(47, 0, request)
     assert (int(answer.error_code), answer.topics) == (68, ())
 

@@ -61,9 +61,8 @@ from broker.groups.responses import (
     DeleteGroupsResponse,
     JoinGroupResponse,
     LeaveGroupResponse,
-    OffsetCommitResponse,
-    OffsetDeleteResponse,
     OffsetFetchResponse,
+    OffsetResults,
     SyncGroupResponse,
 )
 from jbodlab.vocabulary.error_code import ErrorCode
@@ -176,14 +175,12 @@ class _Scenario:
     def _response(self, name: str, response: Any) -> str:
         if isinstance(response, KafkaError):
             return response.code.name
-        if isinstance(response, OffsetCommitResponse):
-            return response.topics[0].partitions[0].error_code.name
+        if isinstance(response, OffsetResults):
+            (topic,) = response.topics
+            return " ".join(each.error_code.name for each in topic.partitions)
         if isinstance(response, OffsetFetchResponse):
             offset = response.topics[0].partitions[0]
             return f"{offset.committed_offset} {offset.error_code.name}"
-        if isinstance(response, OffsetDeleteResponse):
-            (topic,) = response.topics
-            return " ".join(each.error_code.name for each in topic.partitions)
         if isinstance(response, DeleteGroupsResponse):
             return " ".join(each.error_code.name for each in response.results)
         if isinstance(response, LeaveGroupResponse) and response.members:

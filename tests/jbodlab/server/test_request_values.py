@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
+from broker.transactions.requests import AddPartitions
 from jbodlab.server.request_values import value_of
 
 
@@ -55,4 +56,24 @@ def test_a_value_has_the_fields_of_the_version_and_defaults_for_others(
         member_id="given",
         group_instance_id=instance_id,
         protocols=(Protocol("range", b"x"),),
+    )
+
+
+def test_a_field_of_older_versions_is_found_behind_the_prefix_of_kio() -> None:
+    kio = import_module("kio.schema.add_partitions_to_txn.v3.request")
+    request = kio.AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id="t",
+        v3_and_below_producer_id=7,
+        v3_and_below_producer_epoch=3,
+        v3_and_below_topics=(),
+    )
+
+    assert value_of(AddPartitions, request, {"partitions": (), "transaction_version": 0}) == (
+        AddPartitions(
+            transactional_id="t",
+            producer_id=7,
+            producer_epoch=3,
+            partitions=(),
+            transaction_version=0,
+        )
     )

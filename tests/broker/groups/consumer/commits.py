@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.groups.requests import CommitPartition, CommitTopic, OffsetCommit
-from broker.groups.responses import OffsetCommitResponse
+from broker.groups.responses import OffsetResults
 from jbodlab.vocabulary.error_code import ErrorCode
 from tests.broker.groups.consumer.rig import GROUP, Rig
 
@@ -23,7 +23,7 @@ def commit(
             ),
         )
     )
-    if not isinstance(response, OffsetCommitResponse):
+    if not isinstance(response, OffsetResults):
         return response
     errors = {each.partition_index: each.error_code for each in response.topics[0].partitions}
     return next(iter(errors.values())) if len(set(errors.values())) == 1 else errors

@@ -11,7 +11,7 @@ from broker.groups.requests import (
     OffsetFetch,
     TxnOffsetCommit,
 )
-from broker.groups.responses import OffsetCommitResponse
+from broker.groups.responses import OffsetResults
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.producer import Producer
 from tests.broker.groups.consumer.commits import commit
@@ -99,7 +99,7 @@ def in_transaction(
     )
     request = TxnOffsetCommit(producer=Producer(7, 0), commit=asked)
     response = rig.shard.decide(request, Ticket(1000), 0).answers[0].response
-    if not isinstance(response, OffsetCommitResponse):
+    if not isinstance(response, OffsetResults):
         return ErrorCode(response.code)
     errors = {each.partition_index: each.error_code for each in response.topics[0].partitions}
     return next(iter(errors.values())) if len(set(errors.values())) == 1 else errors
