@@ -28,20 +28,19 @@ class Candidate(msgspec.Struct, frozen=True):
         """Whether it depends on the age of the records that wait whether it is due."""
         return bool(
             self.dirty.cleanable_bytes
-            and self.log.state.config.max_compaction_lag_ms < LONG_MAX
+            and self.log.config.max_compaction_lag_ms < LONG_MAX
             and not self.is_due(0, ())
         )
 
     @property
     def room_bytes(self) -> int:
         """The most that a group of its segments needs while both are there."""
-        state = self.log.state
-        sizes = [each.size for each in state.closed]
-        return max([min(sum(sizes), state.config.segment_bytes), *sizes])
+        sizes = [each.size for each in self.log.state.closed]
+        return max([min(sum(sizes), self.log.config.segment_bytes), *sizes])
 
     def is_due(self, now_ms: int, first_timestamps: Sequence[int]) -> bool:
         """Return whether it is to be compacted; see `compaction.is_due`."""
-        return is_due(self.dirty, self.log.state.config, now_ms, first_timestamps)
+        return is_due(self.dirty, self.log.config, now_ms, first_timestamps)
 
     def dirty_places(self) -> list[ClosedSegment]:
         """Return the segments that wait."""
@@ -54,7 +53,7 @@ def candidates(logs: Sequence[LogInUse], now_ms: int) -> list[Candidate]:
     return [
         Candidate(log, dirty_range(log.state, log.state.last_stable_offset(high_watermark), now_ms))
         for log, high_watermark in logs
-        if log.state.config.compacts and not log.files.is_future
+        if log.config.compacts and not log.files.is_future
     ]
 
 
@@ -66,13 +65,13 @@ def damage_is_there(log: OwnedLog, base_offset: int) -> Callable[[], bool]:
     very bounds of before.
     """
     files, cuts, former = log.files, log.state.cut_count, _closed_at(log, base_offset)
-    start = max(base_offset, log.state.start_offset)
+    start = max(base_offset, log.start_offset)
 
     def is_there() -> bool:
         return (
             log.files is files
             and log.state.cut_count == cuts
-            and log.state.start_offset <= start
+            and log.start_offset <= start
             and _closed_at(log, base_offset) == former
         )
 

@@ -117,18 +117,17 @@ async def drop_incomplete(
 
     Its leader would take it for complete, and so would those that follow it as the next leader.
     """
-    lost_from = log.state.lost_from
-    if lost_from is None:
+    lost = log.state.lost_range
+    if lost is None:
         return
     logger.error(
         "the disk of %s lost offsets %d to %d; copying them from the leader",
         partition.topic_partition,
-        lost_from,
-        log.start_offset - 1,
+        *lost,
         extra=partition.topic_partition._asdict(),
     )
     committed = partition.high_watermark
-    if await log.restart_at(lost_from, committed=committed, is_wanted=is_wanted):
+    if await log.restart_at(lost[0], committed=committed, is_wanted=is_wanted):
         partition.truncated()
 
 

@@ -103,7 +103,7 @@ class FormerReplicas:
         for log, _ in found:
             kept = self._kept.get(log.topic_partition)
             if kept is not None and _is_better(kept[-1], log):
-                await self._load(kept[-1], log.state.config)
+                await self._load(kept[-1], log.config)
 
     async def load_alone(self, partition: Partition) -> None:
         """Have one ready for `take_alone` where the copy is not in its directory any more."""
@@ -167,7 +167,7 @@ class FormerReplicas:
         return LoadedReplica(
             log=log,
             log_dir=log_dir,
-            high_watermark=min(max(high_watermark, log.state.start_offset), log.state.end_offset),
+            high_watermark=log.state.bounded(high_watermark),
             is_future=False,
         )
 

@@ -261,7 +261,7 @@ def facts_of(log: LogWithState, log_dir: LogDir) -> FoundCopy:
         is_future=log.files.is_future,
         is_moved=log.files.is_moved,
         epochs=log.state.epochs.entries,
-        start_offset=log.state.start_offset,
+        start_offset=log.start_offset,
         end_offset=log.state.end_offset,
     )
 

@@ -78,4 +78,4 @@ def directory_to_report(placement: Placement) -> DirectoryId | None:
 
 def was_made_anew(state: LogState, assigned: DirectoryId) -> bool:
     """Return whether an earlier process reported a log that was found as LOST: it made it anew."""
-    return state.end_offset == state.start_offset == 0 and assigned == LOST
+    return state.end_offset == 0 and assigned == LOST

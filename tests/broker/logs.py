@@ -56,7 +56,12 @@ class Owned:
         self.log = log
         self.state, self.files = log.state, log.files
         self.topic_partition = log.topic_partition
+        self.config = log.state.config
         self.is_blocked = False
+
+    @property
+    def start_offset(self) -> int:
+        return self.state.start_offset
 
     def retain(self, now_ms: int, high_watermark: int) -> bool:
         before = self.state.start_offset

@@ -11,6 +11,7 @@ from broker.disk.directory.log_dir import LogDir
 from jbodlab.storage.compaction.compaction_plan import CleanedSegment
 from jbodlab.storage.log.instructions import Instructions, SyncRequest
 from jbodlab.storage.log.loaded_log import LoadedLog
+from jbodlab.storage.log.log_config import LogConfig
 from jbodlab.storage.log.log_files import LogFiles
 from jbodlab.storage.log.log_state import LogState
 from jbodlab.storage.log.segments import ClosedSegment
@@ -23,6 +24,14 @@ class LogWithState(Protocol):
     @property
     def topic_partition(self) -> TopicPartition:
         """Whose log it is."""
+
+    @property
+    def start_offset(self) -> int:
+        """Offset of the first record."""
+
+    @property
+    def config(self) -> LogConfig:
+        """The settings in force."""
 
     @property
     def state(self) -> LogState:

@@ -211,7 +211,7 @@ def _load_directory(
                 logger.warning("a replica was removed while its log was being loaded: %s", error)
                 continue
             high_watermark = high_watermarks.get(topic_partition, 0)
-            high_watermark = min(max(high_watermark, log.state.start_offset), log.state.end_offset)
+            high_watermark = log.state.bounded(high_watermark)
             loaded.append(FoundLog(log, high_watermark))
         _lower_checkpoints(fs, path, found, loaded)
         _create_missing_checkpoints(fs, path)
@@ -248,7 +248,7 @@ def sync_if_due(fs: FileSystem, log: LoadedLog) -> None:
     that it is there.
     """
     state = log.state
-    if state.end_offset - state.recovery_point >= state.config.flush_messages:
+    if state.is_sync_due():
         request = state.sync_request(with_active=True)
         try:
             log.files.sync(fs, request)

@@ -88,7 +88,7 @@ class RetentionTask:
                 continue
             if log.retain(self._wall_ms(), high_watermark):
                 self._in_use.log_start_moved(log)
-            start = min(log.state.start_offset, high_watermark)
+            start = min(log.start_offset, high_watermark)
             if log.state.has_segments_below(start):
                 starts[log] = start
             if number % LOGS_PER_TURN == LOGS_PER_TURN - 1:

@@ -445,11 +445,7 @@ class PartitionLog:
 
     def _flush_due(self) -> SyncRequest | None:
         state = self.state
-        end_offset, flush_messages = state.segments.active.next_offset, state.config.flush_messages
-        # By default it is far larger than any log.
-        if end_offset < flush_messages or end_offset - state.recovery_point < flush_messages:
-            return None
-        return state.sync_request(with_active=True)
+        return state.sync_request(with_active=True) if state.is_sync_due() else None
 
     def _synced(self, request: SyncRequest, error: BaseException | None) -> None:
         if error is None:

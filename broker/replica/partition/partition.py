@@ -399,9 +399,12 @@ class Partition:
             self._leadership.committed(self, high_watermark)
 
     def _begin_to_lead(self, event: ReplicaEvent, log: PartitionLog) -> None:
-        if log.state.lost_from is not None:
-            lost = self.topic_partition, log.state.lost_from, log.start_offset - 1
-            logger.error("the leader of %s is missing offsets %d to %d, which its disk lost", *lost)
+        if (lost := log.state.lost_range) is not None:
+            logger.error(
+                "the leader of %s is missing offsets %d to %d, which its disk lost",
+                self.topic_partition,
+                *lost,
+            )
         # A client that waits goes on to wait: a leader that stays has all that it has appended.
         before = self.leader
         start_offset = log.end_offset

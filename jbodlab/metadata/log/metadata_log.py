@@ -62,7 +62,7 @@ class MetadataLog:
     """The log in `<metadata dir>/__cluster_metadata-0`; made by `open`."""
 
     def __init__(self, loaded: LoadedLog, *, is_copy: bool) -> None:
-        self._state, self._files = loaded.state, loaded.files
+        self._log, self._state, self._files = loaded, loaded.state, loaded.files
         self._is_copy = is_copy
         self._has_failed = False
         """Whether a call has failed; the success of a later sync proves nothing."""
@@ -142,7 +142,7 @@ class MetadataLog:
     @property
     def start_offset(self) -> int:
         """First offset that is still in the log."""
-        return self._state.start_offset
+        return self._log.start_offset
 
     @property
     def end_offset(self) -> int:

@@ -29,6 +29,16 @@ class LoadedLog(msgspec.Struct, frozen=True):
         """Whose log it is."""
         return self.files.topic_partition
 
+    @property
+    def start_offset(self) -> int:
+        """Offset of the first record."""
+        return self.state.start_offset
+
+    @property
+    def config(self) -> LogConfig:
+        """The settings in force."""
+        return self.state.config
+
 
 def create_log(
     fs: FileSystem,

@@ -60,8 +60,8 @@ NO_MARKERS: Mapping[int, Marker] = {}
 class LogState:
     """See the module's text. The parts that a loader found are handed in.
 
-    The fields `segments`, `disk` and `undecided` are for `storage/log` and for a replica's log; all
-    other code reads properties and changes the state by methods.
+    The fields are for `storage/log` and for a replica's log; all other code reads properties, which
+    the owner of a log has for some of the fields, and changes the state by methods.
     """
 
     def __init__(
@@ -163,6 +163,23 @@ class LogState:
     def cleaned_to(self) -> int | None:
         """Offset below which the log was compacted; None if no offsets are missing in it."""
         return self.disk.cleaned_to
+
+    @property
+    def lost_range(self) -> tuple[int, int] | None:
+        """First and last offset that the disk lost in front of the log; None if none are known."""
+        return None if self.lost_from is None else (self.lost_from, self.start_offset - 1)
+
+    def is_sync_due(self) -> bool:
+        """Return whether so much is not synced that `flush.messages` asks for it."""
+        end_offset, flush_messages = self.segments.active.next_offset, self.config.flush_messages
+        # By default it is far larger than any log.
+        return (
+            end_offset >= flush_messages and end_offset - self.disk.recovery_point >= flush_messages
+        )
+
+    def bounded(self, offset: int) -> int:
+        """Return the offset between log start and log end that is next to an offset."""
+        return min(max(offset, self.start_offset), self.end_offset)
 
     def ranges(self, offset: int) -> tuple[SegmentRange, ...]:
         """Return where to look in each segment for the batch of an offset, and behind it."""
