@@ -40,6 +40,7 @@ from broker.fetch.fetch_requests import (
 from broker.fetch.fetching import FetchService, must_wait
 from broker.replica.partition import Partition
 from broker.replica.waiting import News
+from jbodlab.runtime.prompt_future import PromptFuture
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import BrokerId, TopicIdPartition
@@ -253,7 +254,7 @@ class FetchSession:
         self._loop = loop
         self._now_ms = now_ms
         self._params = params
-        self._answer: asyncio.Future[SessionFetched] | None = None
+        self._answer: PromptFuture[SessionFetched] | None = None
         self._timer: asyncio.TimerHandle | None = None
         """Runs while a fetch waits."""
 
@@ -278,7 +279,7 @@ class FetchSession:
         # After the active ones were looked at, and before any other becomes active.
         self.last_fetch_ms = self._now_ms()
         self.next_epoch = self.next_epoch + 1 if self.next_epoch < LAST_EPOCH else 1
-        answer: asyncio.Future[SessionFetched] = self._loop.create_future()
+        answer: PromptFuture[SessionFetched] = PromptFuture(loop=self._loop)
         self._answer = answer
         answer.add_done_callback(self._answered)
         # A follower that is new wants to know at least that it was understood.
@@ -376,7 +377,7 @@ class FetchSession:
 
     def _read(
         self,
-        answer: asyncio.Future[SessionFetched],
+        answer: PromptFuture[SessionFetched],
         found: Sequence[Readable | FetchResult] | None = None,
     ) -> None:
         """Read what the active partitions have."""
@@ -398,16 +399,18 @@ class FetchSession:
 
     def _finish(
         self,
-        answer: asyncio.Future[SessionFetched],
+        answer: PromptFuture[SessionFetched],
         items: Sequence[_Item],
         results: asyncio.Future[list[FetchResult]],
     ) -> None:
         if answer.done():
             return
         try:
-            answer.set_result(self._told(items, results.result()))
+            told = self._told(items, results.result())
         except Exception as error:  # noqa: BLE001 - it is logged where the answer is sent
             answer.set_exception(error)
+        else:
+            answer.succeed(told)
 
     def _told(self, items: Sequence[_Item], results: Sequence[FetchResult]) -> SessionFetched:
         """Return what is news, and remember that it was told."""

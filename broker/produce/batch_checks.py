@@ -59,8 +59,23 @@ def check_header(records: bytes | memoryview | None, limits: BatchLimits) -> Bat
     """
     if not records:
         raise _invalid("expected a record batch, got none")
-    header = _header_of(records)
+    if len(records) > MAGIC_OFFSET and records[MAGIC_OFFSET] != record_batch.MAGIC:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+            f"expected a record batch with magic {record_batch.MAGIC}, got {records[MAGIC_OFFSET]}",
+        )
+    try:
+        header = record_batch.read_header(records)
+    except (BufferUnderflowError, DecodeError) as error:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
     size = header.size
+    if size > len(records):
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE,
+            f"expected a record batch of {size} bytes, got {len(records)} bytes",
+        )
+    if size < len(records):
+        raise _invalid("expected one record batch for each partition, got more")
     if size > limits.max_message_bytes:
         raise KafkaError(
             ErrorCode.MESSAGE_TOO_LARGE,
@@ -118,27 +133,6 @@ def check_body(
     if newest != header.max_timestamp:
         return _stamped(records, header.attributes, newest)
     return CheckedBatch(records, header)
-
-
-def _header_of(records: bytes | memoryview) -> BatchHeader:
-    if len(records) > MAGIC_OFFSET and records[MAGIC_OFFSET] != record_batch.MAGIC:
-        raise KafkaError(
-            ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
-            f"expected a record batch with magic {record_batch.MAGIC}, got {records[MAGIC_OFFSET]}",
-        )
-    try:
-        header = record_batch.read_header(records)
-    except (BufferUnderflowError, DecodeError) as error:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
-    size = header.size
-    if size > len(records):
-        raise KafkaError(
-            ErrorCode.CORRUPT_MESSAGE,
-            f"expected a record batch of {size} bytes, got {len(records)} bytes",
-        )
-    if size < len(records):
-        raise _invalid("expected one record batch for each partition, got more")
-    return header
 
 
 def _check_shape(header: BatchHeader) -> None:

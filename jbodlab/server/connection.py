@@ -24,6 +24,7 @@ import msgspec
 
 from jbodlab.kafka_wire.framing import SMALL_FRAME_BYTES_MAX, FrameDecoder
 from jbodlab.runtime import tcp
+from jbodlab.runtime.prompt_future import PromptFuture
 from jbodlab.runtime.supervised import give_up
 from jbodlab.server.authentication import Authentication, SaslSettings
 from jbodlab.server.bounds import Bounds
@@ -334,7 +335,8 @@ class Connection(asyncio.BufferedProtocol):
                 # One client must not end the others; the traceback is all that is left of it.
                 logger.exception("cannot process a request", extra={"peer": self._session.peer})
                 self.abort()
-        self._send()
+        if self._out:
+            self._send()
         is_done = self._session.closes and not self._in_progress
         if is_done or (self._has_ended and self._is_open() and not self._appends_wait()):
             self.close()
@@ -343,6 +345,17 @@ class Connection(asyncio.BufferedProtocol):
             hurry = self._in_progress[0].pending.hurry
             if hurry is not None:
                 hurry()
+
+    @property
+    def _may_have_to_act(self) -> bool:
+        """Whether the connection may have to be closed, or more or less to be read of it."""
+        return (
+            self._reading_paused
+            or self._decoder.is_waiting
+            or self._bounds.memory.is_full
+            or self._has_ended
+            or self._session.closes
+        )
 
     def _may_start(self, frame: memoryview) -> bool:
         transport, session = self._transport, self._session
@@ -394,7 +407,11 @@ class Connection(asyncio.BufferedProtocol):
         elif self._in_progress or not answer.future.done():
             self._in_progress.append(_InProgress(answer, size_bytes))
             self._in_progress_bytes += size_bytes
-            answer.future.add_done_callback(self._answered)
+            future = answer.future
+            if isinstance(future, PromptFuture):
+                future.listener = self._answered
+            else:
+                future.add_done_callback(self._answered)
         else:
             self._give_back(size_bytes)
             self._out += answer.buffers()
@@ -408,7 +425,10 @@ class Connection(asyncio.BufferedProtocol):
         self._in_progress_bytes += size_bytes
 
     def _answered(self, future: asyncio.Future[object]) -> None:
-        """Send the responses that are next in line; called as each one comes."""
+        """Send the responses that are next in line; called as each one comes.
+
+        Nothing starts here: whoever has the answer may be in the middle of a change.
+        """
         waiting = self._in_progress
         if not (waiting and waiting[0].pending.future.done()):
             # It has left already, with one before it, or has to wait for that.
@@ -422,6 +442,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._in_progress_bytes -= first.size_bytes
                 self._give_back(first.size_bytes)
                 self._out += first.pending.buffers()
+            self._send()
         except (DecodeError, CloseConnectionError) as error:
             self._refuse(error)
         except asyncio.CancelledError:
@@ -431,7 +452,8 @@ class Connection(asyncio.BufferedProtocol):
             # As above: this connection ends, the broker goes on.
             logger.exception("cannot process a request", extra={"peer": self._session.peer})
             self.abort()
-        self._pump()
+        if self._queue or self._may_have_to_act:
+            asyncio.get_running_loop().call_soon(self._pump)
 
     def _send(self) -> None:
         transport = self._transport
@@ -483,5 +505,9 @@ class Connection(asyncio.BufferedProtocol):
         self._bounds.memory.wait_no_longer(self._room)
         self._give_back(self._held_bytes)
         for request in in_progress:
-            request.pending.future.remove_done_callback(self._answered)
-            give_up(request.pending.future)
+            future = request.pending.future
+            if isinstance(future, PromptFuture):
+                future.listener = None
+            else:
+                future.remove_done_callback(self._answered)
+            give_up(future)

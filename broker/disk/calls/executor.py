@@ -242,21 +242,14 @@ class DirectoryExecutor:
     def _drain(self) -> None:
         """Hand finished results to their futures; on the loop."""
         self._wakeup_pending = False
-        self._hand_out(self._results)
-        if self._is_resolving:
-            # Behind the callbacks of all futures, and behind what waits for these.
-            assert self._loop is not None
-            self._drains += 1
-            self._loop.call_soon(self._resolved, self._drains)
-
-    def _hand_out(self, results: deque[tuple[object, BaseException | None]]) -> None:
+        results = self._results
         while results and not self._is_abandoned:
             result, error = results.popleft()
             if isinstance(error, _DirectoryFailure):
                 # The failed call's future is still in `_waiting`, in front: it fails with the rest.
                 self._on_failure(str(error))
                 self.abandon(str(error))
-                return
+                break
             future = self._waiting.popleft()
             if isinstance(error, NoSpaceError):
                 self._on_no_space(error.cause)
@@ -279,6 +272,11 @@ class DirectoryExecutor:
                     future.set_exception(error)
                 self._is_resolving = True
         results.clear()
+        if self._is_resolving:
+            # Behind the callbacks of all futures, and behind what waits for these.
+            assert self._loop is not None
+            self._drains += 1
+            self._loop.call_soon(self._resolved, self._drains)
 
     def _resolved(self, drains: int) -> None:
         # A later drain has callbacks of its own yet to run.

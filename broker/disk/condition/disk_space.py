@@ -123,11 +123,6 @@ class DiskSpace:
         if not self.denied_to:
             self.denial = None
 
-    def charge(self, size_bytes: int) -> None:
-        """Count what goes to the disk from now on."""
-        if self.usable_bytes is not None:
-            self.usable_bytes -= size_bytes
-
     def takes(self, size_bytes: int) -> bool:
         """Return whether records fit in front of the reserve; if not, it is full from now on."""
         if self.denial is not None:
@@ -224,7 +219,9 @@ class DirectorySpace:
     def charge(self, size_bytes: int) -> None:
         """Count what is sent to the directory's thread."""
         self._charged_bytes += size_bytes
-        self.disk.charge(size_bytes)
+        disk = self.disk
+        if disk.usable_bytes is not None:
+            disk.usable_bytes -= size_bytes
 
     def settle(self, size_bytes: int) -> None:
         """Take notice that something charged is written, or never will be."""

@@ -248,8 +248,8 @@ def sync_if_due(fs: FileSystem, log: LoadedLog) -> None:
     that it is there.
     """
     state = log.state
-    if state.is_sync_due():
-        request = state.sync_request(with_active=True)
+    request = state.due_sync()
+    if request is not None:
         try:
             log.files.sync(fs, request)
         except BaseException:

@@ -160,7 +160,7 @@ class PartitionLog:
         markers = NO_MARKERS if marker is None else {base_offset: marker}
         instructions = state.append(buffers, (stored,), markers)
         self.tail.append(base_offset, stored.next_offset, size, buffers)
-        self.change(instructions, size, self._flush_due(), at_once=at_once)
+        self.change(instructions, size, self.state.due_sync(), at_once=at_once)
         return stored
 
     def append_as_follower(
@@ -171,7 +171,7 @@ class PartitionLog:
     ) -> None:
         """Send batches of the leader to the disk as they are; none begins before the end."""
         instructions = self.state.append((data,), headers, markers)
-        self.change(instructions, len(data), self._flush_due())
+        self.change(instructions, len(data), self.state.due_sync())
 
     def assign_epoch(self, leader_epoch: int) -> None:
         """Begin a leader epoch at the end of the log."""
@@ -442,10 +442,6 @@ class PartitionLog:
         self.written_end = min(self.written_end, end_offset)
         self._on_its_way = deque(min(each, end_offset) for each in self._on_its_way)
         self.change(instructions)
-
-    def _flush_due(self) -> SyncRequest | None:
-        state = self.state
-        return state.sync_request(with_active=True) if state.is_sync_due() else None
 
     def _synced(self, request: SyncRequest, error: BaseException | None) -> None:
         if error is None:

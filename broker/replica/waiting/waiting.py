@@ -28,6 +28,7 @@ from broker.replica.waiting.append_entries import (
     BatchTransaction,
     LeaderHint,
 )
+from jbodlab.runtime.prompt_future import PromptFuture
 from jbodlab.vocabulary.error_code import ErrorCode
 
 KEPT_TIMERS = 4
@@ -50,6 +51,7 @@ class AppendRequest:
     """One produce request; its future is done when each of its entries is settled."""
 
     __slots__ = (
+        "_has_failed",
         "_open_count",
         "ends_ms",
         "entries",
@@ -67,7 +69,8 @@ class AppendRequest:
     ) -> None:
         self.entries = entries
         self.transaction = transaction
-        self.future: asyncio.Future[list[AppendResult]] = loop.create_future()
+        self.future: PromptFuture[list[AppendResult]] = PromptFuture(loop=loop)
+        self._has_failed = False
         self.results: list[AppendResult | None] = [None] * len(entries)
         """By entry; None before it is settled."""
         self._open_count = len(entries)
@@ -83,13 +86,21 @@ class AppendRequest:
         if self.results[index] is not None:
             return
         self.results[index] = result
+        if result.error_code is not ErrorCode.NONE:
+            self._has_failed = True
         self._open_count -= 1
         if self._open_count:
             return
         if self.ends_ms is not None:
             del self.ends_ms[self]
-        if not self.future.done():
-            self.future.set_result(cast("list[AppendResult]", self.results))
+        if self.future.done():
+            return
+        results = cast("list[AppendResult]", self.results)
+        if self._has_failed:
+            # Not at once: the response names the leader that the metadata have after this change.
+            self.future.set_result(results)
+        else:
+            self.future.succeed(results)
 
     def refuse(
         self,

@@ -169,13 +169,13 @@ class LogState:
         """First and last offset that the disk lost in front of the log; None if none are known."""
         return None if self.lost_from is None else (self.lost_from, self.start_offset - 1)
 
-    def is_sync_due(self) -> bool:
-        """Return whether so much is not synced that `flush.messages` asks for it."""
+    def due_sync(self) -> SyncRequest | None:
+        """Return the sync that `flush.messages` asks for, if so much is not synced."""
         end_offset, flush_messages = self.segments.active.next_offset, self.config.flush_messages
         # By default it is far larger than any log.
-        return (
-            end_offset >= flush_messages and end_offset - self.disk.recovery_point >= flush_messages
-        )
+        if end_offset < flush_messages or end_offset - self.disk.recovery_point < flush_messages:
+            return None
+        return self.sync_request(with_active=True)
 
     def bounded(self, offset: int) -> int:
         """Return the offset between log start and log end that is next to an offset."""
