@@ -10,11 +10,11 @@ from broker.api.followers import known_followers
 from broker.api.parts import ApiParts, BrokerParts
 from broker.api.request_quota import RequestQuota
 from broker.api.services.next_coordinator import NextCoordinator
+from broker.api.services.produce_forwarder import ProduceForwarder
 from broker.api.services.producer_ids import ProducerIds
 from broker.api.services.topic_creator import TopicCreator
 from broker.api.table import APIS
 from broker.clients.client_quotas import ClientQuotas
-from broker.produce.produce_forwarder import ProduceForwarder
 from jbodlab.controller_api.requests import BROKER, Caller
 from jbodlab.server.dispatch import Dispatcher
 from jbodlab.server.helper_thread import HelperThread
@@ -30,8 +30,9 @@ class ClientApis:
     """
 
     def __init__(self, parts: BrokerParts) -> None:
+        quotas = ClientQuotas(lambda: parts.cache.image.quotas)
         self.produce_forwarder = ProduceForwarder(
-            parts.appends, parts.cache, parts.broker_id, parts.monotonic_s, parts.peers
+            parts.cache, parts.broker_id, parts.monotonic_s, parts.traffic, quotas, parts.peers
         )
         self._topic_creator = TopicCreator(
             parts.controller,
@@ -46,7 +47,6 @@ class ClientApis:
         self._next_coordinator = NextCoordinator(
             parts.cache, parts.broker_id, parts.transactions, parts.peers
         )
-        quotas = ClientQuotas(lambda: parts.cache.image.quotas)
         shared = ApiParts(
             **asdict(parts),
             quotas=quotas,

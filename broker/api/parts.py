@@ -9,6 +9,7 @@ import msgspec
 
 from broker.api.services.coordinators import GroupCoordinators, TransactionCoordinators
 from broker.api.services.own_configs import OwnConfigs
+from broker.api.services.produce_forwarder import ProduceForwarder
 from broker.clients.client_quotas import ClientQuotas
 from broker.clients.traffic import Traffic
 from broker.controller_link.channel import ControllerChannel
@@ -22,7 +23,6 @@ from broker.metadata.metadata_cache import MetadataCache
 from broker.moves.move_requests import RequestedMoves
 from broker.produce.appends import AppendService
 from broker.produce.marker_appends import MarkerAppends
-from broker.produce.produce_forwarder import ProduceForwarder
 from broker.produce.record_deletion import DeletedRecords, RecordDeletion
 from broker.replica.registry import ReplicaRegistry
 from broker.telemetry.clients import TelemetryClients

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from broker.api.handlers import ClientApis
 from broker.api.parts import BrokerParts
+from broker.api.services.produce_forwarder import ProduceForwarder
 from broker.assemblies.controller_link import ControllerLink
 from broker.assemblies.coordinators import Coordinators
 from broker.assemblies.disks import Disks
@@ -19,7 +20,6 @@ from broker.clients.user_sessions import UserSessions
 from broker.config import BrokerConfig
 from broker.metadata.dynamic_config import DynamicConfig
 from broker.metadata.metadata_cache import MetadataCache
-from broker.produce.produce_forwarder import ProduceForwarder
 from broker.telemetry.clients import TelemetryClients
 from broker.telemetry.subscriptions import Subscriptions
 from jbodlab.config import connection_keys, dynamic_keys

@@ -114,7 +114,7 @@ BEHAVIOURS = (
         "A producer that got NOT_LEADER_OR_FOLLOWER may send the batch to the former leader "
         "again, and waits for a timer of its own after the second error.",
         "The former leader forwards the batch.",
-        "broker/produce/produce_forwarder.py",
+        "broker/api/services/produce_forwarder.py",
         "tests/broker/api/test_produce_forwarder.py::"
         "test_who_is_resending_gets_the_answer_of_the_leader",
     ),

@@ -11,7 +11,6 @@ import asyncio
 import datetime as dt
 import logging
 from collections.abc import Callable, Sequence
-from itertools import groupby
 from typing import Any
 
 import msgspec
@@ -23,8 +22,8 @@ from broker.bounds.limits import (
     FORWARDED_MAX,
 )
 from broker.metadata.metadata_cache import BrokerNode
-from broker.replica.waiting import AppendEntry, AppendResult, BatchTransaction, LeaderHint
-from jbodlab.kafka_wire.api_table import ApiKey, item_class, request_class
+from broker.replica.waiting import AppendResult, LeaderHint
+from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.peers.client_security import ClientSecurity
 from jbodlab.peers.peer_pool import PeerPool
 from jbodlab.server.passed_on import FORWARDING_CLIENT
@@ -33,12 +32,6 @@ from jbodlab.vocabulary.errors import DecodeError
 from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, TopicPartition
 
 logger = logging.getLogger(__name__)
-
-VERSION = 12
-VERSION_NOT_ADDING = 11
-"""The last version with which the leader does not add partitions to a transaction."""
-VERSION_NOT_ABORTABLE = 10
-"""The last version with which the leader does not answer TRANSACTION_ABORTABLE."""
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 MILLISECOND = dt.timedelta(milliseconds=1)
@@ -52,7 +45,7 @@ class _Wait(msgspec.Struct, eq=False):
     """A request in progress, and until when an answer is waited for, on the loop's clock."""
 
     leader: BrokerNode
-    entries: Sequence[AppendEntry]
+    partitions: Sequence[TopicPartition]
     ends_s: float
     limit: asyncio.Timeout | None = None
     """None before the first step, and after the answer."""
@@ -86,22 +79,26 @@ class ForwardedAppends:
         self,
         leader: BrokerNode,
         client_id: str,
-        entries: Sequence[AppendEntry],
-        acks: int,
-        timeout_ms: int,
-        transaction: BatchTransaction | None = None,
+        version: int,
+        request: Any,
     ) -> asyncio.Task[list[AppendResult]]:
-        """Have a leader append; the results are in the order of the entries.
+        """Have a leader append; the results are in the order of the batches.
 
-        Without a response they are `NoReply`: NOT_LEADER_OR_FOLLOWER if the leader cannot be
-        reached, REQUEST_TIMED_OUT if it does not respond in time or closes the connection. If the
-        task is cancelled, the leader may have appended the batches or not.
+        The version is that of the client: it says what the client knows of transactions. Without a
+        response the results are `NoReply`: NOT_LEADER_OR_FOLLOWER if the leader cannot be reached,
+        REQUEST_TIMED_OUT if it does not respond in time or closes the connection. If the task is
+        cancelled, the leader may have appended the batches or not.
         """
         loop = asyncio.get_running_loop()
-        limit_s = min(max(0, timeout_ms) / 1000 + ANSWER_SLACK_S, ANSWER_MAX_S)
-        wait = _Wait(leader, entries, loop.time() + limit_s)
+        limit_s = min(max(0.0, request.timeout.total_seconds()) + ANSWER_SLACK_S, ANSWER_MAX_S)
+        partitions = [
+            TopicPartition(topic.name, data.index)
+            for topic in request.topic_data
+            for data in topic.partition_data
+        ]
+        wait = _Wait(leader, partitions, loop.time() + limit_s)
         self._waits[wait] = None
-        work = self._append(wait, client_id, acks, timeout_ms, transaction)
+        work = self._append(wait, client_id, version, request)
         task = loop.create_task(work, name="forward")
         task.add_done_callback(lambda _: self._waits.pop(wait))
         return task
@@ -113,7 +110,7 @@ class ForwardedAppends:
         """
         ends_s = asyncio.get_running_loop().time() + ANSWER_SLACK_S
         for wait in self._waits:
-            if not any(leads(wait.leader.id, entry.topic_partition) for entry in wait.entries):
+            if not any(leads(wait.leader.id, each) for each in wait.partitions):
                 wait.hurry(ends_s)
 
     def close(self) -> None:
@@ -124,13 +121,10 @@ class ForwardedAppends:
         self,
         wait: _Wait,
         client_id: str,
-        acks: int,
-        timeout_ms: int,
-        transaction: BatchTransaction | None,
+        version: int,
+        request: Any,
     ) -> list[AppendResult]:
-        leader, entries = wait.leader, wait.entries
-        version = _version(transaction)
-        request = _request(entries, acks, timeout_ms, transaction, version)
+        leader, partitions = wait.leader, wait.partitions
         code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         try:
             async with (
@@ -142,59 +136,25 @@ class ForwardedAppends:
                     ApiKey.PRODUCE, version, request, ANSWER_MAX_S, client_id=client_id
                 )
         except (OSError, DecodeError) as error:
-            return _failed(leader, entries, code, error)
+            return _failed(leader, partitions, code, error)
         finally:
             wait.limit = None
         answers = [answer for topic in response.responses for answer in topic.partition_responses]
-        return [_result(*each) for each in zip(entries, answers, strict=True)]
+        return [_result(*each) for each in zip(partitions, answers, strict=True)]
 
 
-def _version(transaction: BatchTransaction | None) -> int:
-    """Return the version that means for the leader what the client's meant here."""
-    if transaction is None or transaction.adds_partitions:
-        return VERSION
-    return VERSION_NOT_ADDING if transaction.knows_abortable else VERSION_NOT_ABORTABLE
-
-
-def _request(
-    entries: Sequence[AppendEntry],
-    acks: int,
-    timeout_ms: int,
-    transaction: BatchTransaction | None,
-    version: int,
-) -> Any:
-    request: Any = request_class(ApiKey.PRODUCE, version)
-    topic_data: Any = item_class(request, "topic_data")
-    partition_data: Any = item_class(topic_data, "partition_data")
-    return request(
-        transactional_id=None if transaction is None else transaction.transactional_id,
-        # Without acks there is no answer: nobody would know when the next batch may follow.
-        acks=acks or 1,
-        timeout=dt.timedelta(milliseconds=timeout_ms),
-        topic_data=tuple(
-            topic_data(
-                name=topic,
-                partition_data=tuple(
-                    partition_data(index=entry.topic_partition.partition, records=entry.records)
-                    for entry in of_topic
-                ),
-            )
-            for topic, of_topic in groupby(entries, lambda entry: entry.topic_partition.topic)
-        ),
-    )
-
-
-def _result(entry: AppendEntry, answer: Any) -> AppendResult:
-    time, leader = answer.log_append_time, answer.current_leader
+def _result(partition: TopicPartition, answer: Any) -> AppendResult:
+    """Return the result of a batch; fields that older versions lack are unknown."""
+    time, leader = answer.log_append_time, getattr(answer, "current_leader", None)
     return AppendResult(
-        topic_partition=entry.topic_partition,
+        topic_partition=partition,
         error_code=ErrorCode(int(answer.error_code)),
         base_offset=answer.base_offset,
         log_append_time_ms=-1 if time is None else (time - EPOCH) // MILLISECOND,
-        log_start_offset=answer.log_start_offset,
-        error_message=answer.error_message,
+        log_start_offset=getattr(answer, "log_start_offset", -1),
+        error_message=getattr(answer, "error_message", None),
         leader_hint=None
-        if leader.leader_id < 0
+        if leader is None or leader.leader_id < 0
         else LeaderHint(
             leader=BrokerId(leader.leader_id), leader_epoch=LeaderEpoch(leader.leader_epoch)
         ),
@@ -202,7 +162,7 @@ def _result(entry: AppendEntry, answer: Any) -> AppendResult:
 
 
 def _failed(
-    leader: BrokerNode, entries: Sequence[AppendEntry], code: ErrorCode, reason: Exception
+    leader: BrokerNode, partitions: Sequence[TopicPartition], code: ErrorCode, reason: Exception
 ) -> list[AppendResult]:
     logger.info("cannot forward batches to broker %d: %s", leader.id, reason or code.name)
-    return [NoReply(topic_partition=entry.topic_partition, error_code=code) for entry in entries]
+    return [NoReply(topic_partition=each, error_code=code) for each in partitions]

@@ -346,17 +346,6 @@ class Connection(asyncio.BufferedProtocol):
             if hurry is not None:
                 hurry()
 
-    @property
-    def _may_have_to_act(self) -> bool:
-        """Whether the connection may have to be closed, or more or less to be read of it."""
-        return (
-            self._reading_paused
-            or self._decoder.is_waiting
-            or self._bounds.memory.is_full
-            or self._has_ended
-            or self._session.closes
-        )
-
     def _may_start(self, frame: memoryview) -> bool:
         transport, session = self._transport, self._session
         if transport is None or transport.is_closing() or session.closes:
@@ -452,7 +441,14 @@ class Connection(asyncio.BufferedProtocol):
             # As above: this connection ends, the broker goes on.
             logger.exception("cannot process a request", extra={"peer": self._session.peer})
             self.abort()
-        if self._queue or self._may_have_to_act:
+        if (
+            self._queue
+            or self._reading_paused
+            or self._has_ended
+            or self._session.closes
+            or self._decoder.is_waiting
+            or self._bounds.memory.is_full
+        ):
             asyncio.get_running_loop().call_soon(self._pump)
 
     def _send(self) -> None:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from broker.api.data.leader_hints import LeaderHints
 from broker.api.followers import asking_replica, by_follower, named_replica
 from broker.api.parts import ApiParts
+from broker.api.services.leader_hints import LeaderHints
 from broker.bounds.limits import FETCH_BYTES_MAX, FETCHED_AT_ONCE
 from broker.clients.client_behaviour import waits_after_errors
 from broker.clients.client_quotas import ClientQuotas

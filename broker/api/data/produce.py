@@ -3,26 +3,22 @@
 The batches are passed on as they came; the replicas check and stamp them. With acks=0 there is no
 response, so the only way to report an error to the client is to close its connection.
 
-Forwarded batches count as traffic of the other broker, unless it does not respond; quotas are
-applied here.
+Batches for another leader are forwarded in front of this handler: `produce_forwarder`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from broker.api.data.leader_hints import LeaderHints
 from broker.api.parts import ApiParts
+from broker.api.services.leader_hints import LeaderHints
 from broker.bounds.limits import APPENDED_AT_ONCE
 from broker.clients.client_quotas import ClientQuotas
 from broker.clients.traffic import Traffic
 from broker.metadata.metadata_cache import MetadataCache
 from broker.produce.appends import AppendService
-from broker.produce.forwarded_appends import NoReply
-from broker.produce.produce_forwarder import ProduceForwarder
-from broker.produce.redirected_producers import Sender
 from broker.replica.waiting import AppendEntry, AppendResult, BatchTransaction
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.kafka_wire.leader_hints import NodeEndpoint
@@ -38,12 +34,10 @@ from jbodlab.record_batch.record_batch import (
 from jbodlab.security.acl import AclOperation, ResourceType
 from jbodlab.server.answer import MILLISECOND, Answer, Later, NoAnswer, RequestContext
 from jbodlab.server.api import Api
-from jbodlab.server.partition_errors import told
 from jbodlab.server.passed_on import PREFIX as FORWARDING_PREFIX
-from jbodlab.server.passed_on import client_id_for, named_client
+from jbodlab.server.passed_on import named_client
 from jbodlab.server.resources import Resource, all_of, on_topics
 from jbodlab.server.response import Response
-from jbodlab.server.rights import client_of
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import INTERNAL_TOPICS, BrokerId, TopicPartition
@@ -76,14 +70,12 @@ class ProduceApi:
     def __init__(
         self,
         appends: AppendService,
-        forwarder: ProduceForwarder,
         cache: MetadataCache,
         broker_id: BrokerId,
         traffic: Traffic,
         quotas: ClientQuotas,
     ) -> None:
         self._appends = appends
-        self._forwarder = forwarder
         self._cache = cache
         self._broker_id = broker_id
         self._traffic = traffic
@@ -116,29 +108,24 @@ class ProduceApi:
                         of_transaction.append(records)
         transaction = _transaction(request, of_transaction, version) if of_transaction else None
         timeout_ms = request.timeout // MILLISECOND
-        forwarded: Collection[int] = ()
-        appending = None
-        if self._forwarder.redirected and (sender := self._sender(context)) is not None:
-            appending = self._forwarder.append(sender, entries, acks, timeout_ms, transaction)
-        if appending is None:
-            future = self._appends.append(entries, acks, timeout_ms, transaction)
-        else:
-            future, forwarded = appending.future, appending.forwarded
+        if not entries:
+            return self._finish(request, context, 0, [])
+        future = self._appends.append(entries, acks, timeout_ms, transaction)
         throttle_ms = 0
         # Any client can take a name as brokers have it that forward.
         is_forwarded = (
             header.client_id is not None
             and header.client_id.startswith(FORWARDING_PREFIX)
-            and self._is_forwarded(context)
+            and named_client(header.client_id) is not None
+            and self._cache.is_for_brokers(context.listener_name)
         )
         if self._cache.image.quotas and not is_forwarded:
             throttle_ms = self._quotas.throttle(
                 PRODUCER_RATE, header.client_id, context.session, size
             )
-        finish = partial(self._finish, request, context, throttle_ms, forwarded)
-        # The next request must find all of this one appended. Of many batches only the first are,
-        # and none of those that are passed on.
-        overlaps = len(entries) <= APPENDED_AT_ONCE and not forwarded
+        finish = partial(self._finish, request, context, throttle_ms)
+        # The next request must find all of this one appended. Of many batches only the first are.
+        overlaps = len(entries) <= APPENDED_AT_ONCE
         return Later(future, finish, overlaps=overlaps, is_forwarded=is_forwarded)
 
     def failure(
@@ -165,45 +152,24 @@ class ProduceApi:
         request: ProduceRequest,
         context: RequestContext,
         throttle_ms: int,
-        forwarded: Container[int],
         results: list[AppendResult],
     ) -> Response:
-        remaining = iter(enumerate(results))
+        remaining = iter(results)
         results = []
         for topic in request.topic_data:
             name = topic.name
             is_refused = name in INTERNAL_TOPICS
             for data in topic.partition_data:
-                place, result = (-1, _refused(name, data.index)) if is_refused else next(remaining)
+                result = _refused(name, data.index) if is_refused else next(remaining)
                 results.append(result)
                 records = data.records
-                is_here = place not in forwarded or isinstance(result, NoReply)
                 if result.error_code is ErrorCode.NONE and records is not None:
-                    if is_here:
-                        self._traffic.produced(name, len(records), records_count(records))
-                    continue
-                if is_here:
+                    self._traffic.produced(name, len(records), records_count(records))
+                else:
                     self._traffic.produce_failed(name, result.error_code)
-                self._forwarder.refused(self._sender(context), result, records)
         if request.acks == NONE:
             return _no_answer(results)
         return self._response(request, context, results, throttle_ms)
-
-    def _is_forwarded(self, context: RequestContext) -> bool:
-        """Return whether another broker sends it for a client; any client can take its id."""
-        client_id = context.header.client_id
-        return named_client(client_id) is not None and self._cache.is_for_brokers(
-            context.listener_name
-        )
-
-    def _sender(self, context: RequestContext) -> Sender | None:
-        """Return who has to be sent away before anything is passed on; nothing is for a broker."""
-        if self._is_forwarded(context):
-            return None
-        session = context.session
-        return Sender(
-            session, session.peer, context.header.client_id, client_id_for(client_of(session))
-        )
 
     def _response(
         self,
@@ -232,7 +198,7 @@ class ProduceApi:
                     continue
                 if hints is None:
                     hints = LeaderHints(self._cache, self._broker_id, context.listener_name)
-                produced.append(_failed(result, hints))
+                produced.append(hints.produced(result))
             topics.append((topic.name, produced))
         assert next(remaining, None) is None
         return ProduceResponse(
@@ -294,19 +260,6 @@ def _refused(topic: str, index: int) -> AppendResult:
     )
 
 
-def _failed(result: AppendResult, hints: LeaderHints) -> ProducedPartition:
-    partition = result.topic_partition
-    return ProducedPartition(
-        partition.partition,
-        told(result.error_code),
-        result.base_offset,
-        result.log_append_time_ms,
-        result.log_start_offset,
-        result.error_message,
-        hints.hint(partition, result.error_code, result.leader_hint),
-    )
-
-
 def _no_answer(results: list[AppendResult]) -> NoAnswer:
     failures = (
         f"produce with acks=0 to {result.topic_partition} failed: {result.error_code.name}"
@@ -330,13 +283,8 @@ APIS: tuple[Api[ApiParts], ...] = (
         max_items=10_000,
         has_records=True,
         resources=all_of(_transactional_id, on_topics(AclOperation.WRITE, "topic_data")),
-        handler=lambda parts: ProduceApi(
-            parts.appends,
-            parts.produce_forwarder,
-            parts.cache,
-            parts.broker_id,
-            parts.traffic,
-            parts.quotas,
+        handler=lambda parts: parts.produce_forwarder.around(
+            ProduceApi(parts.appends, parts.cache, parts.broker_id, parts.traffic, parts.quotas)
         ),
     ),
 )

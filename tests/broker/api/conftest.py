@@ -16,6 +16,7 @@ import uvloop
 
 from broker.api.handlers import ClientApis
 from broker.api.parts import BrokerParts
+from broker.api.services.produce_forwarder import ProduceForwarder
 from broker.clients.traffic import Traffic
 from broker.disk.life.revival import Revived
 from broker.fetch.fetch_requests import (
@@ -31,7 +32,6 @@ from broker.fetch.fetch_requests import (
 from broker.metadata.dynamic_config import DynamicConfig
 from broker.metadata.metadata_cache import MetadataCache
 from broker.produce.marker_appends import TransactionMarker
-from broker.produce.produce_forwarder import ProduceForwarder
 from broker.produce.record_deletion import DeletedRecords, RecordDeletion
 from broker.produce.transaction_admission import Part
 from broker.replica.waiting.append_entries import AppendEntry, AppendResult, BatchTransaction

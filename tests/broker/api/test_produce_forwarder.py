@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 
+from broker.api.data.produce import ProduceApi
+from broker.api.services.produce_forwarder import ProduceForwarder
+from broker.clients.client_quotas import ClientQuotas
 from broker.clients.traffic import TopicCount
 from broker.metadata.metadata_cache import MetadataCache
 from broker.produce import forwarded_appends
-from broker.produce.produce_forwarder import ProduceForwarder
-from broker.produce.redirected_producers import Sender
 from broker.replica.waiting.append_entries import (
     AppendEntry,
     AppendResult,
@@ -24,10 +25,13 @@ from broker.replica.waiting.append_entries import (
     LeaderHint,
 )
 from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.kafka_wire.headers import RequestHeader
 from jbodlab.peers.client import KafkaConnection
 from jbodlab.record_batch.record_batch import TRANSACTIONAL
+from jbodlab.server.answer import Later, RequestContext
 from jbodlab.server.passed_on import client_id_for
 from jbodlab.server.rights import Client
+from jbodlab.server.session import Session
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
 from tests.broker.api.calls import batch, metadata, produce_to
@@ -328,14 +332,22 @@ async def test_a_leader_that_has_lost_some_partitions_is_waited_for_as_before(
 
 
 async def test_what_is_cancelled_at_once_reaches_no_leader(pair: Pair) -> None:
+    us = pair.us
     pair.leader.replicas.results["append"] = asyncio.get_running_loop().create_future()
-    forwarder = ProduceForwarder(pair.us.replicas, pair.us.cache, US, time.monotonic)
-    sender, entry = Sender(object(), "10.0.0.1:1", "a", "f"), AppendEntry(T0, batch())
-    forwarder.refused(sender, *refused(T0), entry.records)
-    appending = forwarder.append(sender, [entry], -1, 1_500)
-    assert appending.forwarded
+    quotas = ClientQuotas(lambda: us.cache.image.quotas)
+    forwarder = ProduceForwarder(us.cache, US, time.monotonic, us.traffic, quotas)
+    handler = forwarder.around(ProduceApi(us.replicas, us.cache, US, us.traffic, quotas))
+    header = RequestHeader(ApiKey.PRODUCE, 12, 1, "a", 0)
+    context = RequestContext(header, Session(listener_name=LISTENER, peer="10.0.0.1:1"))
+    refusal = handler.answer(produce_to((T0, batch())), context)
+    assert isinstance(refusal, Later)
+    refusal.finish(refused(T0))
+    us.replicas.results["append"] = []
+    forwarding = handler.answer(produce_to((T0, batch())), context)
+    assert isinstance(forwarding, Later)
+    assert not forwarding.overlaps
 
-    appending.future.cancel()
+    forwarding.future.cancel()
     await turns()
 
     assert not [task for task in asyncio.all_tasks() if task.get_name() == "forward"]
@@ -552,7 +564,7 @@ async def test_a_client_that_calls_itself_like_a_broker_keeps_its_quotas() -> No
 async def test_where_nobody_was_sent_away_nobody_is_looked_at(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.api.data.produce.Sender", None)
+    monkeypatch.setattr("broker.api.services.produce_forwarder.Sender", None)
 
     pair.us.replicas.results["append"] = appended(T1)
     assert await pair.codes((T1, batch())) == [OK]

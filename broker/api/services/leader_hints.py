@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from broker.metadata.metadata_cache import MetadataCache
-from broker.produce.produce_forwarder import REDIRECTING
-from broker.replica.waiting import LeaderHint
+from broker.replica.waiting import AppendResult, LeaderHint
 from jbodlab.kafka_wire.leader_hints import CurrentLeader, NodeEndpoint
+from jbodlab.kafka_wire.produce_response import ProducedPartition
+from jbodlab.server.partition_errors import told
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import NO_LEADER, BrokerId, TopicPartition
+
+REDIRECTING = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        # Not in KIP-951: a failed directory moves the leader just the same.
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+"""Errors after which a client looks for another leader."""
 
 
 class LeaderHints:
@@ -41,6 +52,19 @@ class LeaderHints:
                 return None
             self.endpoints.append(endpoint)
         return CurrentLeader(leader.leader, leader.leader_epoch)
+
+    def produced(self, result: AppendResult) -> ProducedPartition:
+        """Return the response for a partition to which something was to be appended."""
+        partition = result.topic_partition
+        return ProducedPartition(
+            partition.partition,
+            told(result.error_code),
+            result.base_offset,
+            result.log_append_time_ms,
+            result.log_start_offset,
+            result.error_message,
+            self.hint(partition, result.error_code, result.leader_hint),
+        )
 
     def _from_cache(self, partition: TopicPartition) -> LeaderHint | None:
         topic = self._cache.image.topics.by_name.get(partition.topic)
