@@ -49,8 +49,6 @@ def append_of_client(
     index: int,
     acks: int,
     batch: CheckedBatch,
-    *,
-    at_once: bool = False,
 ) -> None:
     """Append a client's batch, and let the request wait for as much as `acks` asks.
 
@@ -62,7 +60,6 @@ def append_of_client(
         index: Which of its batches.
         acks: As the client has it.
         batch: The batch to append.
-        at_once: Whether nothing more comes with this request: the directory's thread gets it now.
 
     Raises:
         FullError: nothing was appended, as the directory has no room for it now.
@@ -81,7 +78,7 @@ def append_of_client(
         log.writer.log_dir.check_room(header.size)
         if header.is_transactional:
             _end_former_transaction(partition, leader, log, header)
-        stored = log.append_as_leader(batch.data, header, leader.leader_epoch, at_once=at_once)
+        stored = log.append_as_leader(batch.data, header, leader.leader_epoch)
         base_offset, required = stored.base_offset, stored.next_offset
     success = AppendResult(
         topic_partition=partition.topic_partition,

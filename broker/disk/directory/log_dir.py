@@ -93,6 +93,8 @@ class LogDir:
         self._state = LogDirState.INITIAL
         self._report: Callable[[LogDir, str], None] | None = None
         self._serving = self._queue(f"log-dir {path}")
+        self.run_then = self._serving.submit_then
+        """Runs a function as `run` does, and calls another on the loop with its result or error."""
         self._upkeep = self._queue(f"upkeep {path}")
         self._checkpoints = self._queue(f"checkpoints {path}")
 
@@ -169,12 +171,6 @@ class LogDir:
         `KafkaError`; other exceptions pass through.
         """
         return self._serving.submit(function)
-
-    def run_then(
-        self, function: Callable[[], T], then: Callable[[T | None, BaseException | None], None]
-    ) -> None:
-        """Run `function` as `run` does, and call `then` on the loop with result or error."""
-        self._serving.submit_then(function, then)
 
     def upkeep(self, function: Callable[[], T]) -> asyncio.Future[T]:
         """Run `function` in the queue of what may take long; else as `run`."""

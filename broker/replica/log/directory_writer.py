@@ -54,27 +54,19 @@ class DirectoryWriter:
         self._running = 0
         self._is_scheduled = False
 
-    def submit(self, change: LogChange, *, at_once: bool = False) -> None:
-        """Have a change carried out; those of one log are in the order of these calls.
-
-        Args:
-            change: The change to make.
-            at_once: Whether all that was submitted goes to the thread now, unless a call runs, the
-                end of which sends it. It saves callers that have submitted all they have a turn of
-                the loop.
-        """
+    def submit(self, change: LogChange) -> None:
+        """Have a change carried out; those of one log are in the order of these calls."""
         self._queue.append(change)
         self.log_dir.space.charge(change.size)
-        if self._running:
-            return
-        if at_once:
-            self._send()
-        elif not self._is_scheduled:
+        if not (self._running or self._is_scheduled):
             self._is_scheduled = True
             asyncio.get_running_loop().call_soon(self._turn_ended)
 
     def flush(self) -> None:
-        """Send what was submitted now, unless a call runs: its end sends it."""
+        """Send what was submitted now, unless a call runs: its end sends it.
+
+        It saves callers that have submitted all they have a turn of the loop.
+        """
         if self._queue and not self._running:
             self._send()
 
@@ -123,7 +115,8 @@ class DirectoryWriter:
 
     def _turn_ended(self) -> None:
         self._is_scheduled = False
-        self.flush()
+        if self._queue and not self._running:
+            self._send()
 
     def _try_again(self) -> None:
         self._timer = None

@@ -137,8 +137,6 @@ class PartitionLog:
         data: bytes | memoryview,
         header: BatchHeader,
         leader_epoch: int,
-        *,
-        at_once: bool = False,
     ) -> BatchHeader:
         """Give a batch the next offsets and send it to the disk.
 
@@ -146,7 +144,6 @@ class PartitionLog:
             data: The batch.
             header: Its header.
             leader_epoch: Epoch of the leader.
-            at_once: Whether the directory's thread gets it without waiting for more.
 
         Returns:
             Its header as stored.
@@ -160,7 +157,7 @@ class PartitionLog:
         markers = NO_MARKERS if marker is None else {base_offset: marker}
         instructions = state.append(buffers, (stored,), markers)
         self.tail.append(base_offset, stored.next_offset, size, buffers)
-        self.change(instructions, size, self.state.due_sync(), at_once=at_once)
+        self.change(instructions, size, self.state.due_sync())
         return stored
 
     def append_as_follower(
@@ -259,8 +256,6 @@ class PartitionLog:
         instructions: Instructions,
         size: int = 0,
         sync: SyncRequest | None = None,
-        *,
-        at_once: bool = False,
     ) -> None:
         """Have instructions carried out that a change of the state has returned."""
         if not instructions:
@@ -268,8 +263,7 @@ class PartitionLog:
         self._on_its_way.append(self.state.segments.active.next_offset)
         done = self._carried_out if sync is None else partial(self._synced, sync)
         self.writer.submit(
-            LogChange(self.files, instructions, size, sync, done, self._tell, self._blocked),
-            at_once=at_once,
+            LogChange(self.files, instructions, size, sync, done, self._tell, self._blocked)
         )
 
     # Syncs
