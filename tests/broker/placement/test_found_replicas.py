@@ -8,7 +8,6 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from msgspec.structs import replace
 
 from broker.disk.directory.log_dir import LogDir
 from broker.disk.life.loading import LoadedReplica
@@ -25,19 +24,24 @@ ONE, TWO, THREE = directory_id(1), directory_id(2), directory_id(3)
 HEX = "0" * 32
 
 
-def current(
-    directory: DirectoryId, end: int = 10, epochs: tuple[tuple[int, int], ...] = ((0, 0),)
-) -> FoundCopy:
-    return FoundCopy(
-        directory_id=directory, is_future=False, epochs=epochs, start_offset=0, end_offset=end
-    )
+NUMBERED = {"1": ONE, "2": TWO, "3": THREE}
 
 
-def future(
-    directory: DirectoryId, end: int = 10, epochs: tuple[tuple[int, int], ...] = ((0, 0),)
-) -> FoundCopy:
+def copy_of(text: str) -> FoundCopy:
+    """Return a copy: its directory, `f` if it is a future one, `m` if a move has left it, its end.
+
+    Behind `@` are the epochs with their first offsets; epoch 0 from 0 on by default.
+    """
+    place, _, epochs = text.partition("@")
+    where, _, end = place.partition(":")
+    entries = [tuple(map(int, each.split("/"))) for each in epochs.split(",") if each]
     return FoundCopy(
-        directory_id=directory, is_future=True, epochs=epochs, start_offset=0, end_offset=end
+        directory_id=NUMBERED[where[0]],
+        is_future="f" in where,
+        is_moved="m" in where,
+        epochs=tuple((epoch, start) for epoch, start in entries or [(0, 0)]),
+        start_offset=0,
+        end_offset=int(end or 10),
     )
 
 
@@ -45,74 +49,41 @@ def fates(*copies: FoundCopy, assigned: DirectoryId, may_return: bool = False) -
     return list(decide(copies, assigned, may_return=may_return))
 
 
-def test_a_replica_is_used_wherever_it_lies() -> None:
-    assert fates(current(ONE), assigned=TWO) == [Fate.USE]
+@pytest.mark.parametrize(
+    ("rule", "found", "assigned", "expected"),
+    [
+        ("a replica is used wherever it lies", "1", "2", "USE"),
+        ("a complete copy that the metadata want is promoted", "1 2f", "2", "RETIRE PROMOTE"),
+        ("a copy that lacks records is not promoted", "1 2f:9", "2", "USE RESUME"),
+        ("a copy of another epoch is not promoted", "1 2f:20@0/0,2/5", "2", "USE RESUME"),
+        ("an epoch without records is no lack", "1@0/0,1/10 2f", "2", "RETIRE PROMOTE"),
+        ("a move goes on when the metadata want the log", "1 2f", "1", "USE RESUME"),
+        ("a copy alone becomes the replica where it is wanted", "2f", "2", "PROMOTE"),
+        ("a copy alone goes on where it is not wanted", "2f", "1", "RESUME"),
+        ("a copy alone waits if the only log may come back", "2f", "2 may return", "RESUME"),
+        ("what a move has left waits for its copy", "1m", "2 may return", "PUT_ASIDE"),
+        ("so it does beside the copy of the next move", "1m 2f:12", "2 may return",
+         "PUT_ASIDE RESUME"),
+        ("what a move has left is used where no copy comes back", "1m", "2", "USE"),
+        ("of two replicas the one that goes further is used", "1 2:12", "1", "RETIRE USE"),
+        ("a newer epoch goes further", "1:5@0/0,3/4 2:12", "2", "USE PUT_ASIDE"),
+        ("of two equal replicas the wanted one is used", "1 2", "2", "RETIRE USE"),
+        ("of two equal replicas the wanted one is used", "1 2", "1", "USE RETIRE"),
+        ("a replica with records of its own is kept", "1:100 2:3@7/0", "2", "PUT_ASIDE USE"),
+        ("of two copies one goes on", "1:20 2f:5 3f:7", "1", "USE RETIRE RESUME"),
+    ],
+)  # fmt: skip
+def test_fates_of_what_is_found(rule: str, found: str, assigned: str, expected: str) -> None:
+    copies = [copy_of(each) for each in found.split()]
+    wanted, _, may_return = assigned.partition(" ")
 
+    decided = fates(*copies, assigned=NUMBERED[wanted], may_return=bool(may_return))
 
-def test_a_complete_copy_that_the_metadata_want_is_promoted() -> None:
-    assert fates(current(ONE), future(TWO), assigned=TWO) == [Fate.RETIRE, Fate.PROMOTE]
-
-
-def test_a_copy_that_lacks_records_is_not_promoted_whatever_the_metadata_want() -> None:
-    assert fates(current(ONE, 10), future(TWO, 9), assigned=TWO) == [Fate.USE, Fate.RESUME]
-    other_epoch = future(TWO, 20, ((0, 0), (2, 5)))
-    assert fates(current(ONE, 10), other_epoch, assigned=TWO) == [Fate.USE, Fate.RESUME]
-
-
-def test_an_epoch_without_records_does_not_make_a_copy_incomplete() -> None:
-    assert fates(current(ONE, 10, ((0, 0), (1, 10))), future(TWO, 10), assigned=TWO) == [
-        Fate.RETIRE,
-        Fate.PROMOTE,
-    ]
-
-
-def test_a_move_goes_on_when_the_metadata_want_the_log() -> None:
-    assert fates(current(ONE), future(TWO), assigned=ONE) == [Fate.USE, Fate.RESUME]
-
-
-def test_a_copy_alone_becomes_the_replica_where_it_is_wanted() -> None:
-    assert fates(future(TWO), assigned=TWO) == [Fate.PROMOTE]
-    assert fates(future(TWO), assigned=ONE) == [Fate.RESUME]
-
-
-def test_a_copy_alone_waits_if_the_only_complete_log_may_come_back() -> None:
-    assert fates(future(TWO), assigned=TWO, may_return=True) == [Fate.RESUME]
-
-
-def test_what_a_move_has_left_waits_for_its_copy_also_beside_the_copy_of_the_next_move() -> None:
-    former = replace(current(ONE, 10), is_moved=True)
-    for others in ([], [future(TWO, 12)]):
-        found = fates(former, *others, assigned=TWO, may_return=True)
-        assert found == [Fate.PUT_ASIDE, *[Fate.RESUME] * len(others)]
-    assert fates(former, assigned=TWO) == [Fate.USE]
-
-
-def test_of_two_replicas_the_one_that_goes_further_is_used() -> None:
-    assert fates(current(ONE, 10), current(TWO, 12), assigned=ONE) == [Fate.RETIRE, Fate.USE]
-    newer = current(ONE, 5, ((0, 0), (3, 4)))
-    assert fates(newer, current(TWO, 12), assigned=TWO) == [Fate.USE, Fate.PUT_ASIDE]
-
-
-def test_of_two_equal_replicas_the_one_that_the_metadata_want_is_used() -> None:
-    assert fates(current(ONE), current(TWO), assigned=TWO) == [Fate.RETIRE, Fate.USE]
-    assert fates(current(ONE), current(TWO), assigned=ONE) == [Fate.USE, Fate.RETIRE]
-
-
-def test_a_replica_with_records_of_its_own_is_kept() -> None:
-    made_anew = current(TWO, 3, ((7, 0),))
-    assert fates(current(ONE, 100), made_anew, assigned=TWO) == [Fate.PUT_ASIDE, Fate.USE]
-
-
-def test_of_two_copies_one_goes_on() -> None:
-    assert fates(current(ONE, 20), future(TWO, 5), future(THREE, 7), assigned=ONE) == [
-        Fate.USE,
-        Fate.RETIRE,
-        Fate.RESUME,
-    ]
+    assert " ".join(fate.name for fate in decided) == expected, rule
 
 
 def test_there_is_never_more_than_one_replica() -> None:
-    kinds = [current(ONE, 5), current(TWO, 6), future(ONE, 5), future(TWO, 6), future(THREE, 6)]
+    kinds = [copy_of(each) for each in ("1:5", "2:6", "1f:5", "2f:6", "3f:6")]
     for assigned in (ONE, TWO, THREE):
         for mask in range(1, 1 << len(kinds)):
             chosen = [kind for bit, kind in enumerate(kinds) if mask >> bit & 1]

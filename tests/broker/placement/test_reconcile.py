@@ -2,57 +2,46 @@ from __future__ import annotations
 
 import pytest
 
-from broker.placement.reconcile import Action, ReplicaFacts, reconcile
+from broker.placement.reconcile import ReplicaFacts, reconcile
 from jbodlab.vocabulary.directory_id import LOST, MIGRATING, UNASSIGNED
-from jbodlab.vocabulary.ids import DirectoryId
 from tests.broker.disks import directory_id
 
 D1, D2, UNKNOWN = directory_id(1), directory_id(2), directory_id(8)
-ONLINE = frozenset({D1, D2})
+DIRECTORIES = {
+    **{"d1": D1, "d2": D2, "?": UNKNOWN, "-": None},
+    **{"unassigned": UNASSIGNED, "lost": LOST, "migrating": MIGRATING},
+}
 
 
-def test_a_replica_in_its_assigned_directory_is_left_alone() -> None:
-    assert reconcile(ReplicaFacts(assigned=D1, actual=D1), ONLINE) is Action.NONE
-
-
-@pytest.mark.parametrize("assigned", [D2, UNASSIGNED, LOST, MIGRATING, UNKNOWN])
-def test_a_replica_in_another_directory_is_reported(assigned: DirectoryId) -> None:
-    for any_offline in (False, True):
-        facts = ReplicaFacts(assigned=assigned, actual=D1, any_offline=any_offline)
-        assert reconcile(facts, ONLINE) is Action.REPORT
-
-
-def test_a_replica_without_a_directory_is_created_anywhere_even_if_some_are_offline() -> None:
-    for any_offline in (False, True):
-        facts = ReplicaFacts(assigned=UNASSIGNED, any_offline=any_offline)
-        assert reconcile(facts, ONLINE) is Action.CREATE_ANYWHERE
-
-
-def test_a_replica_assigned_to_an_online_directory_is_created_there() -> None:
-    for any_offline in (False, True):
-        facts = ReplicaFacts(assigned=D2, any_offline=any_offline)
-        assert reconcile(facts, ONLINE) is Action.CREATE
-
-
-@pytest.mark.parametrize("assigned", [LOST, MIGRATING, UNKNOWN])
-def test_replica_in_an_offline_directory_is_not_created_again(assigned: DirectoryId) -> None:
-    facts = ReplicaFacts(assigned=assigned, any_offline=True)
-    assert reconcile(facts, ONLINE) is Action.NONE
-
-
-@pytest.mark.parametrize("assigned", [LOST, MIGRATING, UNKNOWN])
-def test_replica_of_a_removed_directory_is_created_again_when_none_is_offline(
-    assigned: DirectoryId,
+@pytest.mark.parametrize(
+    ("rule", "assigned", "actual", "future", "offline", "expected"),
+    [
+        ("in its assigned directory it is left alone", "d1", "d1", "-", "no", "NONE"),
+        ("in another directory it is reported", "d2 unassigned lost migrating ?", "d1", "-",
+         "no yes", "REPORT"),
+        ("without a directory it is created anywhere", "unassigned", "-", "-", "no yes",
+         "CREATE_ANYWHERE"),
+        ("in an online directory it is created there", "d2", "-", "-", "no yes", "CREATE"),
+        ("in an offline directory it is not created again", "lost migrating ?", "-", "-", "yes",
+         "NONE"),
+        ("of a removed directory it is created again when none is offline", "lost migrating ?",
+         "-", "-", "no", "CREATE_ANYWHERE"),
+        ("a future replica in the assigned directory is promoted", "d2", "- d1", "d2", "no",
+         "PROMOTE_FUTURE"),
+        ("a future replica elsewhere changes nothing", "d1", "d1", "d2", "no", "NONE"),
+        ("a future replica elsewhere changes nothing", "d1", "-", "d2", "no", "CREATE"),
+    ],
+)  # fmt: skip
+def test_what_is_done_about_a_replica(
+    rule: str, assigned: str, actual: str, future: str, offline: str, expected: str
 ) -> None:
-    assert reconcile(ReplicaFacts(assigned=assigned), ONLINE) is Action.CREATE_ANYWHERE
-
-
-def test_a_future_replica_in_the_assigned_directory_is_promoted() -> None:
-    assert reconcile(ReplicaFacts(assigned=D2, future=D2), ONLINE) is Action.PROMOTE_FUTURE
-    facts = ReplicaFacts(assigned=D2, actual=D1, future=D2)
-    assert reconcile(facts, ONLINE) is Action.PROMOTE_FUTURE
-
-
-def test_a_future_replica_elsewhere_changes_nothing() -> None:
-    assert reconcile(ReplicaFacts(assigned=D1, actual=D1, future=D2), ONLINE) is Action.NONE
-    assert reconcile(ReplicaFacts(assigned=D1, future=D2), ONLINE) is Action.CREATE
+    for wanted in assigned.split():
+        for is_in in actual.split():
+            for any_offline in offline.split():
+                facts = ReplicaFacts(
+                    assigned=DIRECTORIES[wanted] or UNASSIGNED,
+                    actual=DIRECTORIES[is_in],
+                    future=DIRECTORIES[future],
+                    any_offline=any_offline == "yes",
+                )
+                assert reconcile(facts, frozenset({D1, D2})).name == expected, (rule, facts)
