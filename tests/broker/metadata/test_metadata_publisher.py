@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -24,7 +23,7 @@ from tests.broker.replicas import (
     topic,
 )
 from tests.builders import named_uuid
-from tests.waiting import run_adjustable, set_forward, turns
+from tests.waiting import AdjustableLoop, runner_on, set_forward, turns
 
 
 def publisher(
@@ -50,7 +49,17 @@ def applied(publisher: MetadataPublisher, host: Host) -> MetadataImage:
     return image
 
 
-def test_replicas_follow_before_clients_are_told(tmp_path: Path) -> None:
+runner = runner_on(AdjustableLoop)
+
+
+@pytest.fixture
+async def host(tmp_path: Path) -> AsyncIterator[Host]:
+    made = Host(tmp_path)
+    yield made
+    await made.stop()
+
+
+async def test_replicas_follow_before_clients_are_told(host: Host) -> None:
     class Watched(MetadataCache):
         seen_first: bool | None = None
 
@@ -58,68 +67,52 @@ def test_replicas_follow_before_clients_are_told(tmp_path: Path) -> None:
             self.seen_first = host.manager.registry.partition(TP) is not None
             super().publish(image)
 
-    async def main() -> None:
-        cache = Watched(BrokerId(1), "PLAINTEXT")
+    cache = Watched(BrokerId(1), "PLAINTEXT")
 
-        image = applied(publisher(cache, host.manager.roles), host)
+    image = applied(publisher(cache, host.manager.roles), host)
 
-        assert cache.seen_first is True
-        assert cache.image is image
-        assert cache.topic_id(TOPIC) is not None
-        await host.stop()
-
-    with asyncio.Runner() as runner:
-        host = runner.run(_host(tmp_path))
-        runner.run(main())
+    assert cache.seen_first is True
+    assert cache.image is image
+    assert cache.topic_id(TOPIC) is not None
 
 
-def test_clients_are_told_even_if_the_replicas_cannot_follow(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+async def test_clients_are_told_even_if_the_replicas_cannot_follow(
+    host: Host, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Broken:
         def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
             raise AssertionError("broken")
 
-    async def main() -> None:
-        cache = MetadataCache(BrokerId(1), "PLAINTEXT")
-        host = await _host(tmp_path)
+    cache = MetadataCache(BrokerId(1), "PLAINTEXT")
 
-        with caplog.at_level(logging.ERROR):
-            image = applied(publisher(cache, Broken()), host)
+    with caplog.at_level(logging.ERROR):
+        image = applied(publisher(cache, Broken()), host)
 
-        assert cache.image is image
-        assert "failed to apply metadata" in caplog.text
-        await host.stop()
-
-    asyncio.run(main())
+    assert cache.image is image
+    assert "failed to apply metadata" in caplog.text
 
 
-def test_followers_come_last_and_one_that_stumbles_stops_no_other(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+async def test_followers_come_last_and_one_that_stumbles_stops_no_other(
+    host: Host, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def main() -> None:
-        host = await _host(tmp_path)
-        cache = MetadataCache(BrokerId(1), "PLAINTEXT")
-        seen: list[MetadataImage] = []
+    cache = MetadataCache(BrokerId(1), "PLAINTEXT")
+    seen: list[MetadataImage] = []
 
-        class Follower:
-            def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
-                assert host.manager.registry.partition(TP) is not None
-                assert cache.image is image
-                seen.append(image)
-                raise RuntimeError("after all")
+    class Follower:
+        def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
+            assert host.manager.registry.partition(TP) is not None
+            assert cache.image is image
+            seen.append(image)
+            raise RuntimeError("after all")
 
-        with caplog.at_level(logging.ERROR):
-            followers = [Follower(), Follower()]
-            image = applied(publisher(cache, host.manager.roles, followers), host)
+    with caplog.at_level(logging.ERROR):
+        followers = [Follower(), Follower()]
+        image = applied(publisher(cache, host.manager.roles, followers), host)
 
-        assert seen == [image, image]
-        await host.stop()
-
-    asyncio.run(main())
+    assert seen == [image, image]
 
 
-def test_a_listener_that_raised_is_told_again_of_all_that_it_lacks() -> None:
+async def test_a_listener_that_raised_is_told_again_of_all_that_it_lacks() -> None:
     class Stumbles:
         failures = 2
 
@@ -139,34 +132,27 @@ def test_a_listener_that_raised_is_told_again_of_all_that_it_lacks() -> None:
         delta.replay(topic(name, topic_id), offset)
         delta.replay(partition_record((1,), (directory_id(1),), topic_id=topic_id), offset)
 
-    async def main() -> None:
-        told, stumbles = Stumbles(), Stumbles()
-        told.failures = 0
-        made = MetadataPublisher(MetadataCache(BrokerId(1), "PLAINTEXT"))
-        made.publish_to([stumbles, told], [])
-        image = EMPTY
-        for offset, name in enumerate(("a", "b")):
-            delta = MetadataDelta(image)
-            create(delta, name, offset)
-            image = delta.apply(offset, 1, 0)
-            made.metadata_changed(delta, image)
-
-        assert (told.topics, stumbles.topics) == (["a", "b"], [])
-        set_forward(RETRY_S)
-        await turns()
-        assert (made.failure_count, stumbles.topics) == (2, [])
-        set_forward(2 * RETRY_S)
-        await turns()
-        assert sorted(stumbles.topics) == ["a", "b"]
-        # It hears of later metadata at once, and once.
+    told, stumbles = Stumbles(), Stumbles()
+    told.failures = 0
+    made = MetadataPublisher(MetadataCache(BrokerId(1), "PLAINTEXT"))
+    made.publish_to([stumbles, told], [])
+    image = EMPTY
+    for offset, name in enumerate(("a", "b")):
         delta = MetadataDelta(image)
-        create(delta, "c", 2)
-        made.metadata_changed(delta, delta.apply(2, 1, 0))
-        assert stumbles.topics[2:] == ["c"]
-        assert made.failure_count == 2
+        create(delta, name, offset)
+        image = delta.apply(offset, 1, 0)
+        made.metadata_changed(delta, image)
 
-    run_adjustable(main())
-
-
-async def _host(tmp_path: Path) -> Host:
-    return Host(tmp_path)
+    assert (told.topics, stumbles.topics) == (["a", "b"], [])
+    set_forward(RETRY_S)
+    await turns()
+    assert (made.failure_count, stumbles.topics) == (2, [])
+    set_forward(2 * RETRY_S)
+    await turns()
+    assert sorted(stumbles.topics) == ["a", "b"]
+    # It hears of later metadata at once, and once.
+    delta = MetadataDelta(image)
+    create(delta, "c", 2)
+    made.metadata_changed(delta, delta.apply(2, 1, 0))
+    assert stumbles.topics[2:] == ["c"]
+    assert made.failure_count == 2
