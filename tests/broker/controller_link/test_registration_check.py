@@ -5,20 +5,15 @@ import logging
 import pytest
 
 from broker.controller_link.registration_check import RegistrationCheck
-from jbodlab.metadata.image.metadata_delta import MetadataDelta
-from jbodlab.metadata.image.metadata_image import EMPTY, MetadataImage
-from jbodlab.metadata.records.schema import Record
 from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, DirectoryId
 from tests.broker.disks import directory_id
-from tests.broker.replicas import broker, directories_left, feature
+from tests.broker.replicas import Metadata, broker, directories_left, feature
 
 
 class Follower:
     def __init__(self, directory_count: int = 2, epoch: int = 7) -> None:
         self.registered_again = 0
         self.online: tuple[DirectoryId, ...] = ()
-        self.image: MetadataImage = EMPTY
-        self._offset = 0
         self.check = RegistrationCheck(
             BrokerId(1),
             broker_epoch=lambda: BrokerEpoch(epoch),
@@ -26,17 +21,10 @@ class Follower:
             online_directories=lambda: self.online,
             register_again=self._register_again,
         )
+        self.apply = Metadata(self.check).apply
 
     def _register_again(self) -> None:
         self.registered_again += 1
-
-    def apply(self, *records: Record) -> None:
-        delta = MetadataDelta(self.image)
-        for record in records:
-            delta.replay(record, self._offset)
-            self._offset += 1
-        self.image = delta.apply(self._offset - 1, 1, 0)
-        self.check.metadata_changed(delta, self.image)
 
 
 def test_several_directories_below_their_metadata_version_are_an_error_in_the_log(
@@ -67,7 +55,7 @@ def test_broker_registers_again_when_the_metadata_version_allows_directories() -
     assert follower.registered_again == 1
 
 
-def test_registration_of_an_earlier_process_is_none_of_lab() -> None:
+def test_registration_of_an_earlier_process_is_none_of_ours() -> None:
     follower = Follower(epoch=8)
     follower.apply(feature(17), broker(1))
     assert follower.registered_again == 0
