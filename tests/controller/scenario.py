@@ -12,7 +12,10 @@ of a file begins where the commands above the first title ended.
     heartbeat BROKER [offset=N] [fence] [shutdown] [offline=DIR,DIR]
               [slow=DIR,DIR] [full=DIR,DIR] [tolerated=DIR,DIR] [cordoned=DIR,DIR]
     create TOPIC REPLICAS ... [KEY=VALUE ...]            REPLICAS of each partition: 1,2
-    delete TOPIC
+    make [validate] TOPIC [partitions=N] [factor=N] [INDEX:REPLICAS ...] [KEY=VALUE] [+ TOPIC ...]
+                                                         by a request, with what it says
+    grow [validate] TOPIC COUNT [REPLICAS ...]
+    delete TOPIC ...                                     names, or `id:NAME`
     config TOPIC KEY=VALUE
     alter topic=NAME|broker=ID|cluster KEY[=VALUE]       by a request; without a value it is deleted
     feature NAME=LEVEL
@@ -37,10 +40,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from copy import copy
+from functools import partial
 from typing import Any
 
 from controller.decide.brokers.brokers import fence_stale_broker
 from controller.decide.brokers.registration import unregister_broker
+from controller.decide.partitions.added_partitions import create_partitions
 from controller.decide.partitions.elections import (
     balance_preferred_leaders,
     elect_leaders,
@@ -50,18 +55,24 @@ from controller.decide.partitions.reassignments import (
     alter_partition_reassignments,
     list_partition_reassignments,
 )
-from controller.decide.partitions.topics import delete_topics
+from controller.decide.partitions.topics import create_topics, delete_topics
 from controller.decide.settings.configs import Operation, incremental_alter_configs
 from controller.decide.settings.feature_updates import SAFE_DOWNGRADE, UPGRADE, update_features
 from jbodlab.controller_api.requests import (
     AlterPartitionReassignmentsRequest,
     ConfigChange,
     ConfigResource,
+    CreatedTopic,
+    CreatePartitionsRequest,
+    CreatePartitionsResult,
+    CreateTopicsRequest,
     DeleteTopicsRequest,
     ElectLeadersRequest,
     FeatureUpdate,
     IncrementalAlterConfigsRequest,
     ListPartitionReassignmentsRequest,
+    NewTopic,
+    PartitionsToAdd,
     PartitionToReassign,
     TopicToDelete,
     UnregisterBrokerRequest,
@@ -119,6 +130,8 @@ class _Runner:
             "register": self._register,
             "heartbeat": self._heartbeat,
             "create": self._create,
+            "make": self._make,
+            "grow": self._grow,
             "delete": self._delete,
             "config": self._config,
             "alter": self._alter,
@@ -222,10 +235,42 @@ class _Runner:
         answer = self.controller.create(name, *assignments, configs=configs)
         return [*self._records(), f"answer {answer.topics[0].error_code.name}"]
 
+    def _make(self, words: list[str]) -> list[str]:
+        validate_only = words[0] == "validate"
+        topics, rest = [], words[validate_only:]
+        while rest:
+            end = rest.index("+") if "+" in rest else len(rest)
+            topics.append(_new_topic(*rest[:end]))
+            rest = rest[end + 1 :]
+        ids = iter([named_uuid(topic.name) for topic in topics] * 2)
+        decide = partial(create_topics, randomness=self.controller.random, new_id=lambda: next(ids))
+        request = CreateTopicsRequest(topics=tuple(topics), validate_only=validate_only)
+        try:
+            answer = self.controller.ask(decide, request)
+        except KafkaError as error:
+            return [f"answer {error.code.name} {error.message}"]
+        return [*self._records(), *map(_result, answer.topics)]
+
+    def _grow(self, words: list[str]) -> list[str]:
+        validate_only = words[0] == "validate"
+        name, count, *replicas = words[validate_only:]
+        given = tuple(brokers(*numbers(each)) for each in replicas) or None
+        topic = PartitionsToAdd(name=name, count=int(count), assignments=given)
+        decide = partial(create_partitions, randomness=self.controller.random)
+        request = CreatePartitionsRequest(topics=(topic,), validate_only=validate_only)
+        answer = self.controller.ask(decide, request)
+        return [*self._records(), *map(_result, answer.results)]
+
     def _delete(self, words: list[str]) -> list[str]:
-        request = DeleteTopicsRequest(topics=(TopicToDelete(name=words[0]),))
-        answer = self.controller.ask(delete_topics, request)
-        return [*self._records(), f"answer {answer.responses[0].error_code.name}"]
+        topics = tuple(
+            TopicToDelete(topic_id=TopicId(named_uuid(word.removeprefix("id:"))))
+            if word.startswith("id:")
+            else TopicToDelete(name=word)
+            for word in words
+        )
+        answer = self.controller.ask(delete_topics, DeleteTopicsRequest(topics=topics))
+        codes = " ".join(each.error_code.name for each in answer.responses)
+        return [*self._records(), f"answer {codes}"]
 
     def _config(self, words: list[str]) -> list[str]:
         topic, setting = words
@@ -458,6 +503,27 @@ def _changes(record: PartitionChangeRecord) -> list[str]:
     if record.directories is not None:
         words.append(f"dirs {_list(map(name_of, record.directories))}")
     return words
+
+
+def _new_topic(name: str, *options: str) -> NewTopic:
+    fields: dict[str, Any] = {"name": name}
+    for word in options:
+        key, is_config, value = word.partition("=")
+        if key == "partitions":
+            fields["num_partitions"] = int(value)
+        elif key == "factor":
+            fields["replication_factor"] = int(value)
+        elif is_config:
+            fields["configs"] = (*fields.get("configs", ()), (key, value))
+        else:
+            index, _, replicas = word.partition(":")
+            assignment = (int(index), brokers(*numbers(replicas)))
+            fields["assignments"] = (*fields.get("assignments", ()), assignment)
+    return NewTopic(**fields)
+
+
+def _result(each: CreatedTopic | CreatePartitionsResult) -> str:
+    return f"answer {each.name} {each.error_code.name} {each.error_message or ''}".rstrip()
 
 
 def partition_of(text: str) -> tuple[str, int]:
