@@ -1,14 +1,15 @@
-"""A cluster on which nothing travels unencrypted but what the harness itself asks."""
+"""A cluster with a listener for each way in which clients are let in."""
 
 from __future__ import annotations
 
 import json
 import os
+import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from confluent_kafka.admin import (
     AdminClient,
@@ -16,6 +17,8 @@ from confluent_kafka.admin import (
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
+from joserfc import jwt
+from joserfc.jwk import RSAKey
 
 from jbodlab.security.jaas import PLAIN_MODULE, SCRAM_MODULE
 from jbodlab.vocabulary.properties import render
@@ -34,29 +37,36 @@ USERS = {
 METRICS_TOKEN = secret("token-of-metrics")
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_bob="bob-secret";'
 JAVA_MODULES = {"PLAIN": PLAIN_MODULE, "SCRAM": SCRAM_MODULE}
-PROTOCOLS = "CONTROLLER:SSL,PLAINTEXT:PLAINTEXT,INTERNAL:SSL,TLS:SSL,MTLS:SSL,CLIENT:SASL_SSL"
+OAUTHBEARER = "OAUTHBEARER"
+KEY = RSAKey.generate_key(2048, {"kid": "key"})
+LISTENERS = {
+    "INTERNAL": "SSL",
+    "TLS": "SSL",
+    "MTLS": "SSL",
+    "CLIENT": "SASL_SSL",
+    "LOGIN": "SASL_PLAINTEXT",
+}
+PROTOCOLS = ",".join(
+    f"{name}:{protocol}"
+    for name, protocol in {"CONTROLLER": "SSL", "PLAINTEXT": "PLAINTEXT", **LISTENERS}.items()
+)
 WAYS = ("ssl", "mtls", *USERS)
 """How a client may be let in, other than in plain text."""
-
-
-def _at_debug_level(root: Path, **options: Any) -> Cluster:
-    return made(root, variables=AT_DEBUG_LEVEL, **options)
 
 
 class Secured:
     """Brokers reach each other and the controller by certificates, clients log in or have one."""
 
-    def __init__(
-        self, root: Path, make: Callable[..., Cluster] = _at_debug_level, **settings: str
-    ) -> None:
+    def __init__(self, root: Path) -> None:
         self.ca = Authority()
-        self.cluster = make(root, brokers=3, dirs=2, settings={"default.replication.factor": "3"})
+        replicated = {"default.replication.factor": "3"}
+        self.cluster = made(root, brokers=3, dirs=2, settings=replicated, variables=AT_DEBUG_LEVEL)
         self.folder = root / "keys"
         self.folder.mkdir(mode=0o755)
         self.ca_file = self.ca.write(self.folder / "ca.pem")
-        self.ports: dict[str, list[int]] = {}
-        for listener in ("INTERNAL", "TLS", "MTLS", "CLIENT"):
-            self.ports[listener] = self.cluster.more_ports(3)
+        keys_of_tokens = self.folder / "keys.json"
+        keys_of_tokens.write_text(json.dumps({"keys": [KEY.as_dict(private=False)]}))
+        self.ports = {name: self.cluster.more_ports(3) for name in LISTENERS}
         (self.metrics_port,) = self.cluster.more_ports(1)
         set_property(self.cluster.brokers[0], "jbodlab.metrics.port", str(self.metrics_port))
         set_property(self.cluster.brokers[0], "jbodlab.metrics.token", METRICS_TOKEN)
@@ -69,20 +79,16 @@ class Secured:
                 "listeners": both,
                 "advertised.listeners": both,
                 "inter.broker.listener.name": "INTERNAL",
-                "sasl.enabled.mechanisms": ",".join(USERS),
+                "group.initial.rebalance.delay.ms": "0",
+                "sasl.enabled.mechanisms": ",".join((*USERS, OAUTHBEARER)),
+                "sasl.oauthbearer.jwks.endpoint.url": keys_of_tokens.as_uri(),
+                "sasl.oauthbearer.expected.issuer": "issuer",
+                "sasl.oauthbearer.expected.audience": "kafka",
                 "listener.name.client.plain.sasl.jaas.config": JAAS,
-                # Apache Kafka wants one of each mechanism.
-                **{
-                    f"listener.name.client.{each.lower()}.sasl.jaas.config": (
-                        f"{SCRAM_MODULE} required;"
-                    )
-                    for each in USERS
-                    if each != "PLAIN"
-                },
+                "listener.name.login.plain.sasl.jaas.config": JAAS,
                 "listener.name.internal.ssl.client.auth": "required",
                 "listener.name.mtls.ssl.client.auth": "required",
                 **self.keys(f"broker-{broker.id}"),
-                **settings,
             }.items():
                 set_property(broker, key, value)
         for key, value in self.keys("controller").items():
@@ -122,17 +128,18 @@ class Secured:
         """Return where clients begin."""
         return ",".join(f"127.0.0.1:{port}" for port in self.ports[listener])
 
-    def logged_in(self, mechanism: str) -> dict[str, Any]:
-        """Settings of librdkafka with a login over TLS."""
-        user, password = USERS[mechanism]
-        return {
-            "bootstrap.servers": self.addresses("CLIENT"),
-            "security.protocol": "SASL_SSL",
-            "ssl.ca.location": str(self.ca_file),
+    def logged_in(self, mechanism: str, listener: str = "CLIENT") -> dict[str, Any]:
+        """Settings of librdkafka with a login, over TLS where the listener does."""
+        config = {
+            "bootstrap.servers": self.addresses(listener),
+            "security.protocol": LISTENERS[listener],
             "sasl.mechanism": mechanism,
-            "sasl.username": user,
-            "sasl.password": password,
         }
+        if listener == "CLIENT":
+            config["ssl.ca.location"] = str(self.ca_file)
+        if mechanism != OAUTHBEARER:
+            config["sasl.username"], config["sasl.password"] = USERS[mechanism]
+        return config
 
     def with_certificate(self, user: str = "dora") -> dict[str, Any]:
         """Settings of librdkafka with a certificate in place of a login."""
@@ -196,22 +203,11 @@ class Secured:
         return self.addresses({"ssl": "TLS", "mtls": "MTLS"}.get(way, "CLIENT"))
 
 
-def listens_for_logins(cluster: Cluster, **settings: str) -> list[str]:
-    """Give each broker a listener in plain text on which clients log in; returns where they are."""
-    addresses = [f"127.0.0.1:{port}" for port in cluster.more_ports(len(cluster.brokers))]
-    for broker, address in zip(cluster.brokers, addresses, strict=True):
-        both = f"PLAINTEXT://{broker.address},CLIENT://{address}"
-        for key, value in {
-            "listeners": both,
-            "advertised.listeners": both,
-            "inter.broker.listener.name": "PLAINTEXT",
-            "listener.security.protocol.map": (
-                "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,CLIENT:SASL_PLAINTEXT"
-            ),
-            **settings,
-        }.items():
-            set_property(broker, key, value)
-    return addresses
+def token(lifetime_s: int = 3600) -> tuple[str, float]:
+    """Issue a token; return it and when it expires."""
+    now = int(time.time())
+    claims = {"iss": "issuer", "aud": "kafka", "sub": "dora", "iat": now, "exp": now + lifetime_s}
+    return jwt.encode({"alg": "RS256", "kid": "key"}, claims, KEY), now + lifetime_s
 
 
 def set_credentials(cluster: Cluster) -> None:
@@ -225,25 +221,15 @@ def set_credentials(cluster: Cluster) -> None:
                 result.result(DEADLINE_S)
 
 
-class HasCluster(Protocol):
-    """The product of a fixture."""
-
-    cluster: Cluster
-
-
-H = TypeVar("H", bound=HasCluster)
-
-
 @contextmanager
-def served(make: Callable[[Path], H], *, users: bool = False) -> Iterator[H]:
-    """Start a cluster in a folder of its own, with the users of SCRAM if asked to."""
+def served() -> Iterator[Secured]:
+    """Start such a cluster in a folder of its own, with the users of SCRAM."""
     root = make_folder()
-    made_cluster = make(root / "cluster")
+    secured = Secured(root / "cluster")
     try:
-        made_cluster.cluster.start()
-        if users:
-            set_credentials(made_cluster.cluster)
-        yield made_cluster
+        secured.cluster.start()
+        set_credentials(secured.cluster)
+        yield secured
     finally:
-        made_cluster.cluster.close()
+        secured.cluster.close()
         remove_folder(root)

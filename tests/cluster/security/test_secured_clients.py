@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -15,11 +13,11 @@ from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC
 from lab.cluster import wait_for
 from tests.clients.members import MemberProcess, ProgramProcess
 from tests.clients.programs import BY_DEFAULT, NoKafkaError
-from tests.cluster.secured import WAYS, Secured, served
+from tests.cluster.secured import WAYS, Secured
 
 pytestmark = [
     pytest.mark.cluster,
-    pytest.mark.xdist_group("secured-clients"),
+    pytest.mark.xdist_group("secured"),
     # A library that is compiled takes its time, once.
     pytest.mark.timeout(900),
 ]
@@ -28,15 +26,6 @@ RATE = 200
 BEGINS_S = 120.0
 QUIET_S = 2.0
 PLAIN_TEXT = "plain text"
-
-
-@pytest.fixture(scope="module")
-def secured() -> Iterator[Secured]:
-    def make(root: Path) -> Secured:
-        return Secured(root, **{"group.initial.rebalance.delay.ms": "0"})
-
-    with served(make, users=True) as secured:
-        yield secured
 
 
 def _parameter(library: str, way: str, *marks: pytest.MarkDecorator) -> object:

@@ -20,12 +20,6 @@ DEADLINE_S = 20.0
 REFUSED = KafkaError.TOPIC_AUTHORIZATION_FAILED
 
 
-@pytest.fixture(scope="module")
-def closed() -> Iterator[Cluster]:
-    with Cluster(brokers=2, disks=1, security="sasl_ssl") as cluster:
-        yield cluster
-
-
 @pytest.fixture
 def topic(closed: Cluster) -> Iterator[str]:
     yield closed.new_topic(partitions=2, replicas=2, min_insync_replicas="1")

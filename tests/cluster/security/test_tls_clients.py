@@ -1,4 +1,4 @@
-"""Clients over TLS: unchanged libraries, certificates that change, and a disk that dies."""
+"""TLS of brokers as tools, commands and others see it, and certificates that change."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ import ssl
 import struct
 import subprocess
 import time
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from jbodlab.config.tls_keys import client_tls
@@ -27,26 +25,10 @@ from tests import secrets
 from tests.broker.api.calls import fetch
 from tests.certificates import DAY, Authority, now
 from tests.cluster.lab_cluster import run_to_end
-from tests.cluster.round_trips import all_read, by_kafka_python, fails, sent_and_received
-from tests.cluster.secured import DEADLINE_S, USERS, Secured, served
+from tests.cluster.secured import DEADLINE_S, Secured
 from tests.command_lines import run
 
-pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("tls-clients")]
-
-
-@pytest.fixture(scope="module")
-def secured() -> Iterator[Secured]:
-    with served(Secured, users=True) as secured:
-        yield secured
-
-
-@pytest.mark.parametrize("mechanism", USERS)
-def test_librdkafka_logs_in_over_tls_by_each_mechanism(secured: Secured, mechanism: str) -> None:
-    sent_and_received(secured.logged_in(mechanism), f"rd-{mechanism}")
-
-
-def test_librdkafka_is_known_by_its_certificate(secured: Secured) -> None:
-    sent_and_received(secured.with_certificate(), "rd-mtls")
+pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("secured")]
 
 
 def test_g02_a_broker_follows_by_its_own_certificate_only(secured: Secured) -> None:
@@ -69,31 +51,6 @@ def test_g02_a_broker_follows_by_its_own_certificate_only(secured: Secured) -> N
 
     assert asyncio.run(code(other)) == 29
     assert asyncio.run(code(own)) == 3
-
-
-@pytest.mark.parametrize("mechanism", [*USERS, ""])
-def test_kafka_python_speaks_tls_with_a_login_or_a_certificate(
-    secured: Secured, mechanism: str
-) -> None:
-    config: dict[str, Any] = {"ssl_cafile": str(secured.ca_file)}
-    if mechanism:
-        user, password = USERS[mechanism]
-        config |= {
-            "bootstrap_servers": secured.addresses("CLIENT"),
-            "security_protocol": "SASL_SSL",
-            "sasl_mechanism": mechanism,
-            "sasl_plain_username": user,
-            "sasl_plain_password": password,
-        }
-    else:
-        found = secured.with_certificate("emil")
-        config |= {
-            "bootstrap_servers": found["bootstrap.servers"],
-            "security_protocol": "SSL",
-            "ssl_certfile": found["ssl.certificate.location"],
-            "ssl_keyfile": found["ssl.key.location"],
-        }
-    by_kafka_python(config, f"py-{mechanism}")
 
 
 def openssl(secured: Secured, *options: str, listener: str = "CLIENT") -> str:
@@ -150,46 +107,6 @@ def test_t18_keys_may_be_updated_and_nothing_is_negotiated_again(
         with contextlib.suppress(BrokenPipeError):
             client.stdin.close()
     assert (b"\x00\x00\x00\x01\x00\x00" in rest) == is_served
-
-
-def test_a_client_that_does_not_know_the_authority_names_the_reason(secured: Secured) -> None:
-    other = Authority("another CA").write(secured.folder / "other.pem")
-    fails({**secured.logged_in("PLAIN"), "ssl.ca.location": str(other)}, "certificate")
-
-
-def test_no_acknowledged_record_is_lost_over_tls_when_a_disk_dies(secured: Secured) -> None:
-    topic = "dying"
-    producer = Producer(
-        {**secured.logged_in("SCRAM-SHA-512"), "acks": "all", "enable.idempotence": True}
-    )
-    acknowledged: list[int] = []
-    errors: list[Any] = []
-
-    def told(number: int, error: Any) -> None:
-        (errors if error else acknowledged).append(error or number)
-
-    producer.produce(topic, b"first", partition=0)
-    assert producer.flush(DEADLINE_S) == 0
-    leader = secured.cluster.leader(topic, 0)
-    directory = leader.log_dir_of(topic, 0)
-    with contextlib.ExitStack() as stack:
-        for number in range(2000):
-            if number == 1000:
-                stack.enter_context(directory.fails("permission"))
-            producer.produce(
-                topic,
-                b"%d" % number,
-                partition=0,
-                on_delivery=lambda error, _, number=number: told(number, error),
-            )
-            producer.poll(0.001)
-        assert producer.flush(DEADLINE_S) == 0
-        assert secured.cluster.leader(topic, 0) is not leader
-    assert not errors
-    assert sorted(acknowledged) == list(range(2000))
-
-    values = [b"first", *(b"%d" % number for number in range(2000))]
-    all_read(secured.with_certificate(), topic, values)
 
 
 WRONG = "wrong-secret"
@@ -273,32 +190,6 @@ def test_a_command_that_is_refused_names_the_property_that_decides(
         assert len(found.err.splitlines()) == 1
 
 
-def test_a_new_certificate_is_shown_without_a_restart(secured: Secured) -> None:
-    broker = secured.cluster.brokers[0]
-    producer = Producer(secured.with_certificate())
-    producer.produce("renewed", b"before", partition=0)
-    assert producer.flush(DEADLINE_S) == 0
-    renewed = secured.ca.issue(f"broker-{broker.id}", valid_to=20 * DAY)
-    serial = f"{renewed.certificate.serial_number:X}"
-
-    def shown() -> bool:
-        words = ["openssl", "s_client", "-connect", secured.addresses("CLIENT").split(",")[0]]
-        got = subprocess.run(words, input=b"", capture_output=True, check=False, timeout=10)
-        serials = subprocess.run(
-            ["openssl", "x509", "-noout", "-serial"],
-            input=got.stdout,
-            capture_output=True,
-            check=True,
-        )
-        return serial in serials.stdout.decode()
-
-    assert not shown()
-    secured.write(f"broker-{broker.id}", renewed)
-    wait_for("the new certificate", shown, DEADLINE_S)
-    producer.produce("renewed", b"after", partition=0)
-    assert producer.flush(DEADLINE_S) == 0
-
-
 def test_a_store_may_be_changed_by_a_setting_and_a_secret_may_not(secured: Secured) -> None:
     broker = secured.cluster.brokers[1]
     renewed = secured.ca.issue(f"broker-{broker.id}", valid_to=25 * DAY)
@@ -345,31 +236,17 @@ def test_t21_a_broker_with_an_expired_certificate_does_not_start(secured: Secure
     secured.cluster.wait_served()
 
 
-def test_logins_and_handshakes_are_counted(secured: Secured) -> None:
-    found = secured.metrics()
-
-    def samples(name: str) -> dict[str, float]:
-        lines = (line for line in found.splitlines() if line.startswith(f"jbodlab_{name}{{"))
-        return {line.partition("{")[2].partition("}")[0]: float(line.split()[-1]) for line in lines}
-
-    logins = samples("authentications_total")
-    for mechanism in USERS:
-        assert logins[f'listener="CLIENT",mechanism="{mechanism}",result="success"'] > 0
-    assert samples("tls_handshakes_total")['listener="MTLS"'] > 0
-    assert samples("tls_handshake_failures_total")
-    states = samples("listener_connections")
-    assert states['listener="INTERNAL",protocol="SSL",state="open"'] > 0
-    assert states['listener="CLIENT",protocol="SASL_SSL",state="unauthenticated"'] == 0
-
-
 def test_o01_no_secrets(secured: Secured) -> None:
-    """Logs, metrics and what tools print of the files."""
+    """Logs, settings, metrics and what tools print of the files."""
     secured.cluster.hide_credentials()
     secured.cluster.check_logs()
     outputs = [node.output() for node in secured.cluster.nodes.values()]
     assert all("listening" in each or "serves brokers" in each for each in outputs)
     assert not any("PRIVATE KEY" in each for each in outputs)
     secrets.check("the metrics", [secured.metrics()])
+    described = secured.cluster.admin().describe_configs([ConfigResource("BROKER", "1")])
+    for result in described.values():
+        secrets.check("settings", [str(each.value) for each in result.result(DEADLINE_S).values()])
     log = secured.cluster.controller.metadata_dir / "__cluster_metadata-0"
     for file in sorted(log.glob("*.log")):
         done = run(["storage", "dump", "--cluster-metadata-decoder", str(file)])
