@@ -1,26 +1,34 @@
 -- Step (kept): by how much one number changes from one stretch of time to the next. An interval counts at
 -- the end of each stretch that it covers, and in each that it touches.
-WITH held AS (
-  SELECT cluster, 'partitions' AS what, CAST(NULL AS INT) AS broker, CAST(NULL AS STRING) AS directory,
-    topic_id, partition, min(valid_from_time) AS from_time, max(valid_from_time) AS changed_time,
-    bool_or(valid_to_offset IS NULL) AS is_open, max(valid_to_time) AS to_time
+WITH places AS (
+  -- Rows are put in order by numbers; by texts that takes twice as long.
+  SELECT cluster, broker, directory, CAST(row_number() OVER (PARTITION BY cluster
+    ORDER BY broker, directory) AS INT) AS place
+  FROM (SELECT DISTINCT cluster, broker, directory FROM replica_placement) d
+), placed AS (
+  SELECT r.*, p.place FROM replica_placement r
+  JOIN places p ON r.cluster = p.cluster AND r.broker <=> p.broker AND r.directory <=> p.directory
+), held AS (
+  SELECT cluster, 1 AS code, 0 AS place, topic_id, partition, min(valid_from_time) AS from_time,
+    max(valid_from_time) AS changed_time, bool_or(valid_to_offset IS NULL) AS is_open, max(valid_to_time) AS to_time
   FROM partition_states GROUP BY cluster, topic_id, partition, life
   UNION ALL
-  SELECT cluster, what, NULL, NULL, topic_id, partition, valid_from_time, valid_from_time,
+  SELECT cluster, code, 0, topic_id, partition, valid_from_time, valid_from_time,
     valid_to_offset IS NULL, valid_to_time
-  FROM (SELECT *, explode(array('under_replicated', 'not_preferred')) AS what FROM partition_states
+  FROM (SELECT *, explode(array(2, 3)) AS code FROM partition_states
     WHERE is_under_replicated OR is_not_preferred) s
-  WHERE CASE what WHEN 'under_replicated' THEN is_under_replicated ELSE is_not_preferred END
+  WHERE CASE code WHEN 2 THEN is_under_replicated ELSE is_not_preferred END
   UNION ALL
-  SELECT cluster, kind, NULL, NULL, topic_id, partition, from_time, from_time, to_offset IS NULL, to_time
+  SELECT cluster, CASE kind WHEN 'leaderless' THEN 4 ELSE 5 END, 0, topic_id, partition, from_time,
+    from_time, to_offset IS NULL, to_time
   FROM shortages
   UNION ALL
-  SELECT cluster, 'replicas', broker, directory, topic_id, partition, valid_from_time, valid_from_time,
+  SELECT cluster, 6, place, topic_id, partition, valid_from_time, valid_from_time,
     valid_to_offset IS NULL, valid_to_time
-  FROM replica_placement
+  FROM placed
   UNION ALL
   -- Each leadership, where its replica was then.
-  SELECT l.cluster, 'leaders', p.broker, p.directory, l.topic_id, l.partition,
+  SELECT l.cluster, 7, p.place, l.topic_id, l.partition,
     CASE WHEN l.valid_from_time IS NOT NULL AND p.valid_from_time IS NOT NULL
       THEN greatest(l.valid_from_time, p.valid_from_time) END, l.valid_from_time,
     l.valid_to_offset IS NULL AND p.valid_to_offset IS NULL,
@@ -28,13 +36,13 @@ WITH held AS (
       WHEN p.valid_to_offset IS NULL THEN l.valid_to_time
       WHEN l.valid_to_time IS NOT NULL AND p.valid_to_time IS NOT NULL
         THEN least(l.valid_to_time, p.valid_to_time) END
-  FROM leadership l JOIN replica_placement p ON l.cluster = p.cluster AND l.topic_id = p.topic_id
+  FROM leadership l JOIN placed p ON l.cluster = p.cluster AND l.topic_id = p.topic_id
     AND l.partition = p.partition AND l.leader = p.broker
     AND p.valid_from_offset < coalesce(l.valid_to_offset, 9223372036854775807)
     AND l.valid_from_offset < coalesce(p.valid_to_offset, 9223372036854775807)
   UNION ALL
-  -- A partition may have several replicas offline at once; each counts.
-  SELECT cluster, what, broker, NULL, topic_id, partition, from_time, from_time, is_open, to_time
+  -- A partition may have several replicas offline at once, on several brokers; each counts.
+  SELECT cluster, 8, broker, topic_id, partition, from_time, from_time, is_open, to_time
   FROM joined_intervals WHERE what = 'offline_replicas'
 ), timed AS (
   -- A clock that was set back makes an interval end before it began. Of a partition that goes in the
@@ -45,26 +53,32 @@ WITH held AS (
   FROM held h JOIN log_ends e ON h.cluster = e.cluster
   WHERE h.from_time IS NOT NULL AND (h.is_open OR h.to_time IS NOT NULL)
 ), spans AS (
-  SELECT cluster, what, broker, directory, topic_id, partition, us, begin - pmod(begin, us) AS first,
+  SELECT cluster, code, place, topic_id, partition, us, begin - pmod(begin, us) AS first,
     until - pmod(until, us) AS behind, CASE WHEN is_open THEN 9223372036854775807
       ELSE last_us - pmod(last_us, us) END AS last
   FROM timed
 ), followed AS (
-  SELECT *, max(last) OVER (PARTITION BY cluster, what, broker, directory, topic_id, partition
-      ORDER BY first, last ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
+  SELECT *, max(last) OVER (PARTITION BY cluster, code, place, topic_id, partition
+      ORDER BY first ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
   FROM spans
-), turns AS (
-  SELECT *, before IS NULL OR before < last AS is_longer, explode(array(1, 2, 3, 4)) AS turn
-  FROM followed
 ), steps AS (
-  SELECT cluster, what, broker, directory, turn, CASE turn WHEN 1 THEN first WHEN 2 THEN behind
-      -- Who was there in a stretch already is not counted in it again.
-      WHEN 3 THEN CASE WHEN is_longer THEN CASE WHEN before >= first THEN before + us ELSE first END END
-      ELSE CASE WHEN is_longer AND last < 9223372036854775807 THEN last + us END END AS moment
-  FROM turns
+  SELECT cluster, code, place, first AS moment, 1 AS at_end, 0 AS ever FROM spans
+  UNION ALL
+  SELECT cluster, code, place, behind, -1, 0 FROM spans WHERE behind IS NOT NULL
+  UNION ALL
+  -- Who was there in a stretch already is not counted in it again.
+  SELECT cluster, code, place, CASE WHEN before IS NULL OR before < first THEN first ELSE before + us END,
+    0, 1
+  FROM followed WHERE before IS NULL OR before < last
+  UNION ALL
+  SELECT cluster, code, place, last + us, 0, -1
+  FROM followed WHERE (before IS NULL OR before < last) AND last < 9223372036854775807
+), summed AS (
+  SELECT cluster, code, CASE WHEN code <> 8 THEN place END AS place, moment, sum(at_end) AS at_end,
+    sum(ever) AS ever
+  FROM steps GROUP BY cluster, code, CASE WHEN code <> 8 THEN place END, moment
 )
-SELECT cluster, what, CASE WHEN what <> 'offline_replicas' THEN broker END AS broker, directory, moment,
-  sum(CASE turn WHEN 1 THEN 1 WHEN 2 THEN -1 ELSE 0 END) AS at_end,
-  sum(CASE turn WHEN 3 THEN 1 WHEN 4 THEN -1 ELSE 0 END) AS ever
-FROM steps WHERE moment IS NOT NULL
-GROUP BY cluster, what, CASE WHEN what <> 'offline_replicas' THEN broker END, directory, moment
+SELECT s.cluster, element_at(array('partitions', 'under_replicated', 'not_preferred', 'leaderless',
+    'under_min_isr', 'replicas', 'leaders', 'offline_replicas'), s.code) AS what,
+  p.broker, p.directory, s.moment, s.at_end, s.ever
+FROM summed s LEFT JOIN places p ON s.cluster = p.cluster AND s.place = p.place
