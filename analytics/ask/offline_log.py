@@ -23,7 +23,7 @@ import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from analytics.engines.duck import DuckEngine
-from analytics.engines.log_views import log_views
+from analytics.engines.log_views import LOG_ROWS, log_rows, log_views
 from analytics.errors import ReplayInputError
 from analytics.rare.min_insync import AssumedMinIsr
 from analytics.read.arrays import Longs
@@ -35,6 +35,7 @@ from analytics.read.named_logs import layout_of, look, unpack_archive
 from analytics.read.split_rows import COLUMNS, PARTITION_TYPES, check_split, read_split
 from analytics.store.archives import is_archive
 from analytics.store.log_files import open_files
+from analytics.store.questions import connection
 from analytics.tables.table import SNAPSHOT_TYPE, STRING
 from jbodlab.metadata.records.cluster_records import (
     BrokerRegistrationChangeRecord,
@@ -196,7 +197,9 @@ class OfflineLog:
         )
         if topic is not None:
             of_partitions = _of_topics(of_partitions, _topic_ids(common, topic))
-        rows = pa.RecordBatchReader.from_batches(COLUMNS, chain(common, of_partitions))
+        rows = pa.Table.from_batches(map(log_rows, chain(common, of_partitions)), LOG_ROWS)
+        if about is not None:
+            rows = _of_partitions(rows, about)
         (facts,) = log_facts([(_THIS, self.layout)]).to_pylist()
         facts |= {
             "end_offset": at.offset + 1,
@@ -205,8 +208,6 @@ class OfflineLog:
         }
         views = log_views(pa.Table.from_pylist([facts], LOG_COLUMNS), assumed)
         tables = DuckEngine({**views, "log_rows": rows})
-        if about is not None:
-            tables.narrow("log_rows", "topic_id || '-' || partition", about)
         tables.make("misplaced_markers")
         messages = tables.ask('SELECT message FROM misplaced_markers ORDER BY "offset"').fetchall()
         self._problems |= dict.fromkeys(message for (message,) in messages)
@@ -340,6 +341,17 @@ def _topic_ids(batches: Iterable[pa.RecordBatch], topic: str) -> pa.Array:
 def _of_topics(batches: Iterable[pa.RecordBatch], ids: pa.Array) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         yield batch.filter(pc.is_in(batch.column("topic_id"), ids))
+
+
+def _of_partitions(rows: pa.Table, about: str) -> pa.Table:
+    """Return the rows of partitions of which any meets a condition, and all that are of none."""
+    with connection() as asked:
+        asked.register("log_rows", rows)
+        sql = f"SELECT DISTINCT topic_id || '-' || partition AS key FROM log_rows WHERE {about}"
+        wanted = asked.sql(sql).to_arrow_table().column("key").combine_chunks()
+    texts = (rows.column(name).cast(STRING) for name in ("topic_id", "partition"))
+    key = pc.binary_join_element_wise(*texts, "-")
+    return rows.filter(pc.or_(pc.is_null(key), pc.is_in(key, value_set=wanted)))
 
 
 def named_rows(tables: DuckEngine, sql: str) -> list[dict[str, Any]]:

@@ -76,17 +76,10 @@ class DuckEngine(ExitStack):
             self._view(name, rows)
 
     def _given(self, name: str, source: Any) -> duckdb.DuckDBPyRelation:
-        """Return rows of Arrow, or of a list of Parquet files, under a name of their own.
-
-        A source that comes batch by batch becomes a table, of which a part may go to the disk.
-        """
+        """Return rows of Arrow, or of a list of Parquet files, under a name of their own."""
         given = f"{name}_given"
         if isinstance(source, list):
             self._connection.read_parquet(source).create_view(given)
-        elif isinstance(source, pa.RecordBatchReader):
-            self._connection.register("once", source)
-            self._connection.execute(f"CREATE TEMP TABLE {given} AS FROM once")
-            self._connection.unregister("once")
         else:
             self._connection.register(given, _in_parts(source))
         return self._connection.table(given).set_alias(given)
@@ -100,20 +93,6 @@ class DuckEngine(ExitStack):
             f"CREATE TEMP VIEW {name} AS SELECT {', '.join(columns)} FROM {rows.alias}"
         )
         self._known.add(name)
-
-    def narrow(self, name: str, key: str, condition: str) -> None:
-        """Leave out rows of what came batch by batch.
-
-        Args:
-            name: The view.
-            key: A key in SQL; rows without it are kept.
-            condition: Condition on a row of the same key, so that those of the key are kept.
-        """
-        given = f"{name}_given"
-        wanted = f"SELECT {key} FROM {given} WHERE {condition}"
-        self._connection.execute(
-            f"DELETE FROM {given} WHERE {key} IS NOT NULL AND {key} NOT IN ({wanted})"
-        )
 
     def rows(self, name: str) -> pa.Table:
         """Return the rows of a table in its order, `cluster` first."""

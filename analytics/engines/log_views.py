@@ -1,15 +1,39 @@
-"""The base views of logs besides their rows: what planning knows, and what is assumed."""
+"""The base views of logs: their rows, what planning knows, and what is assumed."""
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from analytics.rare.min_insync import AssumedMinIsr
-from analytics.tables.table import CLUSTER, INT
+from analytics.read.split_rows import COLUMNS, PARTITION_TYPES
+from analytics.tables.table import CLUSTER, INT, STRING
+
+_REPEATED = (CLUSTER, "source", "file", "type", "topic", "topic_id")
+"""Columns whose texts repeat: as dictionaries they are small, and compared once for each text."""
+LOG_ROWS = pa.schema(
+    field.with_type(pa.dictionary(pa.int32(), STRING)) if field.name in _REPEATED else field
+    for field in COLUMNS
+)
+"""Columns of the view `log_rows`."""
 
 _LISTS = {"sync_points": "sync_points", "problems": "log_problems"}
 """Lists of structs in the facts, and the view that each becomes."""
+
+
+def log_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return rows of the source without the text of records about partitions.
+
+    Their fields are in columns.
+    """
+    of_partition = np.asarray(pc.is_in(batch.column("type"), pa.array(PARTITION_TYPES)))
+    columns = {name: batch.column(name) for name in batch.schema.names}
+    columns |= {name: columns[name].dictionary_encode() for name in _REPEATED}
+    # A condition would keep the space of what it leaves out.
+    own = pa.array(np.arange(len(batch)), mask=of_partition)
+    columns["payload"] = columns["payload"].take(own)
+    return pa.RecordBatch.from_pydict(columns, LOG_ROWS)
 
 
 def log_views(facts: pa.Table, assumed: AssumedMinIsr) -> dict[str, pa.Table]:

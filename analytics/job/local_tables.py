@@ -24,14 +24,14 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from analytics.ask.broker_logs import LogLine
 from analytics.engines.duck import DuckEngine
-from analytics.engines.log_views import log_views
+from analytics.engines.log_views import LOG_ROWS, log_rows, log_views
 from analytics.job.engine import RunOptions
 from analytics.job.output import ClusterOutput, OutputDir
 from analytics.read.layout import Layout, Split
 from analytics.read.log_copies import LogCopy
 from analytics.read.log_facts import log_facts
 from analytics.read.named_logs import Archive, layout_of, unpack_archive
-from analytics.read.split_rows import COLUMNS, PARTITION_TYPES, read_split
+from analytics.read.split_rows import COLUMNS, read_split
 from analytics.store.part_files import PartWriters
 from analytics.tables import catalog as t
 from analytics.tables.table import CLUSTER, INT, LONG, STRING, TYPES, Table
@@ -47,12 +47,6 @@ READERS = 2
 _HELD_BYTES = 64 << 20
 """Rows of records that are held back to be put in order."""
 _OF_RECORDS = (t.RECORDS, t.SNAPSHOT_RECORDS)
-_REPEATED = (CLUSTER, "source", "file", "type", "topic", "topic_id")
-"""Columns whose texts repeat: as dictionaries they are small, and compared once for each text."""
-_LOG_ROWS = pa.schema(
-    field.with_type(pa.dictionary(pa.int32(), STRING)) if field.name in _REPEATED else field
-    for field in COLUMNS
-)
 LINES = pa.schema(
     [
         (CLUSTER, STRING),
@@ -148,7 +142,7 @@ class _LogRows:
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
-        self.rows = [_LOG_ROWS.empty_table()]
+        self.rows = [LOG_ROWS.empty_table()]
         self.files: list[str] = []
 
     def add(self, rows: pa.Table) -> None:
@@ -180,20 +174,9 @@ def _read_split(output: ClusterOutput, number: int, split: Split) -> pa.Table:
         kept = []
         for batch in read_split(split, COLUMNS):
             records.add(batch)
-            kept.append(_log_rows(batch))
+            kept.append(log_rows(batch))
         records.flush()
-    return pa.Table.from_batches(kept, _LOG_ROWS)
-
-
-def _log_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return rows without the text of records about partitions, whose fields are in columns."""
-    of_partition = np.asarray(pc.is_in(batch.column("type"), pa.array(PARTITION_TYPES)))
-    columns = {name: batch.column(name) for name in batch.schema.names}
-    columns |= {name: columns[name].dictionary_encode() for name in _REPEATED}
-    # A condition would keep the space of what it leaves out.
-    own = pa.array(np.arange(len(batch)), mask=of_partition)
-    columns["payload"] = columns["payload"].take(own)
-    return pa.RecordBatch.from_pydict(columns, _LOG_ROWS)
+    return pa.Table.from_batches(kept, LOG_ROWS)
 
 
 class _Records:
