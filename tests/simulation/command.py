@@ -10,13 +10,13 @@ import multiprocessing
 import os
 import sys
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from tests.simulation import faults, history, taps
 from tests.simulation.history import Outcome
-from tests.simulation.plan import Plan, draw, read_plan
+from tests.simulation.plan import FEATURES, Plan, draw, read_plan
 from tests.simulation.shrink import Failure, Shrinker
 
 FORK = multiprocessing.get_context("fork")
@@ -46,9 +46,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--trace", action="store_true", help="print every step")
     parser.add_argument("--traces", action="store_true", help="print what each seed came to")
     parser.add_argument("--first", nargs="*", default=(), help="end at the first of these checkers")
-    parser.add_argument(
-        "--only", nargs="*", default=(), help="with one of these faults, or transactions"
-    )
+    steered = f"draw faults of these, and options with these: {', '.join(FEATURES)}"
+    parser.add_argument("--steer", nargs="*", default=(), help=steered)
     parser.add_argument("--until", type=int, default=0, help="end at this step")
     parser.add_argument("--shrink", type=Path, help="write the smallest plan that fails alike")
     return parser
@@ -59,12 +58,13 @@ def _seeds(text: str) -> range:
     return range(int(first), int(last or first) + 1)
 
 
-def plan_of(seed: int, is_strict: bool = True) -> Plan:
-    return draw(seed, faults.WEIGHTS, is_strict=is_strict)
+def plan_of(seed: int, is_strict: bool = True, steered_at: Collection[str] = ()) -> Plan:
+    return draw(seed, faults.WEIGHTS, is_strict=is_strict, steered_at=steered_at)
 
 
 def _one(options: argparse.Namespace) -> int:
-    plan = read_plan(options.plan) if options.plan else plan_of(options.seed, not options.wild)
+    drawn = functools.partial(plan_of, options.seed, not options.wild, options.steer)
+    plan = read_plan(options.plan) if options.plan else drawn()
     if options.shrink:
         small = Shrinker(_failure).shrink(plan)
         options.shrink.write_text(small.to_text())
@@ -77,6 +77,8 @@ def _one(options: argparse.Namespace) -> int:
         print(f"{at:10.4f} {process:12s} {what}")
     print(outcome.trace, outcome.steps, f"{outcome.virtual_s:.1f} s", dict(outcome.seen))
     print(outcome.violation)
+    if outcome.violation is not None and outcome.violation[0] in options.first:
+        print(f"found: {' '.join(outcome.violation)[:200]}")
     return int(outcome.violation is not None)
 
 
@@ -90,9 +92,7 @@ def _many(options: argparse.Namespace) -> int:
     histories: Counter[str] = Counter()
     failed: list[int] = []
     count = 0
-    plans = (plan_of(seed, not options.wild) for seed in options.seeds)
-    if options.only:
-        plans = (p for p in plans if {*options.only} & p.contents)
+    plans = (plan_of(seed, not options.wild, options.steer) for seed in options.seeds)
     for plan, outcome in outcomes(plans, options.jobs):
         seed = plan.options.seed
         count += 1

@@ -24,7 +24,6 @@ import functools
 import itertools
 import os
 import zlib
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -123,6 +122,8 @@ class Medium:
         self.numbers = itertools.count(1)
         self.root = Folder(next(self.numbers))
         self._journal: list[Transaction] = []
+        self._used: int | None = None
+        """What `used` returns, once it has looked, until names or sizes change."""
 
     @property
     def is_nearly_full(self) -> bool:
@@ -130,10 +131,17 @@ class Medium:
         return self.capacity < UNLIMITED and self.capacity - self.used() < FULL_BYTES
 
     def used(self) -> int:
-        return sum(len(file.data) for file in files_below(self.root))
+        if self._used is None:
+            self._used = sum(len(file.data) for file in files_below(self.root))
+        return self._used
+
+    def resized(self, grown: int | None = None) -> None:
+        """Take in that a file has grown by so many bytes, or that sizes changed otherwise."""
+        self._used = None if grown is None or self._used is None else self._used + grown
 
     def change(self, *entries: tuple[Folder, str, File | Folder | None]) -> None:
         """Change names, all or none of them even when power is lost."""
+        self.resized()
         _rename(entries, "names")
         self._journal.append(entries)
 
@@ -157,6 +165,7 @@ class Medium:
             file.sync()
 
     def lose_power(self, random: Random, loss: str) -> None:
+        self.resized()
         journal, self._journal = self._journal, []
         ways = {"torn": "first", "any": "first" if self.is_ordered else "any"}
         survivors = _subset(random, ways.get(loss, loss), journal)
@@ -216,7 +225,7 @@ class SimDisk:
         self.on_loop: Callable[[SimDisk, str], object] = lambda _disk, _kind: None
         self.locks: dict[int, Process] = {}
         self._hanging = Waiters(loop)
-        self.running: Counter[tuple[Process, str, str]] = Counter()
+        self.running: dict[tuple[Process, str, str], int] = {}
         """Calls on threads that have not taken effect yet: whose, of what kind, on which name."""
 
     @property
@@ -250,25 +259,32 @@ class SimDisk:
 
     def run(self, kind: str, path: Path, effect: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         """Carry a call out, as the state of the disk lets it."""
-        is_on_loop = getcurrent() is self.loop.hub
-        if is_on_loop and PROCESS.get().name.startswith("node-"):
-            self.on_loop(self, kind)
-        call = PROCESS.get(), kind, path.name
-        self.running[call] += not is_on_loop
+        process, running = PROCESS.get(), self.running
+        if getcurrent() is self.loop.hub:
+            if process.name.startswith("node-"):
+                self.on_loop(self, kind)
+            self._fail(kind, path)
+            return effect(*args, **kwargs)
+        call = process, kind, path.name
+        running[call] = running.get(call, 0) + 1
         try:
-            if not is_on_loop:
-                if self.hangs:
-                    self._hang(kind, is_after=False)
-                if kind in LATENCY_S or self.slowness_s:
-                    self._take_time(kind)
-            if code := self.fail_next.pop(kind, None) or self.errors.get(kind):
-                raise _error(code, path)
+            if self.hangs:
+                self._hang(kind, is_after=False)
+            if kind in LATENCY_S or self.slowness_s:
+                self._take_time(kind)
+            self._fail(kind, path)
             result = effect(*args, **kwargs)
         finally:
-            self.running[call] -= not is_on_loop
-        if self.hangs and not is_on_loop:
+            running[call] -= 1
+        if self.hangs:
             self._hang(kind, is_after=True)
         return result
+
+    def _fail(self, kind: str, path: Path) -> None:
+        if (self.fail_next or self.errors) and (
+            code := self.fail_next.pop(kind, None) or self.errors.get(kind)
+        ):
+            raise _error(code, path)
 
     def _hang(self, kind: str, *, is_after: bool) -> None:
         while kind in self.hangs and self.hangs_after is is_after:
@@ -397,6 +413,7 @@ class DiskView:
 
     def forget_cached(self, path: Path) -> None:
         self._need(path, File).forget_cached()
+        self.disk.medium.resized()
 
     @call("sync")
     def fsync_dir(self, path: Path) -> None:
@@ -481,6 +498,7 @@ class DiskView:
         opened = self._open(path)
         if opened.file.data:
             opened.file.change(0, None)
+            self.disk.medium.resized()
         opened.put(0, data)
         return opened
 
@@ -531,6 +549,7 @@ class SimFile:
     @call("truncate")
     def truncate(self, size: int) -> None:
         self.file.change(size, None)
+        self.disk.medium.resized()
 
     def size(self) -> int:
         return len(self.file.data)
@@ -549,13 +568,15 @@ class SimFile:
     def put(self, position: int, data: bytes) -> None:
         """Write as much as there is room for."""
         medium, file = self.disk.medium, self.file
-        grows = position + len(data) - len(file.data)
+        size = len(file.data)
+        grows = position + len(data) - size
         room = len(data)
         if grows > 0 and medium.capacity < UNLIMITED:
             room = max(0, min(room, room - (grows - (medium.capacity - medium.used()))))
         taken = bytes(data[:room])
         if taken:
             file.change(position, taken)
+            medium.resized(max(0, position + room - size))
             self.disk.loop.note(zlib.crc32(taken).to_bytes(4, "big"))
         if room < len(data):
             raise _error(errno.ENOSPC, self.path)

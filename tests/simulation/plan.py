@@ -6,7 +6,8 @@ again, and made smaller. Options are drawn as a swarm: most histories lack most 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from random import Random
 
@@ -17,12 +18,14 @@ from jbodlab.metadata.records.metadata_version import JBOD_LEVEL, LATEST
 
 CHOICES = 1 << 30
 CALM_SHARE = 0.12
+STEERED_SHARE = 0.6
+"""Of the events of a history that is steered at some faults."""
 NEVER = UNLIMITED = 1 << 40
 SESSION = "broker.session.timeout.ms"
 FAILURE = "log.dir.failure.timeout.ms"
 PROBE = "jbodlab.log.dir.probe.interval.ms"
 LAG = "replica.lag.time.max.ms"
-TRANSACTIONS = "transactions"
+CALM = "calm"
 SETTINGS = {
     "metadata.log.segment.ms": (NEVER, 1_000, 4_000),
     "metadata.max.retention.bytes": (UNLIMITED, 20_000),
@@ -158,12 +161,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     options: Options
     events: tuple[Event, ...] = ()
 
-    @property
-    def contents(self) -> set[str]:
-        """Kinds of events in it: its faults, and `TRANSACTIONS` where there are any."""
-        faults = {event.fault for event in self.events}
-        return faults | {TRANSACTIONS} if self.options.transactions else faults
-
     def to_text(self) -> str:
         return msgspec.json.format(msgspec.json.encode(self), indent=1).decode() + "\n"
 
@@ -180,12 +177,41 @@ Plans may name others: then the event follows at once.
 """
 
 
-def draw(seed: int, weights: Mapping[str, tuple[str, int]], *, is_strict: bool = True) -> Plan:
-    """Draw a history from its seed, with faults as their families and weights say."""
-    random = Random(f"{seed}:plan")
-    options = _options(seed, random, is_strict=is_strict)
-    if random.random() < CALM_SHARE:
-        return _calm(options, random)
+FEATURES: dict[str, Callable[[Options], bool]] = {
+    CALM: lambda _: True,
+    "groups": lambda options: bool(options.groups),
+    "replicas": lambda options: any(each.replication_factor > 1 for each in options.topics),
+    "directories": lambda options: options.directories > 1,
+    "transactions": lambda options: bool(options.transactions),
+}
+"""What histories can be steered at besides faults: what their options must have."""
+
+
+def draw(
+    seed: int,
+    weights: Mapping[str, tuple[str, int]],
+    *,
+    is_strict: bool = True,
+    steered_at: Collection[str] = (),
+) -> Plan:
+    """Draw a history from its seed, with faults as their families and weights say.
+
+    Args:
+        steered_at: Features that it has, and faults that more than half of its events are drawn
+            from; with none of them a history is what chance makes of it.
+    """
+    features = [FEATURES[each] for each in steered_at if each in FEATURES]
+    for attempt in itertools.count():
+        name = f"{seed}+{attempt}" if attempt else f"{seed}"
+        random = Random(f"{name}:plan")
+        options = _options(seed, name, random, is_strict=is_strict)
+        if all(has(options) for has in features):
+            break
+    wanted = [each for each in steered_at if each in weights]
+    # One draw in any case: the events are those of the seed whatever its options are.
+    is_calm = random.random() < CALM_SHARE
+    if CALM in steered_at or (is_calm and not wanted):
+        return _calm(options, random, wanted)
     families = sorted({family for family, weight in weights.values() if weight})
     chosen = {each for each in families if random.random() < 0.5} or {random.choice(families)}
     names = [name for name, (family, _) in weights.items() if family in chosen]
@@ -203,17 +229,21 @@ def draw(seed: int, weights: Mapping[str, tuple[str, int]], *, is_strict: bool =
         if random.random() < 0.33:
             after = random.choice(MOMENTS)
             events[number] = replace(event, after=after, at_ms=event.at_ms // 2)
+    for number, event in enumerate(events) if wanted else ():
+        if number < 2 or random.random() < STEERED_SHARE:
+            fault = wanted[number % len(wanted)] if number < 2 else random.choice(wanted)
+            events[number] = replace(event, fault=fault)
     return Plan(options=options, events=tuple(sorted(events, key=lambda each: each.at_ms)))
 
 
-def _calm(options: Options, random: Random) -> Plan:
+def _calm(options: Options, random: Random, wanted: Sequence[str]) -> Plan:
     """Draw a history in which one thing goes wrong, and the bounds of recovery can be checked."""
     producers = tuple(
         ProducerPlan(topic="t0", is_idempotent=n > 0, records=250, pause_ms=60, value_bytes=40)
         for n in range(3)
     )
     faults = ("eio", "eio", "hang_whole", "unreported", "freeze_controller", "killed", "restart")
-    fault = random.choice(faults)
+    fault = random.choice(wanted or faults)
     options = replace(
         options,
         is_calm=True,
@@ -235,7 +265,7 @@ def _calm(options: Options, random: Random) -> Plan:
     return Plan(options=options, events=(event,))
 
 
-def _options(seed: int, random: Random, *, is_strict: bool) -> Options:
+def _options(seed: int, name: str, random: Random, *, is_strict: bool) -> Options:
     brokers = random.choice((1, 2, 3, 3, 3, 4, 5))
     topics = tuple(_topic(f"t{n}", brokers, random) for n in range(random.choice((1, 1, 2, 3))))
     directories = random.choice((1, 2, 2, 3, 4))
@@ -251,10 +281,10 @@ def _options(seed: int, random: Random, *, is_strict: bool) -> Options:
         directories=directories,
         chaos_ms=random.choice((4_000, 6_000, 6_000, 10_000)),
         topics=topics,
-        producers=_producers(topics, random, Random(f"{seed}:stubborn")),
+        producers=_producers(topics, random, Random(f"{name}:stubborn")),
         consumers=random.choice((1, 1, 2)),
-        groups=_groups(topics, Random(f"{seed}:groups")),
-        transactions=_transactions(topics, Random(f"{seed}:transactions")),
+        groups=_groups(topics, Random(f"{name}:groups")),
+        transactions=_transactions(topics, Random(f"{name}:transactions")),
         is_ordered=random.random() < 0.6,
         loss=random.choice(("none", "all", "first", "torn", "any")),
         capacity=random.choice((UNLIMITED, UNLIMITED, UNLIMITED, 300_000)),

@@ -59,21 +59,42 @@ ATTACHED: list[tuple[Any, str, Any]] = []
 """Each class, the name of its method, and what that was before it was tapped."""
 
 
-def around(owner: Any, name: str, outer: Callable[..., Any]) -> None:
-    """Put a function around a method; it gets the method as its first argument."""
+def _tapped(owner: Any, name: str, tap: Callable[[Any], Callable[..., Any]]) -> None:
     inner = getattr(owner, name)
     ATTACHED.append((owner, name, inner))
-    setattr(owner, name, functools.wraps(inner)(lambda *args, **more: outer(inner, *args, **more)))
+    setattr(owner, name, functools.wraps(inner)(tap(inner)))
+
+
+def around(owner: Any, name: str, outer: Callable[..., Any]) -> None:
+    """Put a function around a method; it gets the method as its first argument."""
+    _tapped(owner, name, lambda inner: lambda *args, **more: outer(inner, *args, **more))
 
 
 def before(owner: Any, name: str, tell: Callable[..., object]) -> None:
     """Tell somebody what a method is called with, each time before it is."""
-    around(owner, name, lambda inner, *args, **more: (tell(*args), inner(*args, **more))[1])
+
+    def tap(inner: Any) -> Callable[..., Any]:
+        def told(*args: Any, **more: Any) -> Any:
+            tell(*args)
+            return inner(*args, **more)
+
+        return told
+
+    _tapped(owner, name, tap)
 
 
 def after(owner: Any, name: str, tell: Callable[..., object]) -> None:
     """Tell somebody what a method was called with, each time when it has returned."""
-    around(owner, name, lambda inner, *args, **more: (inner(*args, **more), tell(*args))[0])
+
+    def tap(inner: Any) -> Callable[..., Any]:
+        def told(*args: Any, **more: Any) -> Any:
+            result = inner(*args, **more)
+            tell(*args)
+            return result
+
+        return told
+
+    _tapped(owner, name, tap)
 
 
 def detach() -> None:
