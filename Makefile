@@ -4,7 +4,7 @@
 # make test-compose   the cluster of Docker Compose only (needs an engine)
 # make soak           the long tail of directory failures, which make test leaves out
 # make simulate       histories of a whole cluster in one process: SEEDS=1..1000
-# make simulate-night histories until morning, and every known bug put back; with what was reached
+# make night          all that takes long, in HOURS=8; it can be ended, and goes on; writes docs/endurance.md
 # make bench          measure, print a table, write JSON
 # make atlas          run the shipped plans on releases of Apache Kafka and on ours, write docs/atlas.md
 # make lint           format and lint checks, types, import contracts, links between pages, names
@@ -14,7 +14,7 @@
 # make env            the virtual environment in .venv; every target above makes it where needed
 # make clean          remove the environment and everything that was generated
 #
-# DEMO_ARGS, PYTEST_ARGS, SIMULATE_ARGS, BENCH_ARGS and ATLAS_ARGS are handed on; PYTHON names the interpreter for .venv.
+# DEMO_ARGS, PYTEST_ARGS, SIMULATE_ARGS, NIGHT_ARGS, BENCH_ARGS and ATLAS_ARGS are handed on; PYTHON names the interpreter for .venv.
 
 SHELL := /bin/bash
 BIN := .venv/bin
@@ -28,12 +28,12 @@ TEST_WORKERS := 3
 TEST_DEADLINE := 45m
 
 SEEDS := 1..1000
-NIGHT_HISTORIES := 40000
+HOURS := 8
 
 # What was translated once is kept, tests included: the next run begins sooner.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo wheel package-replay test test-fast test-compose soak simulate simulate-night bench atlas lint docs env env-demo clean
+.PHONY: demo wheel package-replay test test-fast test-compose soak simulate night bench atlas lint docs env env-demo clean
 .DEFAULT_GOAL := demo
 
 # `exec` leaves no shell in between, so that Ctrl-C reaches the program itself.
@@ -61,11 +61,8 @@ soak: env
 simulate: env
 	@exec $(BIN)/python -m tests.simulation --seeds $(SEEDS) $(SIMULATE_ARGS)
 
-# Other seeds every night.
-simulate-night: env
-	@first=$$(( $$(date +%j) * 1000000 )); failed=0; \
-	$(BIN)/python -m tests.simulation --jobs $$(nproc) --seeds $$first..$$(( first + $(NIGHT_HISTORIES) - 1 )) || failed=1; \
-	$(BIN)/python -m tests.simulation.mutants --seeds 1..300 --jobs $$(nproc) || failed=1; exit $$failed
+night: env
+	@exec $(BIN)/python -m tests.night --hours $(HOURS) $(NIGHT_ARGS)
 
 bench: env
 	@exec $(BIN)/python -m bench $(BENCH_ARGS)

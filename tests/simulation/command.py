@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.simulation import faults, history, taps
+from tests.simulation.coverage import Coverage
 from tests.simulation.history import Outcome
 from tests.simulation.plan import FEATURES, Plan, draw, read_plan
 from tests.simulation.shrink import Failure, Shrinker
@@ -48,6 +49,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--first", nargs="*", default=(), help="end at the first of these checkers")
     steered = f"draw faults of these, and options with these: {', '.join(FEATURES)}"
     parser.add_argument("--steer", nargs="*", default=(), help=steered)
+    parser.add_argument("--coverage", type=Path, help="keep a map; steer at what it lacks")
+    parser.add_argument("--failures", type=Path, help="keep the plan of each failure in here")
     parser.add_argument("--until", type=int, default=0, help="end at this step")
     parser.add_argument("--shrink", type=Path, help="write the smallest plan that fails alike")
     return parser
@@ -92,29 +95,52 @@ def _many(options: argparse.Namespace) -> int:
     histories: Counter[str] = Counter()
     failed: list[int] = []
     count = 0
-    plans = (plan_of(seed, not options.wild, options.steer) for seed in options.seeds)
-    for plan, outcome in outcomes(plans, options.jobs):
+    path: Path | None = options.coverage
+    coverage = Coverage() if path is None else Coverage.read(path)
+    drawn = sorted(name for name, (_, weight) in faults.WEIGHTS.items() if weight)
+
+    def plans() -> Iterator[Plan]:
+        for seed in options.seeds:
+            rarest = () if path is None else coverage.rarest(seed, drawn)
+            yield plan_of(seed, not options.wild, options.steer or rarest)
+
+    for plan, outcome in outcomes(plans(), options.jobs):
         seed = plan.options.seed
         count += 1
         seen += outcome.seen
+        coverage.add(outcome.seen)
+        if path is not None:
+            coverage.write(path)
         histories.update({*+outcome.seen})
         if options.traces:
             print("trace", seed, outcome.trace, outcome.steps)
         if outcome.violation is not None:
             failed.append(seed)
+            said = " ".join(outcome.violation)
+            if options.failures is not None:
+                _keep(options.failures / f"seed-{seed}", plan, outcome)
             if outcome.violation[0] in options.first:
-                print(f"found seed {seed}: {' '.join(outcome.violation)[:200]}")
+                print(f"found seed {seed}: {said[:200]}")
                 return 1
-            print(f"seed {seed}: {' '.join(outcome.violation)[:400]}", flush=True)
+            print(f"seed {seed}: {said[:400]}", flush=True)
     cpu = os.times()
     if not options.traces:
         for name, number in sorted(seen.items()):
             print(f"in {histories[name]:6d} histories, {number:8d} times: {name}")
         for name in taps.never_reached(seen):
             print(f"never reached: {name}")
+        print("\n".join(coverage.lines(drawn)))
     speed = f"{count / (cpu.children_user + cpu.children_system):.2f} a second of one core"
     print(f"{count} histories, {len(failed)} failed, {speed}: {failed}")
     return 1 if failed else 0
+
+
+def _keep(folder: Path, plan: Plan, outcome: Outcome) -> None:
+    """Write what somebody needs who looks into a failure later."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "plan.json").write_text(plan.to_text())
+    repeat = f"python -m tests.simulation --plan {folder / 'plan.json'}"
+    (folder / "README").write_text(f"{' '.join(outcome.violation or ())}\n\n{repeat}\n")
 
 
 @functools.cache

@@ -21,6 +21,7 @@ from jbodlab.metadata.records.metadata_version import LATEST
 from jbodlab.vocabulary.directory_id import is_reserved
 from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from tests.simulation.clients import Admin, Producer
+from tests.simulation.coverage import EVENT
 from tests.simulation.disk import CHANGES, KINDS, SimDisk
 from tests.simulation.plan import FAILURE, PROBE, SESSION, Event, ProducerPlan
 from tests.simulation.taps import replica_of
@@ -985,5 +986,5 @@ async def carry_out(hit: Hit) -> None:
     """Let an event happen."""
     if WEIGHTS[hit.event.fault][0] not in ("admin", "rpc"):
         await _until_whole(hit.world)
-    hit.world.seen[f"event {hit.event.fault}"] += 1
+    hit.world.seen[f"{EVENT}{hit.event.fault}"] += 1
     await FAULTS[hit.event.fault](hit)

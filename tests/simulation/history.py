@@ -62,7 +62,7 @@ def run(plan: Plan, *, until_step: int = 0, is_traced: bool = False) -> Outcome:
         world.report("S12", "simulation", "".join(traceback.format_exception(error))[-1500:])
     asyncio.events._set_running_loop(None)
     root.handlers[:] = []
-    taps.detach()
+    world.seen.update(taps.detach())
     found = world.violations[0].args if world.violations else None
     return Outcome(found, loop.trace(), loop.steps, world.now_s(), world.seen, world.notes)
 

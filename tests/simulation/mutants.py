@@ -5,8 +5,8 @@
 
 A patch begins with the line `Found by:` and the checkers that may find it; any of them will do.
 Where a line `Steered at:` follows, its histories are drawn with these faults and features; see
-`plan.draw`. `found.tsv` has a row for each patch: its name, and the seed of a history that finds it,
-the file in `plans` that does, or the test.
+`plan.draw`. `found.tsv` has a row for each patch: its name, and the seed of a history that finds
+it, the file in `plans` that does, or the test.
 """
 
 from __future__ import annotations
@@ -65,7 +65,9 @@ def hunt(patch: Path, where: str) -> tuple[str, str]:
             steer = named_in(patch, "Steered at:")
             ran = _run(folder, *command, "--seeds", where, "--steer", *steer)
     found = re.search(r"^found(?: seed (\d+))?: (.*)", ran.stdout, re.MULTILINE)
-    return (found[1] or where, found[2]) if found else ("", (ran.stdout + ran.stderr)[-300:])
+    if found:
+        return found[1] or where, found[2]
+    return "", (ran.stdout.strip() or ran.stderr.strip()).rpartition("\n")[2]
 
 
 def _tried(folder: str, test: str) -> tuple[str, str]:

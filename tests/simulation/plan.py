@@ -181,6 +181,8 @@ FEATURES: dict[str, Callable[[Options], bool]] = {
     CALM: lambda _: True,
     "groups": lambda options: bool(options.groups),
     "replicas": lambda options: any(each.replication_factor > 1 for each in options.topics),
+    "elr": lambda options: options.level >= LATEST,
+    "isr-only": lambda options: options.level < LATEST,
     "directories": lambda options: options.directories > 1,
     "transactions": lambda options: bool(options.transactions),
 }

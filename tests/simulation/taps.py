@@ -7,6 +7,7 @@ given what the method is called with, before or after that.
 from __future__ import annotations
 
 import functools
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
@@ -48,59 +49,73 @@ from jbodlab.storage.directory.directory_probe import PROBE_FILE
 from jbodlab.storage.directory.names import METADATA_DIR_NAME, DirKind, parse_partition_dir
 from jbodlab.vocabulary.directory_id import UNASSIGNED
 from jbodlab.vocabulary.ids import TopicIdPartition, TopicPartition
+from tests.simulation.coverage import RULE
 from tests.simulation.disk import CHANGES, DiskView, File, Folder, SimDisk
 from tests.simulation.loop import PROCESS, Process
 from tests.simulation.plan import MOMENTS, NEVER, SESSION
 from tests.simulation.world import DECIDED_S, Node, World, directory_id, partitions_of, topic_id_in
 
+RULE_TEXT = re.compile(r"[SDLGI]\d+\b.*")
+"""How the text of a checker begins: with the letters of its rules."""
 PARTS = ("cluster", "topics", "configs", "features", "next_producer_id")
 """Of an image; they are compared, part by part."""
 ATTACHED: list[tuple[Any, str, Any]] = []
 """Each class, the name of its method, and what that was before it was tapped."""
-
-
-def _tapped(owner: Any, name: str, tap: Callable[[Any], Callable[..., Any]]) -> None:
-    inner = getattr(owner, name)
-    ATTACHED.append((owner, name, inner))
-    setattr(owner, name, functools.wraps(inner)(tap(inner)))
+LOOKED: dict[str, list[int]] = {}
+"""By rule, as the text of a checker begins: how often that has looked, in a list of one."""
 
 
 def around(owner: Any, name: str, outer: Callable[..., Any]) -> None:
     """Put a function around a method; it gets the method as its first argument."""
-    _tapped(owner, name, lambda inner: lambda *args, **more: outer(inner, *args, **more))
+    inner, times = _attached(owner, name, outer)
+
+    def tapped(*args: Any, **more: Any) -> Any:
+        times[0] += 1
+        return outer(inner, *args, **more)
+
+    setattr(owner, name, functools.wraps(inner)(tapped))
 
 
 def before(owner: Any, name: str, tell: Callable[..., object]) -> None:
     """Tell somebody what a method is called with, each time before it is."""
+    inner, times = _attached(owner, name, tell)
 
-    def tap(inner: Any) -> Callable[..., Any]:
-        def told(*args: Any, **more: Any) -> Any:
-            tell(*args)
-            return inner(*args, **more)
+    def tapped(*args: Any, **more: Any) -> Any:
+        times[0] += 1
+        tell(*args)
+        return inner(*args, **more)
 
-        return told
-
-    _tapped(owner, name, tap)
+    setattr(owner, name, functools.wraps(inner)(tapped))
 
 
 def after(owner: Any, name: str, tell: Callable[..., object]) -> None:
     """Tell somebody what a method was called with, each time when it has returned."""
+    inner, times = _attached(owner, name, tell)
 
-    def tap(inner: Any) -> Callable[..., Any]:
-        def told(*args: Any, **more: Any) -> Any:
-            result = inner(*args, **more)
-            tell(*args)
-            return result
+    def tapped(*args: Any, **more: Any) -> Any:
+        times[0] += 1
+        result = inner(*args, **more)
+        tell(*args)
+        return result
 
-        return told
-
-    _tapped(owner, name, tap)
+    setattr(owner, name, functools.wraps(inner)(tapped))
 
 
-def detach() -> None:
-    """Leave the classes of the product as they were."""
+def _attached(owner: Any, name: str, look: Any) -> tuple[Any, list[int]]:
+    inner = getattr(owner, name)
+    ATTACHED.append((owner, name, inner))
+    checker = look.func if isinstance(look, functools.partial) else look
+    rule = RULE_TEXT.match(checker.__doc__ or "")
+    return inner, LOOKED.setdefault(rule[0] if rule else "", [0])
+
+
+def detach() -> Counter[str]:
+    """Leave the classes of the product as they were; returns how often each rule was looked at."""
     while ATTACHED:
         setattr(*ATTACHED.pop())
+    looked = Counter({f"{RULE}{rule}": times for rule, (times,) in LOOKED.items() if rule})
+    LOOKED.clear()
+    return looked
 
 
 def attach(world: World) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.simulation import faults
-from tests.simulation.mutants import PATCHES, named_in
-from tests.simulation.plan import TRANSACTIONS, draw, read_plan
+from tests.simulation.mutants import PATCHES, found_at, hunt, named_in
+from tests.simulation.plan import FEATURES, draw, read_plan
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -110,10 +109,32 @@ def test_every_known_bug_that_can_happen_is_shown_by_something() -> None:
         assert all({*checkers} & {*each} for each in may_find), bugs_of_row
 
 
-def test_of_each_mutant_it_is_told_what_came_of_it() -> None:
-    told = re.findall(r"\b[\dATU]\d\b", (PATCHES / "README.md").read_text())
+def test_each_mutant_has_a_place_where_it_is_found() -> None:
+    patches = {patch.stem: patch for patch in PATCHES.glob("*.patch")}
 
-    assert [p.name for p in PATCHES.glob("*.patch") if p.name[:2] not in told] == []
-    for patch in PATCHES.glob("*.patch"):
-        needed = {*named_in(patch, "Needs one of:")}
-        assert needed <= {*faults.FAULTS, TRANSACTIONS}, patch.name
+    assert sorted(found_at()) == sorted(patches)
+    for name, where in found_at().items():
+        plan, test = HERE / "plans" / where, ROOT / where.partition("::")[0]
+        assert where.isdigit() or (plan.exists() and where.endswith(".json")) or test.is_file()
+        assert {*named_in(patches[name], "Steered at:")} <= {*faults.FAULTS, *FEATURES}, name
+
+
+@pytest.mark.parametrize("name", ["06-", "17-", "61-", "88-", "T2-"])
+def test_a_bug_that_is_put_back_is_found_where_the_table_says(name: str) -> None:
+    patch = next(PATCHES.glob(f"{name}*.patch"))
+    where, said = hunt(patch, found_at()[patch.stem])
+
+    assert where, said
+
+
+def test_a_history_is_steered_at_what_it_is_to_have() -> None:
+    for seed in range(30):
+        steered = draw(seed, faults.WEIGHTS, steered_at=["move", "twin", "replicas", "directories"])
+        options = steered.options
+
+        happens = [event.fault for event in steered.events]
+        assert {*happens} & {"move", "twin"}
+        assert len(happens) == 1 or {"move", "twin"} <= {*happens}
+        assert options.directories > 1
+        assert any(topic.replication_factor > 1 for topic in options.topics)
+    assert draw(3, faults.WEIGHTS, steered_at=["calm", "eio"]).events[0].fault == "eio"
