@@ -184,6 +184,7 @@ FEATURES: dict[str, Callable[[Options], bool]] = {
     "elr": lambda options: options.level >= LATEST,
     "isr-only": lambda options: options.level < LATEST,
     "directories": lambda options: options.directories > 1,
+    "torn": lambda options: options.loss == "torn",
     "transactions": lambda options: bool(options.transactions),
 }
 """What histories can be steered at besides faults: what their options must have."""
