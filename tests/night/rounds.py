@@ -1,4 +1,4 @@
-"""What a night is made of: parts, which have rounds; what came of them; and what is next.
+"""A night: its parts, which have rounds; their results; and the round that is next.
 
 A part is a row of `parts.tsv`. Its rounds are numbered, or are words that its command names. A
 command may have in braces: the round's `item`, its `seed`, the `first` and `last` of its seeds
@@ -16,7 +16,7 @@ import msgspec
 PARTS = Path(__file__).with_name("parts.tsv")
 HEAD = """# Endurance
 
-What long runs of the tests came to. `make night` does all of it, or as much as its budget of hours
+Results of the tests that run long. `make night` does all of it, or as much as its budget of hours
 has room for; it can be ended at any time, and the same command goes on. The parts are the rows of
 `tests/night/parts.tsv`. A round that failed leaves a folder in `build/night` with its log, its seed
 and the command that repeats it. *Skipped* is what the machine lacked something for.
@@ -29,8 +29,8 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         share: Of the hours, in percent; what some parts do not need others get.
         minutes: After which a round is ended, and counts as one that failed.
-        items: What its rounds are about: numbers from 1, or words.
-        each: What one round is, with a number before it where it has several seeds.
+        items: The subjects of its rounds: numbers from 1, or words.
+        each: The size of a round, with a number before it where it has several seeds.
         command: Variables and their values, then the program.
     """
 
@@ -49,7 +49,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Round(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a round; `outcome` is one of `OUTCOMES`, and `said` its last line."""
+    """The result of a round; `outcome` is one of `OUTCOMES`, and `said` its last line."""
 
     part: str
     item: str

@@ -1,4 +1,4 @@
-"""What a night does next, and what it tells."""
+"""The next round of a night, and the page of its results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What histories have met: rules that checkers looked at, and pairs of faults in one history.
+"""A map of what histories have met: rules that checkers looked at, and pairs of faults in one history.
 
 The map is kept in a file from run to run. While it is, every other history is steered at two faults
 that have met least, so that a night fills what chance leaves out.
@@ -15,7 +15,7 @@ from random import Random
 import msgspec
 
 EVENT, RULE = "event ", "rule "
-"""What begins the names of faults and of rules among what a history has seen."""
+"""Beginnings of the names of faults and of rules among what a history has seen."""
 NAMED_MAX = 8
 """Of the faults that one has never met."""
 

@@ -123,7 +123,7 @@ class Medium:
         self.root = Folder(next(self.numbers))
         self._journal: list[Transaction] = []
         self._used: int | None = None
-        """What `used` returns, once it has looked, until names or sizes change."""
+        """The result of `used`, until names or sizes change."""
 
     @property
     def is_nearly_full(self) -> bool:

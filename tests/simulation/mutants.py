@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 PATCHES = Path(__file__).with_name("mutants")
 TABLE = PATCHES / "found.tsv"
 PATCHED = ("jbodlab", "broker", "controller")
-"""What patches change; of the rest of the tree there is one copy."""
+"""Folders that patches change; of the rest of the tree there is one copy."""
 END_S = 3_000.0
 
 

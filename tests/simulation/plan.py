@@ -187,7 +187,7 @@ FEATURES: dict[str, Callable[[Options], bool]] = {
     "torn": lambda options: options.loss == "torn",
     "transactions": lambda options: bool(options.transactions),
 }
-"""What histories can be steered at besides faults: what their options must have."""
+"""Things that histories can be steered at besides faults: their options must have them."""
 
 
 def draw(

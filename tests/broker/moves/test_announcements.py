@@ -1,4 +1,4 @@
-"""What the controller is told of a move, and which of its answers count."""
+"""Reports of a move to the controller, and which of its answers count."""
 
 from __future__ import annotations
 

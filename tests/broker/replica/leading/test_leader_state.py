@@ -1,4 +1,4 @@
-"""What a leader knows of its partition's ISR."""
+"""The ISR as a leader knows it."""
 
 from __future__ import annotations
 
