@@ -1,4 +1,4 @@
-"""A map of what histories have met: rules that checkers looked at, and pairs of faults in one history.
+"""A map of what histories have met: rules that checkers looked at, pairs of faults in one history.
 
 The map is kept in a file from run to run. While it is, every other history is steered at two faults
 that have met least, so that a night fills what chance leaves out.
