@@ -28,8 +28,6 @@ from bench.metadata_log_generator import generate
 from tests.analytics.builders import LogBuilder, RandomHistory
 from tests.analytics.history_logs import RandomTopics, write
 from tests.analytics.shared import FIXTURES
-from tests.analytics.small_logs import write_log
-from tests.analytics.stories import Story, stories
 
 pytestmark = pytest.mark.spark
 
@@ -55,12 +53,6 @@ def odd_log(seed: int, folder: Path) -> None:
     write(log, folder)
 
 
-def told_log(story: Story, folder: Path) -> None:
-    folder.mkdir()
-    write_log(folder, story.batches, story.step_s, story.snapshots)
-
-
-STORIES = list(stories(is_log=True))
 LOGS: dict[str, Callable[[Path], None]] = {
     **{
         f"{version}-{node}": partial(kafka_log, f"{version}/{node}")
@@ -89,8 +81,7 @@ def test_tables_of_many_clusters_and_many_rows_are_one_plan_each(
         monkeypatch.setattr(f"analytics.{module}.FEW_CLUSTERS", 1)
     before = len(plans(spark))
 
-    told = {f"story-{number}": partial(told_log, story) for number, story in enumerate(STORIES)}
-    assert_equal_tables(LOGS | told, spark, tmp_path)
+    assert_equal_tables(LOGS, spark, tmp_path)
 
     # As Spark's page shows them: the name of what is made, and the columns of the dictionary.
     found = plans(spark)[before:]
