@@ -40,4 +40,7 @@ def check(command: str, text: str) -> None:
     Raises:
         AssertionError: it is something else.
     """
-    results.check(command_page.printed()[command], text)
+    prints = command_page.printed()[command]
+    is_line = prints in results.declared() and results.declared()[prints].is_line
+    for part in text.splitlines() if is_line else [text]:
+        results.check(prints, part)

@@ -28,7 +28,7 @@ class Staying:
         }
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
+        done = subprocess.run(
             [sys.executable, "-m", "jbodlab", *words],
             env=self.environment,
             cwd=self.state_dir,
@@ -38,12 +38,14 @@ class Staying:
             timeout=120,
             check=False,
         )
+        if "json" in words and done.stdout:
+            printed.check(words[0], done.stdout)
+        return done
 
     def told(self, *words: str) -> Any:
         """Run a command that must succeed; returns its JSON."""
         done = self.run(*words, "--output", "json")
         assert done.returncode == 0, done.stdout + done.stderr
-        printed.check(words[0], done.stdout)
         return json.loads(done.stdout)
 
     def topics(self) -> set[str]:
