@@ -105,7 +105,6 @@ class Kind(Enum):
         "",
     )
     UNANSWERED = Weight.DOUBT, "", "{subject}: no message was acknowledged", ""
-    NOT_BEGUN = Weight.DOUBT, "", "{subject}: {why}", ""
     NOTHING_COUNTED = Weight.DOUBT, "", "{subject} has counted nothing", ""
     NO_END = Weight.DOUBT, "", "{subject}, the end of the load, did not come within {why}", ""
     NO_LEADER = Weight.DOUBT, "partitions", "no leader after the end: {subject}", ""

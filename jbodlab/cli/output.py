@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 PROGRESS_AFTER_S = 1.0
 """A command that takes no longer than this says nothing about its progress."""
-_BOLD, _RED, _GREEN, _PLAIN = "\033[1m", "\033[31m", "\033[32m", "\033[0m"
 
 
 class DeclinedError(JbodlabError):
@@ -100,21 +99,6 @@ class Output:
         print(f"{question} [y/N] ", end="", file=self.err, flush=True)
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             raise DeclinedError("cancelled, nothing was changed")
-
-    def bold(self, text: str) -> str:
-        """Return the text in bold where stdout is a terminal."""
-        return self._coloured(text, _BOLD)
-
-    def bad(self, text: str) -> str:
-        """Return the text in red where stdout is a terminal."""
-        return self._coloured(text, _RED)
-
-    def good(self, text: str) -> str:
-        """Return the text in green where stdout is a terminal."""
-        return self._coloured(text, _GREEN)
-
-    def _coloured(self, text: str, colour: str) -> str:
-        return f"{colour}{text}{_PLAIN}" if self.out.isatty() else text
 
 
 def _json(value: object, indent: int | None = None) -> str:

@@ -90,7 +90,6 @@ class Cluster(ClientsView):
         )
         self._state = state
         self._record = record
-        self._guard = guard
         self._state_dir = state_dir
         self._variables = dict(variables or {})
         self.spec = spec_of(state)

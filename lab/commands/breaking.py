@@ -106,43 +106,27 @@ def _words(options: Namespace) -> dict[str, Any]:
 
 def _inject(options: Namespace, output: Output, cluster: Cluster, interrupts: Interrupts) -> int:
     spec, target = wanted(options, cluster, options.target)
-    if kinds.KINDS[spec.kind].hits_clients:
-        return _inject_for_clients(options, output, cluster, interrupts, spec, target)
-    with Detecting(cluster, target) as detecting:
+    # No server notices what users lack.
+    is_noticed = not kinds.KINDS[spec.kind].hits_clients
+    with Detecting(cluster, target) if is_noticed else contextlib.nullcontext() as detecting:
         with interrupts.deferred():
             fault = cluster.faults.inject(spec, target)
-        text = _injected_line(fault, options.target, spec)
+        lines = [_injected_line(fault, options.target, spec)]
         data: Injected = {**_described(fault, spec), "noticed": None}
         if not options.no_wait:
-            seen = detecting.wait(spec, fault.injected_ns)
-            data["noticed"] = None if seen is None else cast("Detected", asdict(seen))
-            text += f"\n{options.target}: {seen}" if seen else f"\n{detecting.not_detected(spec)}"
+            told = "broken so far"
+            if detecting is None:
+                time.sleep(CLIENTS_S)
+                told = f"clients after {CLIENTS_S:g} s"
+            elif seen := detecting.wait(spec, fault.injected_ns):
+                data["noticed"] = cast("Detected", asdict(seen))
+                lines.append(f"{options.target}: {seen}")
+            else:
+                lines.append(detecting.not_detected(spec))
             broken = fault.broken
             data["broken"] = cast("Broken", asdict(broken))
-            text += f"\nbroken so far: {broken}"
-    output.result(data, text)
-    return 0
-
-
-def _inject_for_clients(
-    options: Namespace,
-    output: Output,
-    cluster: Cluster,
-    interrupts: Interrupts,
-    spec: FaultSpec,
-    target: Target,
-) -> int:
-    """Inject a fault that no server notices, and tell what becomes of clients."""
-    with interrupts.deferred():
-        fault = cluster.faults.inject(spec, target)
-    text = _injected_line(fault, options.target, spec)
-    data: Injected = {**_described(fault, spec), "noticed": None}
-    if not options.no_wait:
-        time.sleep(CLIENTS_S)
-        broken = fault.broken
-        data["broken"] = cast("Broken", asdict(broken))
-        text += f"\nclients after {CLIENTS_S:g} s: {broken}"
-    output.result(data, text)
+            lines.append(f"{told}: {broken}")
+    output.result(data, "\n".join(lines))
     return 0
 
 

@@ -161,8 +161,6 @@ class CommandFacts:
 
     probes: Sequence[Probe] = ()
     exit_code: int | None = None
-    ended_early: bool = False
-    failure: str = ""
 
 
 class Counted(NamedTuple):

@@ -193,9 +193,6 @@ def _doubts(plan: Plan, facts: Facts) -> Iterator[Finding]:
     for name, reader in facts.readers.items():
         if reader.failure:
             yield Finding(kind=Kind.ENDED, subject=name, why=reader.failure)
-    for name, command in facts.commands.items():
-        if command.failure:
-            yield Finding(kind=Kind.NOT_BEGUN, subject=name, why=command.failure)
     for name, streams in facts.streams.items():
         if streams.counted is not None and not streams.counted.counted:
             yield Finding(kind=Kind.NOTHING_COUNTED, subject=name)

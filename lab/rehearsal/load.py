@@ -463,7 +463,6 @@ class Load:
                 found[load.name] = CommandFacts(
                     probes=[one for one in probes if one.due_ns >= begin_ns],
                     exit_code=self._exit_codes.get(load.name),
-                    ended_early=load.name in self._ended_early,
                 )
         return found
 

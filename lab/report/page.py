@@ -244,15 +244,23 @@ def _timeline(run: Run, prefix: str) -> Block:
         rows += _directory_rows(place, states)
     for partition, states in shown.items():
         rows += _partition_rows(partition, states)
+    note = f"{more} more partitions are in result.json." if more else ""
+    return _states(run, f"{prefix}timeline", "Faults, directories and partitions", rows, note)
+
+
+def _states(
+    run: Run, name: str, title: str, rows: Sequence[tuple[Value, ...]], note: str = ""
+) -> Block:
+    """Return from when to when something was in which state."""
     return _block(
-        f"{prefix}timeline",
-        "Faults, directories and partitions",
+        name,
+        title,
         [*_texts("What", "State"), *_columns(Unit.ELAPSED, "From", "To"), *_texts("Details")],
         rows[:STATES_SHOWN],
         plots=(Intervals(lane=("what",), start="from", end="to", colour="state", in_order=True),),
         total=len(rows),
         rest="in result.json",
-        note=f"{more} more partitions are in result.json." if more else "",
+        note=note,
         end=str(_ms(run["length"] or 0)),
     )
 
@@ -420,16 +428,8 @@ def _transactions(run: Run, prefix: str) -> Iterable[Block]:
             if stands:
                 text = f"at {offset}, {behind} before the high watermark"
                 rows.append((name, "last stable offset stands", _ms(begin), _ms(end), text))
-    yield _block(
-        f"{prefix}open-transactions",
-        "Transactions that are open for more than 1 s, and last stable offsets that stand still",
-        [*_texts("What", "State"), *_columns(Unit.ELAPSED, "From", "To"), *_texts("Details")],
-        rows[:STATES_SHOWN],
-        plots=(Intervals(lane=("what",), start="from", end="to", colour="state", in_order=True),),
-        total=len(rows),
-        rest="in result.json",
-        end=str(_ms(run["length"] or 0)),
-    )
+    title = "Transactions that are open for more than 1 s, and last stable offsets that stand still"
+    yield _states(run, f"{prefix}open-transactions", title, rows)
 
 
 def _events(run: Run, prefix: str) -> Block:

@@ -35,7 +35,6 @@ NAMED_MAX = 5
 BAD, WARN, FAULT = "bad", "warn", "fault"
 
 Section = Any
-Sections = Mapping[str, Section]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -78,12 +78,6 @@ def test_only_yes_is_yes(answer: str, is_done: bool, monkeypatch: pytest.MonkeyP
     assert streams.said == ("", "delete topic orders? [y/N] ")
 
 
-def test_there_are_no_colours_but_on_a_terminal() -> None:
-    streams = Streams()
-
-    assert streams.output.bad("OFFLINE") == "OFFLINE"
-
-
 def test_a_table_has_numbers_on_the_right() -> None:
     rows = [("orders", 3, None), ("a", 12, (1, 2))]
 

@@ -129,10 +129,6 @@ INCONCLUSIVE = {
         facts(writers={"writers": writer(MESSAGES, failure="exit code 1")}, faults=[fault()]),
         "writers ended before the end of the run: exit code 1",
     ),
-    "an application that did not begin": (
-        facts(MESSAGES, faults=[fault()], commands={"app": CommandFacts(failure="no answer")}),
-        "app: no answer",
-    ),
 }
 
 

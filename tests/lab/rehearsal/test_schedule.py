@@ -28,7 +28,7 @@ def test_what_is_decided_is_what_the_text_says(path: Path) -> None:
 def test_every_doubt_that_a_schedule_or_a_fault_gives_rise_to_has_its_scenario() -> None:
     """Others are about single kinds of clients: `test_judgement`."""
     text = "".join(path.read_text() for path in SCENARIOS)
-    of_clients = {Kind.NOT_BEGUN, Kind.NOTHING_COUNTED, Kind.UNREAD}
+    of_clients = {Kind.NOTHING_COUNTED, Kind.UNREAD}
     doubts = {kind for kind in Kind if kind.weight is Weight.DOUBT} - of_clients
 
     assert {kind for kind in doubts if f"{kind.name.lower()}" not in text} == set()

@@ -144,9 +144,6 @@ CASES = {
     "a client that nobody answers": Case(
         of(writers={"writers": writer([], verdict=counts())}), DOUBT, "unanswered nothing_sent"
     ),
-    "a command that did not begin": Case(
-        of(commands={"app": CommandFacts(failure="no such file")}), DOUBT, "not_begun"
-    ),
     "partitions that could not be read": Case(
         broken_off(Kind.NOT_READ, subject="orders-0", count=1), DOUBT, "not_read"
     ),
@@ -232,7 +229,7 @@ def test_a_run_has_the_findings_of_a_rehearsal(name: str) -> None:
     mine: dict[str, Any] = {
         "faults": {one.name: one for one in faults},
         "writers": {"producer": case.found.writers["writers"]},
-        "commands": {running.APP: CommandFacts(exit_code=0), **case.found.commands},
+        "commands": {running.APP: CommandFacts(exit_code=0)},
     }
     found = replace(case.found, **mine)
     judgement = judge(RUN, found)
