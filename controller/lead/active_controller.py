@@ -5,7 +5,9 @@ on the state that the one before left, and replays its records at once. Then all
 round are appended to the replicated log *once*. No decision waits for a write: the next round runs
 while the rounds before it are written. Only when the log answers that a round is committed, its
 callers are answered; the contract is that of `ReplicatedLog`. It holds for refusals and reads as
-well, as what they saw may have been decided a moment before: they wait for the newest round.
+well, as what they saw may have been decided a moment before: they wait for the newest round. If
+there is none, they wait until a majority confirms that this node still leads: one that was cut off
+may not know yet that another one has taken its place.
 
 An active controller is made when this node was elected, and it ends when the node resigns: its
 state is ahead of what is committed, so it is thrown away with everything that waits. A failed
@@ -170,6 +172,8 @@ class ActiveController:
         self._queued_bytes = 0
         self._rounds: deque[_Appended] = deque()
         """Rounds that are not committed yet, the oldest first."""
+        self._unconfirmed: deque[list[Outcome]] = deque()
+        """Operations that wrote nothing, and wait until it is sure that this node led."""
         self._failure: BaseException | None = None
         """The first error that ends this controller."""
         self._is_due = False
@@ -238,9 +242,11 @@ class ActiveController:
         self._has_resigned = True
         waiting = [each.future for each in (*self._urgent, *self._queue)]
         waiting += [future for each in self._rounds for future, _ in each.outcomes]
+        waiting += [future for outcomes in self._unconfirmed for future, _ in outcomes]
         self._urgent.clear()
         self._queue.clear()
         self._rounds.clear()
+        self._unconfirmed.clear()
         for future in waiting:
             if not future.done():
                 future.set_exception(NotLeaderError())
@@ -308,7 +314,25 @@ class ActiveController:
         elif self._rounds:
             self._rounds[-1].outcomes.extend(outcomes)
         else:
+            self._answer_confirmed(outcomes)
+
+    def _answer_confirmed(self, outcomes: list[Outcome]) -> None:
+        """Answer operations that wrote nothing, as soon as it is sure that this node still led."""
+        confirmation = self._log.confirm(self.epoch) if outcomes else None
+        if confirmation is None:
             _answer(outcomes)
+            return
+        self._unconfirmed.append(outcomes)
+        confirmation.add_done_callback(self._confirmed)
+
+    def _confirmed(self, confirmation: asyncio.Future[None]) -> None:
+        error = confirmation.exception()
+        if self._has_resigned:
+            return
+        if error is None:
+            _answer(self._unconfirmed.popleft())
+        else:
+            self._end_by(error)
 
     def _run_operation(self, operation: _Operation[Any], new: _Round) -> object:
         now = self.now_ms()

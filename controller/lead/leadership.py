@@ -130,6 +130,16 @@ class Leadership:
             raise NotLeaderError
         return self._term
 
+    async def confirmed(self) -> None:
+        """Return when it is sure that no other node has led up to this call.
+
+        Raises:
+            NotLeaderError: this node does not lead.
+        """
+        confirmation = self._log.confirm(self.term.controller.epoch)
+        if confirmation is not None:
+            await confirmation
+
     def on_leader(self, epoch: LeaderEpoch) -> None:
         """Begin a term in an epoch; see `RoleListener`."""
         assert not self._leads

@@ -27,6 +27,7 @@ from controller.quorum.recent_batches import LogBatch, RecentBatches
 from jbodlab.metadata.log.batches import control_batch
 from jbodlab.raft.core import RaftCore
 from jbodlab.raft.events import (
+    ConfirmationAsked,
     DeadlineReached,
     Event,
     RecordsProposed,
@@ -51,6 +52,7 @@ from jbodlab.raft.instructions import (
     ReportLostRecords,
     Respond,
     SendRequest,
+    TellConfirmed,
     TellEstablished,
     TellLeader,
     TruncateLog,
@@ -59,6 +61,7 @@ from jbodlab.raft.instructions import (
 )
 from jbodlab.raft.log_view import OffsetAndEpoch
 from jbodlab.raft.messages import Answer, FetchSnapshotAnswer, QuorumFetchAnswer, Request
+from jbodlab.raft.states import Leader
 from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset
 
 logger = logging.getLogger(__name__)
@@ -103,6 +106,9 @@ class QuorumObserver(Protocol):
 
     def advanced(self, high_watermark: Offset) -> None:
         """All below an offset is committed, and in the log of this node."""
+
+    def confirmed(self, number: int) -> None:
+        """This node led when a confirmation was asked for; see `TellConfirmed`."""
 
     def installed(self, snapshot: InstalledSnapshot) -> None:
         """The log begins anew at the end of a snapshot, and all below it is committed."""
@@ -286,6 +292,9 @@ class RaftDriver:
             event = RecordsProposed(event.epoch, first.base_offset, last.end_offset)
         elif isinstance(event, SnapshotInstalled):
             self._recent.clear()
+        elif isinstance(event, ConfirmationAsked) and not isinstance(self.core.state, Leader):
+            # The asker has been told that this node leads no more.
+            return
         self._instructions.extend(
             self.core.handle(event, now_ms=self._now_ms(), chance=self._random())
         )
@@ -366,6 +375,8 @@ class RaftDriver:
                 self._observer.leader_known(instruction.epoch, instruction.leader_id)
             case TellEstablished():
                 self._observer.established(instruction.epoch)
+            case TellConfirmed():
+                self._observer.confirmed(instruction.number)
             case ReportLostRecords():
                 logger.error(
                     "a voter has lost acknowledged records; "

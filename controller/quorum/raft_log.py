@@ -13,7 +13,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from controller.quorum.driver import Peers, Proposal, RaftDriver, Served
 from controller.quorum.log_thread import LogThread
@@ -32,7 +32,7 @@ from jbodlab.metadata.log.snapshots import Snapshot
 from jbodlab.metadata.records.control_records import ControlRecord
 from jbodlab.raft.batches import quorum_records
 from jbodlab.raft.core import RaftCore
-from jbodlab.raft.events import NodeShutdownBegun, ResignRequested
+from jbodlab.raft.events import ConfirmationAsked, NodeShutdownBegun, ResignRequested
 from jbodlab.raft.instructions import ElectionState
 from jbodlab.raft.messages import Request
 from jbodlab.raft.progress import ReplicaProgress
@@ -120,6 +120,9 @@ class RaftLog:
         """The first offset that is not committed."""
         self._appends: deque[_Append] = deque()
         """Appends of this leader that are not committed."""
+        self._confirming: deque[tuple[int, asyncio.Future[None]]] = deque()
+        """Questions whether this node still leads, by their numbers."""
+        self._confirmations = 0
         self._established: LeaderEpoch | None = None
         """The epoch whose term begins as soon as listeners know all that is committed."""
         self._life = 0
@@ -207,6 +210,16 @@ class RaftLog:
                 return
             await asyncio.sleep(HAND_OVER_LOOK_S)
 
+    def confirm(self, epoch: LeaderEpoch) -> asyncio.Future[None]:
+        """Ask the other voters whether this node still leads; see `ReplicatedLog`."""
+        if not self._driver.has_begun or not self.core.leads_in(epoch):
+            raise NotLeaderError
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._confirmations += 1
+        self._confirming.append((self._confirmations, future))
+        self._driver.pass_on(ConfirmationAsked(self._confirmations))
+        return future
+
     def append(self, epoch: LeaderEpoch, batches: Sequence[NewBatch]) -> asyncio.Future[Committed]:
         """Append batches; see `ReplicatedLog`."""
         assert batches
@@ -235,10 +248,13 @@ class RaftLog:
     def leader_known(self, epoch: LeaderEpoch, leader_id: BrokerId | None) -> None:
         """End the term of a former epoch; see `QuorumObserver`."""
         self._established = None
-        appends, self._appends = self._appends, deque()
-        for each in appends:
-            if not each.future.done():
-                each.future.set_exception(NotLeaderError())
+        waiting: list[asyncio.Future[Any]] = [each.future for each in self._appends]
+        waiting += [future for _, future in self._confirming]
+        self._appends.clear()
+        self._confirming.clear()
+        for future in waiting:
+            if not future.done():
+                future.set_exception(NotLeaderError())
         is_own = leader_id == self._settings.me.node_id
         # A leader serves only when it is established.
         self._roles.on_follower(epoch, None if is_own else leader_id)
@@ -247,6 +263,13 @@ class RaftLog:
         """Begin a term as soon as listeners know all that is committed; see `QuorumObserver`."""
         self._established = epoch
         self._tell()
+
+    def confirmed(self, number: int) -> None:
+        """Answer the questions up to a number; see `QuorumObserver`."""
+        while self._confirming and self._confirming[0][0] <= number:
+            _, future = self._confirming.popleft()
+            if not future.done():
+                future.set_result(None)
 
     def advanced(self, high_watermark: Offset) -> None:
         """Tell listeners what is committed; see `QuorumObserver`."""

@@ -9,6 +9,7 @@ value, which only a `ReplicatedLog` makes, and callers wait for it.
 
     what leaves the process             what must be durable before
     response, refusal, stream, snapshot the batches, on enough voters: `Committed`
+    response without any batch          nothing, but that nobody else leads: `confirm`
     first batch of a leader epoch       quorum-state with that epoch and leader
     claim of the epoch (activation)     the LeaderChange record of the epoch: `Committed`
 
@@ -156,6 +157,20 @@ class ReplicatedLog(Protocol):
 
     def resign(self) -> None:
         """Give up the leadership, if this node leads; `on_follower` is told before it returns."""
+
+    def confirm(self, epoch: LeaderEpoch) -> asyncio.Future[None] | None:
+        """Ask the other voters whether this node still leads.
+
+        Args:
+            epoch: Leader epoch of the caller.
+
+        Returns:
+            A future that is done when nobody else has led up to this call, and fails with
+            `NotLeaderError` if this node resigns first; None where nobody else could lead.
+
+        Raises:
+            NotLeaderError: this node does not lead in that epoch.
+        """
 
     def append(self, epoch: LeaderEpoch, batches: Sequence[NewBatch]) -> asyncio.Future[Committed]:
         """Append batches at the end of the log.

@@ -132,6 +132,9 @@ class SingleVoterLog:
         assert self._roles is not None
         self._roles.on_follower(self.voter.epoch, None)
 
+    def confirm(self, epoch: LeaderEpoch) -> None:
+        """Return None: nobody else could lead."""
+
     def append(self, epoch: LeaderEpoch, batches: Sequence[NewBatch]) -> asyncio.Future[Committed]:
         """Append batches; see `ReplicatedLog`."""
         assert batches

@@ -74,10 +74,12 @@ class Query(msgspec.Struct, Generic[RequestT, ResponseT], frozen=True):
     Attributes:
         request: Its type.
         answer: The response of a node, which may have no term.
+        is_of_leader: Whether the response is of use only while no other node leads.
     """
 
     request: type[RequestT]
     answer: Callable[[RequestT, Leadership], ResponseT]
+    is_of_leader: bool = False
 
 
 def calls(randomness: Randomness, new_id: IdSource) -> tuple[Call[Any, Any] | Query[Any, Any], ...]:
@@ -123,7 +125,7 @@ def calls(randomness: Randomness, new_id: IdSource) -> tuple[Call[Any, Any] | Qu
             alter_user_scram_credentials,
         ),
         Call(r.UpdateFeaturesRequest, r.UpdateFeaturesResponse, update_features),
-        Query(r.ListPartitionReassignmentsRequest, _reassignments),
+        Query(r.ListPartitionReassignmentsRequest, _reassignments, is_of_leader=True),
         Query(r.DescribeQuorumRequest, _quorum),
     )
 
@@ -190,7 +192,10 @@ class ControllerService:
         call = self._calls[method]
         request = _translated(message)
         if isinstance(call, Query):
-            return to_proto(call.answer(request, self._leadership))
+            answer = call.answer(request, self._leadership)
+            if call.is_of_leader:
+                await self._leadership.confirmed()
+            return to_proto(answer)
         decide: Decision[Any] = partial(call.decide, request)
         is_secured = self._controller.state.settings.authorizer is not None
         if is_secured and call.request.method() in FORWARDED:

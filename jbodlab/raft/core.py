@@ -28,6 +28,7 @@ from msgspec.structs import replace
 from jbodlab.raft import following, leading
 from jbodlab.raft.answering import answer
 from jbodlab.raft.events import (
+    ConfirmationAsked,
     DeadlineReached,
     Event,
     LeaderSuspected,
@@ -197,6 +198,9 @@ class RaftCore:
                 assert self.leads_in(event.epoch)
                 assert event.base_offset == node.log.end_offset
                 node.append_proposed(event.end_offset)
+            case ConfirmationAsked():
+                assert isinstance(node.state, Leader)
+                leading.confirm(node, node.state, event.number)
             case Written():
                 node.log.note_written(event.number)
                 leading.records_written(node)

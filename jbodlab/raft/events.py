@@ -60,6 +60,15 @@ class RecordsProposed(msgspec.Struct, frozen=True):
     end_offset: Offset
 
 
+class ConfirmationAsked(msgspec.Struct, frozen=True):
+    """The leader wants to know whether it still leads; `TellConfirmed` has the same number.
+
+    The driver checks that the core leads before, in the same turn.
+    """
+
+    number: int
+
+
 class Written(msgspec.Struct, frozen=True):
     """An append, and all before it, can be read from the log."""
 
@@ -125,6 +134,7 @@ Event = (
     | ResponseReceived
     | RequestFailed
     | RecordsProposed
+    | ConfirmationAsked
     | Written
     | Synced
     | SnapshotInstalled

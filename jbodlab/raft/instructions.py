@@ -177,6 +177,16 @@ class TellEstablished(msgspec.Struct, frozen=True):
     start_offset: Offset
 
 
+class TellConfirmed(msgspec.Struct, frozen=True):
+    """No other node led when `ConfirmationAsked` with this number, or a lower one, was passed on.
+
+    A majority of the voters has asked this leader for records since, upon an answer that it was
+    given since.
+    """
+
+    number: int
+
+
 class ReportLostRecords(msgspec.Struct, frozen=True):
     """A voter has lost records that it had acknowledged to this leader.
 
@@ -208,5 +218,6 @@ Instruction = (
     | AdvanceHighWatermark
     | TellLeader
     | TellEstablished
+    | TellConfirmed
     | ReportLostRecords
 )

@@ -8,7 +8,12 @@ Source: `org.apache.kafka.raft.KafkaRaftClient`, `...LeaderState`; KIP-595, KIP-
 
 from __future__ import annotations
 
-from jbodlab.raft.instructions import ReportLostRecords, Respond, TellEstablished
+from jbodlab.raft.instructions import (
+    ReportLostRecords,
+    Respond,
+    TellConfirmed,
+    TellEstablished,
+)
 from jbodlab.raft.log_view import VALID, Position
 from jbodlab.raft.messages import (
     BeginQuorumEpochRequest,
@@ -17,7 +22,7 @@ from jbodlab.raft.messages import (
     FetchSnapshotRequest,
     QuorumFetchAnswer,
 )
-from jbodlab.raft.node import ParkedFetch, QuorumNode
+from jbodlab.raft.node import Confirmation, ParkedFetch, QuorumNode
 from jbodlab.raft.states import Leader
 from jbodlab.vocabulary.error_code import ErrorCode
 
@@ -54,7 +59,8 @@ def fetch(node: QuorumNode, request_id: int, request: FetchRequest) -> None:
     known = state.progress.high_watermark
     is_behind = known is not None and request.high_watermark < known
     node.parked[request_id] = ParkedFetch(request, node.now_ms + request.max_wait_ms)
-    if node.log.written_offset > end.offset or is_behind or request.max_wait_ms == 0:
+    is_urgent = is_behind or request.max_wait_ms == 0 or _is_waited_for(node, request)
+    if node.log.written_offset > end.offset or is_urgent:
         _answer_parked(node, state, request_id)
 
 
@@ -67,6 +73,10 @@ def _position(node: QuorumNode, request: FetchRequest) -> Position:
 
 def _answer_parked(node: QuorumNode, state: Leader, request_id: int) -> None:
     request = node.parked.pop(request_id).request
+    voter = node.voters.key_of(request.replica)
+    if voter is not None:
+        for confirmation in node.confirmations:
+            confirmation.answered.add(voter)
     node.emit(Respond(request_id, _answer(node, state, VALID, request)))
 
 
@@ -95,7 +105,41 @@ def _take_progress(node: QuorumNode, state: Leader, request: FetchRequest) -> No
     if has_lost and voter is not None:
         node.emit(ReportLostRecords(request.replica, highest, request.end.offset))
     _hear(node, state, request)
+    _confirm(node, request)
     advance_high_watermark(node)
+
+
+def confirm(node: QuorumNode, state: Leader, number: int) -> None:
+    """Ask the voters whether this node still leads, by answers that they follow with a Fetch.
+
+    A Fetch that is on its way already may be of a voter that has left this leader meanwhile.
+    """
+    node.confirmations.append(Confirmation(number))
+    for request_id in list(node.parked):
+        _answer_parked(node, state, request_id)
+    _tell_confirmed(node)
+
+
+def _confirm(node: QuorumNode, request: FetchRequest) -> None:
+    voter = node.voters.key_of(request.replica)
+    if voter is None or voter == node.voters.key_of(node.me):
+        return
+    for confirmation in node.confirmations:
+        if voter in confirmation.answered:
+            confirmation.confirmed.add(voter)
+    _tell_confirmed(node)
+
+
+def _tell_confirmed(node: QuorumNode) -> None:
+    others = node.voters.majority - node.voters.has(node.me)
+    while node.confirmations and len(node.confirmations[0].confirmed) >= others:
+        node.emit(TellConfirmed(node.confirmations.pop(0).number))
+
+
+def _is_waited_for(node: QuorumNode, request: FetchRequest) -> bool:
+    """Return whether a question is open that the replica has no answer since to."""
+    voter = node.voters.key_of(request.replica)
+    return voter is not None and any(voter not in each.answered for each in node.confirmations)
 
 
 def _hear(node: QuorumNode, state: Leader, request: FetchRequest | FetchSnapshotRequest) -> None:

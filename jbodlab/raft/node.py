@@ -75,6 +75,22 @@ class ParkedFetch(NamedTuple):
     deadline_ms: int
 
 
+class Confirmation:
+    """A question of a leader whether it still leads.
+
+    Attributes:
+        answered: Keys of voters whose Fetch was answered since.
+        confirmed: Those of them that have asked for records again.
+    """
+
+    __slots__ = ("answered", "confirmed", "number")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.answered: set[ReplicaKey] = set()
+        self.confirmed: set[ReplicaKey] = set()
+
+
 class QuorumNode:
     """The state of a node, and its log; `state` is replaced by the methods `become_...` only.
 
@@ -108,6 +124,8 @@ class QuorumNode:
         """The highest that this process knows; the log has all below it."""
         self.parked: dict[int, ParkedFetch] = {}
         """Fetches that a leader has not answered, by the ids of their requests."""
+        self.confirmations: list[Confirmation] = []
+        """Questions of a leader that are open, the oldest first."""
         self.begin_due_ms = 0
         """When a leader looks again which voters do not follow it."""
         self.not_begun: set[Destination] = set()
@@ -411,6 +429,7 @@ class QuorumNode:
             )
             self.emit(Respond(request_id, answer))
         self.parked.clear()
+        self.confirmations.clear()
 
     def _write_if_changed(self) -> None:
         state = election_state(self.state)

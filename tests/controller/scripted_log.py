@@ -25,6 +25,7 @@ class ScriptedLog:
         self.roles = roles
         self.epoch: LeaderEpoch | None = None
         self.high_watermark = Offset(0)
+        self.confirmation: asyncio.Future[None] | None = None
         self.listeners: list[CommitListener] = []
         self.waiting: deque[tuple[asyncio.Future[Committed], Committed]] = deque()
 
@@ -56,6 +57,9 @@ class ScriptedLog:
     def resign(self) -> None:
         if self.epoch is not None:
             self.follow(self.epoch)
+
+    def confirm(self, epoch: LeaderEpoch) -> asyncio.Future[None] | None:
+        return self.confirmation
 
     def append(self, epoch: LeaderEpoch, batches: Sequence[NewBatch]) -> asyncio.Future[Committed]:
         if epoch != self.epoch:

@@ -217,3 +217,32 @@ async def test_an_append_that_fails_ends_the_controller_and_answers_nobody() -> 
     assert it.answers == [0]
     assert it.committed.end_offset == 1
     await it.close()
+
+
+@pytest.mark.parametrize("decide", [read, refuse])
+async def test_an_answer_without_records_waits_until_it_is_sure_that_this_node_leads(
+    decide: Callable[..., Any],
+) -> None:
+    it = Rounds()
+    it.log.confirmation = asyncio.get_running_loop().create_future()
+
+    await it.submit(decide)
+    assert not it.answers
+    it.log.confirmation.set_result(None)
+    await turns(3)
+
+    assert len(it.answers) == 1
+
+
+async def test_an_answer_without_records_is_dropped_if_another_node_leads() -> None:
+    it = Rounds()
+    it.log.confirmation = asyncio.get_running_loop().create_future()
+    await it.submit(read)
+
+    it.log.follow(2)
+    it.log.confirmation.set_exception(NotLeaderError())
+    await turns(3)
+
+    assert [type(each) for each in it.answers] == [NotLeaderError]
+    with pytest.raises(NotLeaderError):
+        await it.running

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -179,3 +180,28 @@ async def test_a_follower_far_behind_gets_a_snapshot_and_then_the_log(tmp_path: 
         await leader.append()
         await network.until(lambda: behind.told and behind.told[-1] == leader.told[-1])
         assert behind.files.start_offset == end
+
+
+async def test_a_leader_that_is_heard_is_confirmed(tmp_path: Path) -> None:
+    async with quorum(tmp_path) as network:
+        leader = await network.leader()
+        epoch = leader.log.core.state.epoch
+
+        await asyncio.gather(*(leader.log.confirm(epoch) for _ in range(3)))
+
+        assert leader.is_leader
+
+
+async def test_a_leader_that_was_cut_off_is_not_confirmed(tmp_path: Path) -> None:
+    async with quorum(tmp_path) as network:
+        former = await network.leader()
+        epoch = former.log.core.state.epoch
+        former.is_cut = True
+
+        confirmation = former.log.confirm(epoch)
+
+        await network.leader(but=former)
+        with pytest.raises(NotLeaderError):
+            await confirmation
+        with pytest.raises(NotLeaderError):
+            former.log.confirm(epoch)

@@ -145,6 +145,10 @@ class ScriptedLeadership:
         self._term: Any = Term(controller, stream, [])  # type: ignore[arg-type]
         self.committed = controller.committed
         self.is_active = True
+        self.confirmations = 0
+
+    async def confirmed(self) -> None:
+        self.confirmations += 1
 
     @property
     def term(self) -> Term:
@@ -316,6 +320,7 @@ async def test_reassignments_are_listed_from_what_is_committed(it: SimpleNamespa
         expected = reassignments.list_partition_reassignments(request, pure.state.image)
         assert from_proto(response) == expected
     assert it.controller.submitted == []
+    assert it.leadership.confirmations == 3
 
 
 async def test_the_quorum_is_described_by_the_controller_and_what_it_committed(

@@ -9,13 +9,20 @@ from jbodlab.metadata.records.control_records import (
     KRaftVotersRecord,
     LeaderChangeMessage,
 )
-from jbodlab.raft.events import NodeShutdownBegun, SnapshotsChanged, Synced, Written
+from jbodlab.raft.events import (
+    ConfirmationAsked,
+    NodeShutdownBegun,
+    SnapshotsChanged,
+    Synced,
+    Written,
+)
 from jbodlab.raft.instructions import (
     AdvanceHighWatermark,
     AppendControl,
     AppendProposed,
     ReportLostRecords,
     Respond,
+    TellConfirmed,
     TellEstablished,
 )
 from jbodlab.raft.log_view import LogView, OffsetAndEpoch
@@ -421,3 +428,73 @@ def test_a_voter_that_has_answered_is_not_told_again_before_it_is_silent() -> No
     node.wait(SETTINGS.begin_epoch_ms - 1)
 
     assert len(node.under_way) == sent
+
+
+# Whether it still leads.
+
+
+def confirmed(node: LoneNode) -> list[int]:
+    return [each.number for each in node.done(TellConfirmed)]
+
+
+def test_a_leader_is_confirmed_by_voters_that_fetch_again_after_an_answer() -> None:
+    node = established()
+    node.ask(fetch_request(2, at(1, 1), epoch=1, high_watermark=1))
+
+    node.handle(ConfirmationAsked(1))
+
+    # The Fetch that is parked is answered, and that alone confirms nothing.
+    assert len(answers(node)) == 1
+    assert not confirmed(node)
+    node.ask(fetch_request(2, at(1, 1), epoch=1, high_watermark=1))
+    assert confirmed(node) == [1]
+
+
+def test_a_fetch_that_was_on_its_way_confirms_nothing_and_is_answered_at_once() -> None:
+    node = established()
+    node.handle(ConfirmationAsked(1))
+
+    assert node.ask(fetch_request(2, at(1, 1), epoch=1, high_watermark=1)) is not None
+    assert not confirmed(node)
+    assert node.ask(fetch_request(2, at(1, 1), epoch=1, high_watermark=1)) is None
+    assert confirmed(node) == [1]
+
+
+def test_an_observer_confirms_nothing() -> None:
+    node = established()
+    node.handle(ConfirmationAsked(1))
+
+    for _ in range(3):
+        node.ask(fetch_request(7, at(1, 1), epoch=1, max_wait_ms=0, high_watermark=1))
+
+    assert not confirmed(node)
+
+
+def test_one_fetch_confirms_all_questions_that_were_answered_before() -> None:
+    node = established()
+    node.handle(ConfirmationAsked(1))
+    node.handle(ConfirmationAsked(2))
+    node.ask(fetch_request(2, at(1, 1), epoch=1, high_watermark=1))
+
+    node.ask(fetch_request(2, at(1, 1), epoch=1, high_watermark=1))
+
+    assert confirmed(node) == [1, 2]
+
+
+def test_a_sole_voter_is_confirmed_at_once() -> None:
+    node = LoneNode(log=log_of(voters=(1,)))
+
+    node.handle(ConfirmationAsked(1))
+
+    assert confirmed(node) == [1]
+
+
+def test_a_leader_that_resigned_is_confirmed_no_more() -> None:
+    node = established()
+    node.handle(ConfirmationAsked(1))
+    node.ask(fetch_request(2, at(1, 1), epoch=1, high_watermark=1))
+    node.wait(SETTINGS.check_quorum_ms + 1)
+
+    assert isinstance(node.state, Resigned)
+    node.ask(fetch_request(2, at(1, 1), epoch=1, high_watermark=1))
+    assert not confirmed(node)

@@ -68,6 +68,7 @@ from jbodlab.raft.instructions import (
     ReportLostRecords,
     Respond,
     SendRequest,
+    TellConfirmed,
     TellEstablished,
     TellLeader,
     TruncateLog,
@@ -352,7 +353,7 @@ class Node:
                 world.committed(self, instruction.high_watermark)
             case ReportLostRecords():
                 world.seen["lost records reported"] += 1
-            case TellLeader() | TellEstablished():
+            case TellLeader() | TellEstablished() | TellConfirmed():
                 world.seen[type(instruction).__name__] += 1
 
     def respond(self, instruction: Respond) -> None:
