@@ -40,6 +40,7 @@ from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.metadata.records.config_records import FeatureLevelRecord
 from jbodlab.metadata.records.frame import VersionedRecord
 from jbodlab.metadata.records.schema import Record
+from jbodlab.record_batch.record_batch import build_batch
 from jbodlab.vocabulary import directory_id as directory_ids
 from jbodlab.vocabulary.endpoint import Endpoint
 from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, DirectoryId, LeaderEpoch, Offset, TopicId
@@ -113,6 +114,32 @@ def partition(
             partition_epoch=others.pop("partition_epoch", 0),
             **others,
         ),
+    )
+
+
+def batch_at(
+    offset: int, count: int = 2, *, epoch: int = 0, producer_id: int = 7, **fields: Any
+) -> bytes:
+    """Return a batch of an idempotent producer that is all that this log has.
+
+    Args:
+        offset: Of its first record; so is its sequence, and the time is as many ms behind 1 s.
+        count: Records, of 20 bytes each.
+        epoch: Of the leader.
+        producer_id: Of the producer.
+        fields: Others of `build_batch`.
+    """
+    return build_batch(
+        [(None, b"v" * 20)] * count,
+        **{
+            "base_offset": offset,
+            "leader_epoch": epoch,
+            "timestamp_ms": 1_000 + offset,
+            "producer_id": producer_id,
+            "producer_epoch": 0,
+            "base_sequence": offset,
+            **fields,
+        },
     )
 
 

@@ -601,12 +601,7 @@ async def test_a_disk_without_room_ends_the_round_and_the_next_one_does_it(
 def reopened(folder: Path, table: dict[bytes, bytes]) -> Any:
     """Load what lies on a disk, as a revival does; check what it tells."""
     log = DirectLog.load(
-        PosixFileSystem(),
-        folder,
-        LogConfig(cleanup_policy="compact", segment_bytes=1_000),
-        clean=False,
-        recovery_point=0,
-        log_start_offset=0,
+        PosixFileSystem(), folder, LogConfig(cleanup_policy="compact", segment_bytes=1_000)
     )
     found, offset = {}, 0
     while data := log.read(offset, 1 << 20):

@@ -55,14 +55,7 @@ async def test_the_moved_log_opens_again_as_it_is(moving: Moving) -> None:
     await moving.produce()
     log = moving.log
 
-    loaded = DirectLog.load(
-        moving.host.dirs[1].fs,
-        log.files.directory,
-        log.config,
-        clean=False,
-        recovery_point=0,
-        log_start_offset=0,
-    )
+    loaded = DirectLog.load(moving.host.dirs[1].fs, log.files.directory, log.config)
 
     assert loaded.log_end_offset == log.end_offset
     assert loaded.segment_base_offsets == log.state.segments.base_offsets

@@ -10,13 +10,14 @@ from broker.disk.directory.log_dir import LogDir
 from broker.replica.log.directory_writer import DirectoryWriter
 from broker.replica.log.partition_log import PartitionLog
 from broker.replica.log.tail_cache import EMPTY_SLICE, Slice, TailCacheBudget
-from jbodlab.record_batch.record_batch import build_batch, iterate_headers, read_header
+from jbodlab.record_batch.record_batch import iterate_headers, read_header
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.storage.log.loaded_log import create_log
 from jbodlab.storage.log.log_config import LogConfig
 from jbodlab.storage.log.transactions import read_marker
 from tests.broker.disks import CrampedDisk, make_log_dir
 from tests.broker.logs import TOPIC_ID, no_checkpoints, topic_partition
+from tests.builders import batch_at
 from tests.jbodlab.storage.log import transactional
 from tests.jbodlab.storage.log.direct_log import DirectLog
 from tests.waiting import set_forward, turns
@@ -52,18 +53,7 @@ class Box:
 
     def append(self, count: int = 1, *, epoch: int = 0, producer: int = 7) -> None:
         for _ in range(count):
-            end = self.log.end_offset
-            self.take(
-                build_batch(
-                    [(None, b"v" * 20)] * 2,
-                    base_offset=end,
-                    leader_epoch=epoch,
-                    timestamp_ms=1000 + end,
-                    producer_id=producer,
-                    producer_epoch=0,
-                    base_sequence=end,
-                )
-            )
+            self.take(batch_at(self.log.end_offset, epoch=epoch, producer_id=producer))
 
     def take(self, data: bytes) -> None:
         header = read_header(data)
@@ -128,14 +118,7 @@ class Box:
         assert log.is_settled
         await self.check_reading()
         assert log.written_end == log.end_offset
-        loaded = DirectLog.load(
-            PosixFileSystem(),
-            log.files.directory,
-            CONFIG,
-            clean=False,
-            recovery_point=0,
-            log_start_offset=0,
-        )
+        loaded = DirectLog.load(PosixFileSystem(), log.files.directory, CONFIG)
         assert loaded.log_end_offset == log.end_offset
         assert loaded.segment_base_offsets == log.state.segments.base_offsets
         assert loaded.size_bytes == log.state.segments.size_bytes

@@ -280,14 +280,7 @@ async def test_a_directory_with_something_that_waits_is_not_marked_as_clean(box:
     assert not await close_log_dirs(log_dirs, hosted, BrokerEpoch(1), hang_deadline_s=10)
 
     assert not (box.log_dir.path / ".kafka_cleanshutdown").exists()
-    loaded = DirectLog.load(
-        PosixFileSystem(),
-        box.log.files.directory,
-        CONFIG,
-        clean=False,
-        recovery_point=0,
-        log_start_offset=0,
-    )
+    loaded = DirectLog.load(PosixFileSystem(), box.log.files.directory, CONFIG)
     assert loaded.log_end_offset == 20
     loaded.abandon()
 

@@ -14,7 +14,7 @@ from broker.disk.directory.log_dir import LogDir
 from broker.replica.log.directory_writer import DirectoryWriter
 from broker.replica.log.partition_log import PartitionLog
 from broker.replica.log.tail_cache import TailCacheBudget
-from jbodlab.record_batch.record_batch import build_batch, iterate_headers, read_header
+from jbodlab.record_batch.record_batch import iterate_headers, read_header
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.storage.log import checkpointed
 from jbodlab.storage.log.instructions import WriteEpochs
@@ -23,6 +23,7 @@ from jbodlab.storage.log.loaded_log import LoadedLog, create_log
 from jbodlab.storage.log.log_config import LogConfig
 from tests.broker.disks import eventually, make_log_dir
 from tests.broker.logs import TOPIC_ID, read_direct, topic_partition
+from tests.builders import batch_at
 from tests.jbodlab.storage.log.direct_log import DirectLog
 
 CONFIG = LogConfig(segment_bytes=400, index_interval_bytes=100)
@@ -40,15 +41,7 @@ class Box:
 
     def append(self, count: int = 1, *, epoch: int = 0) -> None:
         for _ in range(count):
-            batch = build_batch(
-                [(None, b"v" * 20)] * 2,
-                base_offset=self.log.end_offset,
-                leader_epoch=epoch,
-                timestamp_ms=1000,
-                producer_id=7,
-                producer_epoch=0,
-                base_sequence=self.log.end_offset,
-            )
+            batch = batch_at(self.log.end_offset, epoch=epoch)
             self.log.append_as_follower(batch, [read_header(batch)])
 
     def stall(self) -> threading.Event:
@@ -61,14 +54,7 @@ class Box:
         """File and state say the same; returns the log opened anew from its files."""
         log = self.log
         await log.written()
-        loaded = DirectLog.load(
-            PosixFileSystem(),
-            log.files.directory,
-            CONFIG,
-            clean=False,
-            recovery_point=0,
-            log_start_offset=0,
-        )
+        loaded = DirectLog.load(PosixFileSystem(), log.files.directory, CONFIG)
         assert loaded.log_end_offset == log.end_offset == log.written_end
         assert loaded.epochs.entries == tuple(
             entry for entry in log.epochs.entries if entry[1] < log.end_offset

@@ -137,7 +137,6 @@ class CompactedLog:
             config or self.config,
             clean=clean,
             recovery_point=checkpointed.recovery_point(self.log.state),
-            log_start_offset=0,
             cleaned_to=checkpointed.cleaned_to(self.log.state),
         )
 

@@ -59,12 +59,13 @@ class DirectLog:
         directory: Path,
         config: LogConfig,
         *,
-        clean: bool,
-        recovery_point: int,
-        log_start_offset: int | None,
+        clean: bool = False,
+        recovery_point: int = 0,
+        log_start_offset: int | None = 0,
         shared: DirectoryFiles | None = None,
         cleaned_to: int | None = None,
     ) -> DirectLog:
+        """Load a log as after a kill of which nothing is known, unless something is given."""
         loaded = load_log(
             fs,
             directory,

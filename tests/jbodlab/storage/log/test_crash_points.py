@@ -15,6 +15,7 @@ from jbodlab.record_batch.record_batch import build_batch, read_header
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.storage.log.log_config import LogConfig
 from jbodlab.vocabulary.ids import TopicPartition
+from tests.builders import batch_at
 from tests.jbodlab.storage.log.direct_log import DirectLog
 from tests.jbodlab.storage.log.dying import DeadError, DyingFileSystem
 
@@ -65,15 +66,7 @@ class Work:
 
     def append(self, epoch):
         offset = self.log.log_end_offset
-        batch = build_batch(
-            [(None, b"v" * 20)] * 2,
-            base_offset=offset,
-            leader_epoch=epoch,
-            timestamp_ms=1000 + offset,
-            producer_id=7,
-            producer_epoch=0,
-            base_sequence=offset,
-        )
+        batch = batch_at(offset, epoch=epoch)
         self.allowed = [self.acknowledged, [*self.acknowledged, batch]]
         self.log.append([batch[:16], batch[16:]], [read_header(batch)])
         self.acknowledged = [*self.acknowledged, batch]
@@ -99,14 +92,7 @@ class Work:
 
 
 def log_of(log_dir):
-    return DirectLog.load(
-        PosixFileSystem(),
-        log_dir / "orders-3",
-        CONFIG,
-        clean=False,
-        recovery_point=0,
-        log_start_offset=0,
-    )
+    return DirectLog.load(PosixFileSystem(), log_dir / "orders-3", CONFIG)
 
 
 def content(log):

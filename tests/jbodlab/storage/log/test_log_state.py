@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jbodlab.record_batch.record_batch import build_batch, read_header
+from jbodlab.record_batch.record_batch import read_header
 from jbodlab.storage.log import checkpointed
 from jbodlab.storage.log.instructions import (
     CreateSegment,
@@ -19,6 +19,7 @@ from jbodlab.storage.log.log_config import LogConfig
 from jbodlab.storage.log.log_state import LogState
 from jbodlab.storage.log.segment_ranges import CutPoint
 from jbodlab.storage.log.segments import ActiveSegment
+from tests.builders import batch_at
 
 CONFIG = LogConfig(segment_bytes=400, index_interval_bytes=100, retention_ms=-1, retention_bytes=-1)
 
@@ -54,17 +55,7 @@ class Model:
         batches = []
         offset = self.state.end_offset
         for count in counts:
-            batches.append(
-                build_batch(
-                    [(None, b"v" * 20)] * count,
-                    base_offset=offset,
-                    leader_epoch=self.epoch,
-                    timestamp_ms=1000 + offset,
-                    producer_id=7,
-                    producer_epoch=0,
-                    base_sequence=offset,
-                )
-            )
+            batches.append(batch_at(offset, count, epoch=self.epoch))
             offset += count
         headers = [read_header(batch) for batch in batches]
         self.carry_out(self.state.append(batches, headers))

@@ -164,14 +164,7 @@ class Host:
         if not self.fs.exists(Path("/d/orders-3")):
             return None
         start = read_offsets(self.fs, self.path).get(TP) if self.fs.exists(self.path) else None
-        return DirectLog.load(
-            self.fs,
-            Path("/d/orders-3"),
-            CONFIG,
-            clean=False,
-            recovery_point=0,
-            log_start_offset=start,
-        )
+        return DirectLog.load(self.fs, Path("/d/orders-3"), CONFIG, log_start_offset=start)
 
 
 @pytest.fixture

@@ -480,9 +480,7 @@ def test_a_clean_stop_forgets_no_batch_of_a_producer(make_log):
     assert len(known) == 5
     box.log.close(clean=True)
 
-    log = DirectLog.load(
-        box.fs, box.directory, box.config, clean=True, recovery_point=6, log_start_offset=0
-    )
+    log = DirectLog.load(box.fs, box.directory, box.config, clean=True, recovery_point=6)
 
     assert log.producers.entry(7).batches == known
     log.abandon()
