@@ -5,25 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
-from broker.groups.requests import DescribeGroups, JoinProtocol, LeaveGroup
-from broker.groups.responses import JoinGroupResponse
+from broker.groups.requests import DescribeGroups, LeaveGroup
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from tests.broker.groups.bench import (
-    SETTINGS,
     Bench,
-    beat,
     join,
     joined,
     lead,
     stable,
-    subscription,
     sync,
 )
-
-ROUND = JoinProtocol("roundrobin", subscription("t"))
 
 
 def state_of(bench: Bench) -> str:
@@ -59,48 +52,6 @@ def test_join_wrong_inputs_to_an_unknown_group_create_nothing(
     assert bench.timers.keys() == {("offsets",)}
 
 
-@pytest.mark.parametrize(
-    ("fields", "error"),
-    [
-        ({"protocol_type": "connect"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
-        ({"protocols": (ROUND,)}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
-        ({"member_id": "who"}, ErrorCode.UNKNOWN_MEMBER_ID),
-        ({"member_id": "who", "group_instance_id": "i"}, ErrorCode.UNKNOWN_MEMBER_ID),
-    ],
-    ids=["type", "protocols", "member", "instance"],
-)
-@pytest.mark.parametrize("phase", ["Stable", "CompletingRebalance", "PreparingRebalance"])
-def test_join_wrong_inputs_to_a_group_with_members(
-    bench: Bench, fields: dict[str, Any], error: ErrorCode, phase: str
-) -> None:
-    if phase == "CompletingRebalance":
-        joined(bench, "a")
-    else:
-        stable(bench, "a", "b")
-        if phase == "PreparingRebalance":
-            bench.ask(join(version=3))
-    assert state_of(bench) == phase
-
-    assert bench.answer(join(**fields)).error_code is error
-    assert state_of(bench) == phase
-
-
-@pytest.mark.parametrize("phase", ["Preparing", "Completing", "Stable"])
-def test_group_max_size(phase: str) -> None:
-    bench = Bench(replace(SETTINGS, max_size=2))
-    if phase == "Preparing":
-        bench.ask(join(version=3))
-        bench.ask(join(version=3))
-    elif phase == "Completing":
-        joined(bench, "a", "b")
-    else:
-        stable(bench, "a", "b")
-
-    answer = bench.answer(join(version=3))
-
-    assert answer == JoinGroupResponse(error_code=ErrorCode.GROUP_MAX_SIZE_REACHED)
-
-
 def test_sync_of_an_unknown_group() -> None:
     assert error_of(Bench().answer(sync("a", 1))) is ErrorCode.UNKNOWN_MEMBER_ID
     assert error_of(Bench().answer(sync("a", 1, ""))) is ErrorCode.INVALID_GROUP_ID
@@ -131,24 +82,6 @@ def test_wrong_sync(bench: Bench, fields: dict[str, Any], error: ErrorCode) -> N
 
     assert error_of(bench.answer(lead(**(said | fields)))) is error
     assert state_of(bench) == "CompletingRebalance"
-
-
-@pytest.mark.parametrize(
-    ("request_", "error"),
-    [
-        (lambda a: beat("who", 1), ErrorCode.UNKNOWN_MEMBER_ID),
-        (lambda a: beat(a, 1, "j"), ErrorCode.UNKNOWN_MEMBER_ID),
-        (lambda a: beat("who", 1, "i"), ErrorCode.FENCED_INSTANCE_ID),
-        (lambda a: beat(a, 0), ErrorCode.ILLEGAL_GENERATION),
-        (lambda a: beat(a, 2, "i"), ErrorCode.ILLEGAL_GENERATION),
-        (lambda a: beat(a, 1, "i"), ErrorCode.NONE),
-    ],
-    ids=["member", "instance", "fenced", "older", "newer", "right"],
-)
-def test_heartbeat_of_a_member(bench: Bench, request_: Any, error: ErrorCode) -> None:
-    (a,) = stable(bench, "a", group_instance_id="i")
-
-    assert error_of(bench.answer(request_(a))) is error
 
 
 def test_resign_answers_parked(bench: Bench) -> None:
