@@ -27,12 +27,13 @@ from bench.metadata_log_generator import generate
 from tests.analytics.builders import LogBuilder, RandomHistory
 from tests.analytics.shared import FIXTURES
 
-pytestmark = [pytest.mark.spark, pytest.mark.soak]
+# On two busy cores a hundred clusters take Spark a quarter of an hour.
+pytestmark = [pytest.mark.spark, pytest.mark.soak, pytest.mark.timeout(3600)]
 
 DEADLINE_S = 600
 SEED = int(os.environ.get("JBODLAB_TEST_SEED", "1"))
 KILLS = {LOCAL: 25, SPARK: 8}
-MANGLED = 221
+MANGLED = int(os.environ.get("JBODLAB_TEST_FAULTS", "221"))
 CLUSTERS, RECORDS = 500, 2_000
 
 
