@@ -40,7 +40,6 @@ from jbodlab.runtime.environment import Environment
 from jbodlab.transaction_records import records as transaction_records
 from jbodlab.transaction_records.records import TransactionRecord
 from jbodlab.vocabulary import ids
-from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import (
     GROUP_METADATA_TOPIC,
     TRANSACTION_STATE_TOPIC,
@@ -116,12 +115,8 @@ class TransactionCoordinatorService(CoordinatorService[TransactionCore, Transact
         )
         if not first.transaction.adds_partitions:
             return self.submit(name, question)
-        request = AddPartitions(**asdict(question), transaction_version=EPOCH_BUMP_FROM)
-        return self._loop.create_task(self._added(name, request))
-
-    async def _added(self, name: str, request: AddPartitions) -> Answers:
-        await self.submit(name, request)
-        return dict.fromkeys(request.partitions, ErrorCode.NONE)
+        added = AddPartitions(**asdict(question), transaction_version=EPOCH_BUMP_FROM)
+        return self.submit(name, added)
 
     def _send_markers(
         self, shard: Shard[TransactionCore, TransactionRecord], due: MarkersDue

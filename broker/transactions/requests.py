@@ -31,7 +31,7 @@ class InitProducerId(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AddPartitions(msgspec.Struct, frozen=True, kw_only=True):
-    """Partitions take part in the transaction; the answer is None.
+    """Partitions take part in the transaction; the answer is NONE for each.
 
     Attributes:
         transaction_version: 2 for a partition that its leader adds, 0 for one that a client adds.

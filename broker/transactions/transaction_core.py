@@ -207,11 +207,12 @@ class TransactionCore:
         if is_pending or (before is not None and before.state in PREPARED):
             raise _concurrent()
         before = _of_producer(before, request)
+        codes = dict.fromkeys(request.partitions, ErrorCode.NONE)
         is_open = before.state is TransactionState.ONGOING
         if is_open and set(before.partitions).issuperset(request.partitions):
-            return _at_once(ticket, None)
+            return _at_once(ticket, codes)
         after = with_partitions(before, request.partitions, request.transaction_version, now_ms)
-        return self._written(name, after, Answer(ticket, None))
+        return self._written(name, after, Answer(ticket, codes))
 
     def _verified(self, request: VerifyPartitions) -> Mapping[TopicPartition, ErrorCode]:
         found = self._tables.committed.get(_checked(request.transactional_id))

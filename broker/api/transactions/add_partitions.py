@@ -81,7 +81,7 @@ class AddPartitionsToTxnApi(ProducerFailures):
         try:
             if asked.verify_only:
                 verify = value_of(VerifyPartitions, asked, {"partitions": partitions})
-                codes = await self._transactions.submit(asked.transactional_id, verify)
+                codes: Codes = await self._transactions.submit(asked.transactional_id, verify)
             else:
                 codes = await self._added(asked, partitions, EPOCH_BUMP_FROM)
         except KafkaError as error:
@@ -98,8 +98,8 @@ class AddPartitionsToTxnApi(ProducerFailures):
             return unknown
         given = {"partitions": partitions, "transaction_version": transaction_version}
         add: AddPartitions = value_of(AddPartitions, asked, given)
-        await self._transactions.submit(add.transactional_id, add)
-        return dict.fromkeys(partitions, ErrorCode.NONE)
+        codes: Codes = await self._transactions.submit(add.transactional_id, add)
+        return codes
 
     def _unknown(self, partitions: Sequence[TopicPartition]) -> Codes:
         """Return codes for all partitions if there is one that does not exist; else nothing."""

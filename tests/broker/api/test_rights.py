@@ -517,9 +517,9 @@ async def test_a_broker_forwards_requests_of_producers_that_may_write(
     cluster = Cluster()
     cluster.publish_topic("name", cluster.partition(1), cluster.partition(1))
     cluster.publish_topic("__consumer_offsets")
-    cluster.transactions.results = {AddPartitions: None} | dict.fromkeys(
-        (InitProducerId, EndTransaction), Producer(7, 1)
-    )
+    cluster.transactions.results = {
+        AddPartitions: {TopicPartition("name", 1): ErrorCode.NONE}
+    } | dict.fromkeys((InitProducerId, EndTransaction), Producer(7, 1))
     request = request_of_ones(api_table.request_class(key, version))
     if key is ApiKey.INIT_PRODUCER_ID:
         request = replace(request, transactional_id="name")

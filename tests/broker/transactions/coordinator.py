@@ -94,16 +94,23 @@ class Coordinator:
     def later(
         self, producer: Producer, *partitions: TopicPartition, version: int = 0
     ) -> Callable[[], Any]:
-        """Add partitions; what is returned gives the answer that is there by then."""
-        return self._asked(
+        """Add partitions; what is returned gives the answer by then, None if all are added."""
+        wanted = partitions or (A,)
+        asked = self._asked(
             AddPartitions(
                 transactional_id="x",
                 producer_id=producer.producer_id,
                 producer_epoch=producer.producer_epoch,
-                partitions=partitions or (A,),
+                partitions=wanted,
                 transaction_version=version,
             )
         )
+
+        def answer() -> Any:
+            found = asked()
+            return None if found == dict.fromkeys(wanted, ErrorCode.NONE) else found
+
+        return answer
 
     def verify(self, producer: Producer, *partitions: TopicPartition) -> Any:
         return self.ask(

@@ -89,7 +89,7 @@ async def test_partitions_are_added_by_the_next_coordinator(
     us: Cluster, client: KafkaConnection, other: Cluster, version: int
 ) -> None:
     kio = import_module(f"kio.schema.add_partitions_to_txn.v{version}.request")
-    other.transactions.results[AddPartitions] = None
+    other.transactions.results[AddPartitions] = {TopicPartition("t", 0): ErrorCode.NONE}
     request = kio.AddPartitionsToTxnRequest(
         v3_and_below_transactional_id=NAME,
         v3_and_below_producer_id=7,
