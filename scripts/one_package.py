@@ -33,7 +33,11 @@ MOVED = (
 )
 LIBRARY = "jbodlab"
 UNMOVED = (LIBRARY, "pyspark_kraft_metadata")
-SCHEMAS = (Path("docs") / "plan.schema.json", Path("docs") / "output.schema.json")
+SCHEMAS = (
+    Path("docs") / "plan.schema.json",
+    Path("docs") / "output.schema.json",
+    Path("docs") / "openapi.json",
+)
 """Below `jbodlab` in a wheel, so that the path to the first in shipped plans is the same there."""
 
 _IMPORT = re.compile(rf"^(\s*)(from|import) ({'|'.join(MOVED)})(?=[.\s])", re.MULTILINE)

@@ -2,7 +2,8 @@
 
     .venv/bin/python scripts/plan_schema.py
 
-It writes the table of a cluster's settings in `docs/engines.md` as well, from `lab.cluster.spec`.
+It writes `docs/openapi.json`, too, from the declared requests of the HTTP API, and the table of a
+cluster's settings in `docs/engines.md`, from `lab.cluster.spec`.
 
 Editors complete and check a plan by it; a wheel has it below `jbodlab/docs`.
 """
@@ -15,6 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 FILE = ROOT / "docs" / "plan.schema.json"
+API = ROOT / "docs" / "openapi.json"
 
 
 def text() -> str:
@@ -22,6 +24,13 @@ def text() -> str:
     from lab.plan.plan_file import schema
 
     return json.dumps(schema(), indent=1) + "\n"
+
+
+def api() -> str:
+    """Return the OpenAPI document as the file has it."""
+    from lab.api import openapi
+
+    return json.dumps(openapi.document(), indent=1) + "\n"
 
 
 def with_table(page: str) -> str:
@@ -37,5 +46,6 @@ def with_table(page: str) -> str:
 if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))
     FILE.write_text(text(), "utf-8")
+    API.write_text(api(), "utf-8")
     page = ROOT / "docs" / "engines.md"
     page.write_text(with_table(page.read_text("utf-8")), "utf-8")

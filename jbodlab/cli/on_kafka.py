@@ -49,6 +49,7 @@ COMMANDS: Mapping[str, OnKafka] = MappingProxyType(
         "stop": _WORKS,
         "kill": _WORKS,
         "restart": _WORKS,
+        "serve": _WORKS,
         "ui": _differs(
             "whether a log directory is FULL or SLOW, and why it is offline: only jbodlab says so"
         ),

@@ -57,6 +57,7 @@ GROUPS: dict[str, dict[str, Noun]] = {
     "A cluster": {
         "demo": Noun("start a cluster, break a disk, show what happens", f"{_FAULTS}:DEMO"),
         "up": Noun("start a cluster and leave it running", f"{_CLUSTERS}:UP"),
+        "serve": Noun("start a cluster with an HTTP API", f"{_CLUSTERS}:SERVE"),
         "down": Noun("stop a cluster and remove it", f"{_CLUSTERS}:DOWN"),
         "list": Noun("list the clusters of this machine", f"{_CLUSTERS}:LIST"),
         "status": Noun("show brokers, directories and leaders", f"{_CLUSTERS}:STATUS"),
@@ -78,6 +79,11 @@ GROUPS: dict[str, dict[str, Noun]] = {
         "topics": Noun("list, describe, create, alter and delete topics", "admin_tool.topics"),
         "dirs": Noun("log directories: describe, revive, cordon, move", "admin_tool.dirs"),
         "reassign": Noun("move partitions as a JSON file says", "admin_tool.reassign"),
+        "storage": Noun(
+            "format, verify, repair and dump log directories",
+            "storage_tool.commands",
+            {"repair": "admin_tool.repair"},
+        ),
     },
     "Records and groups": {
         "records": Noun("produce and consume records", "admin_tool.records"),
@@ -89,13 +95,6 @@ GROUPS: dict[str, dict[str, Noun]] = {
     "Users and rights": {
         "acls": Noun("list, add and remove access control entries", "admin_tool.acls"),
         "users": Noun("list, add and remove users with passwords", "admin_tool.users"),
-    },
-    "Files": {
-        "storage": Noun(
-            "format, verify, repair and dump log directories",
-            "storage_tool.commands",
-            {"repair": "admin_tool.repair"},
-        ),
     },
     "Understand": {
         "replay": Noun("replay a metadata log into tables and a report", "analytics.nouns:REPLAY"),

@@ -114,9 +114,11 @@ class ServerLine(TypedDict):
     server: str
     line: str
 
-class Page(TypedDict):
+class Served(TypedDict):
     url: str
     name: str
+    bootstrap: str
+    token: str
 
 class Clients(TypedDict):
     stayed: int
@@ -821,13 +823,13 @@ Printed: TypeAlias = (
     | KafkaLogDirs
     | Losses
     | Moved
-    | Page
     | Record
     | Removal
     | Replayed
     | Run
     | RunOfProgram
     | SaferMoves
+    | Served
     | ServerLine
     | Status
     | StorageInfo

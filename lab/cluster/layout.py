@@ -28,6 +28,8 @@ from lab.machine.processes import ServerUser
 CONTROLLER_ID = closed.FIRST_CONTROLLER
 GRPC = "CONTROLLER_GRPC"
 """Listener of a controller for brokers, beside the one for controllers."""
+ELSEWHERE = "ELSEWHERE"
+"""Name of the listener for clients that are not on this machine."""
 NOWHERE = Path("/nonexistent")
 """Where files would be that are not known."""
 
@@ -173,7 +175,30 @@ def property_file(
         values["advertised.listeners"] = address
     if spec.security:
         values |= closed.settings(state, node)
+    if is_broker and spec.advertised:
+        values |= _elsewhere(values, state, node)
     return properties.render({**values, **(settings or {})})
+
+
+def _elsewhere(values: Mapping[str, str], state: ClusterState, node: NodeState) -> dict[str, str]:
+    """Return the settings of a second listener, which clients elsewhere reach by its address."""
+    first = closed.LISTENER if spec_of(state).security else "PLAINTEXT"
+    host, port, here = spec_of(state).advertised[node.node_id - 1]
+    protocols = values["listener.security.protocol.map"]
+    protocol = dict(one.split(":") for one in protocols.split(","))[first]
+    prefix = f"listener.name.{first.lower()}."
+    return {
+        "listeners": f"{values['listeners']},{ELSEWHERE}://0.0.0.0:{here}",
+        "advertised.listeners": f"{values['advertised.listeners']},{ELSEWHERE}://{host}:{port}",
+        "listener.security.protocol.map": f"{protocols},{ELSEWHERE}:{protocol}",
+        "inter.broker.listener.name": first,
+        # It lets in whom the first one lets in.
+        **{
+            key.replace(prefix, f"listener.name.{ELSEWHERE.lower()}.", 1): value
+            for key, value in values.items()
+            if key.startswith(prefix)
+        },
+    }
 
 
 def _node(root: Path, role: str, node_id: int, port: int, log_dir_count: int) -> NodeState:

@@ -10,6 +10,8 @@ It imports no message library and no client: helps and the plugin of pytest read
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from enum import Enum, Flag, auto
@@ -112,6 +114,7 @@ class ClusterSpec:
         combined: Whether every broker is a controller as well.
         security: How clients reach it, one of `Security`; empty where it is open.
         port_base: Port of the controller, the brokers' follow; None: any that are free.
+        advertise: Addresses of a second listener of each broker, as clients elsewhere reach it.
         mechanism: Mechanism that can break calls of the brokers; `none`, or `auto` for `preload`
             where this machine has it.
     """
@@ -164,6 +167,11 @@ class ClusterSpec:
         None, Form.PORT, "port of the controller; the brokers have the next ones (default: free "
         "ports)", on=On.UP, metavar="PORT", in_mark=False,
     )  # fmt: skip
+    advertise: str = _setting(
+        "", Form.TEXT, "addresses of the brokers for clients elsewhere, one of each or the first "
+        "of a row of ports: HOST:PORT, or HOST:PORT=PORT_HERE behind a mapped port", on=On.UP,
+        metavar="ADDRESSES", in_mark=False,
+    )  # fmt: skip
     mechanism: str = _setting(
         "auto", Form.WORD, "how faults in single calls are made (default: the first way that "
         "works)", on=On.UP, words=("auto", "preload", "none"), key="mechanism", in_mark=False,
@@ -203,6 +211,29 @@ class ClusterSpec:
                 found |= one.properties(value)
         return found | dict(self.config)
 
+    @property
+    def advertised(self) -> list[tuple[str, int, int]]:
+        """Host and port for clients elsewhere, and the port here, of each broker.
+
+        Raises:
+            EngineError: the text has no such form, or names another number of brokers.
+        """
+        found = []
+        for text in filter(None, (one.strip() for one in self.advertise.split(","))):
+            match = _ADVERTISED.fullmatch(text)
+            if match is None or not all(0 < int(n) < 65536 for n in match.groups()[1:] if n):
+                raise EngineError(f"expected --advertise HOST:PORT or HOST:PORT=PORT, got {text!r}")
+            port = int(match[2])
+            found.append((match[1], port, int(match[3] or port)))
+        if len(found) == 1:
+            ((host, port, here),) = found
+            found = [(host, port + one, here + one) for one in range(self.brokers)]
+        if found and len(found) != self.brokers:
+            raise EngineError(
+                f"--advertise names {len(found)} addresses for {counted(self.brokers, 'broker')}"
+            )
+        return found
+
     def beside(self, engine: Engine) -> Self:
         """Return the same on an engine that others are compared with.
 
@@ -218,6 +249,8 @@ class ClusterSpec:
             EngineError: it cannot.
         """
         engine = self.runs
+        if self.advertised and self.combined:
+            raise EngineError("combined nodes advertise no second listener")
         if engine.is_kafka:
             if self.combined and self.controllers != 1:
                 raise EngineError(
@@ -242,6 +275,7 @@ class ClusterSpec:
             )
 
 
+_ADVERTISED = re.compile(r"(\[[0-9a-fA-F:]+\]|[A-Za-z0-9._-]+):(\d{1,5})(?:=(\d{1,5}))?")
 SETTINGS: Mapping[str, Setting] = {
     each.name: each.metadata["setting"] for each in fields(ClusterSpec)
 }
@@ -303,6 +337,27 @@ def arguments_of_mark() -> dict[str, Any]:
     """Return the arguments of a mark with their defaults."""
     found = {name: DEFAULTS[name] for name, one in SETTINGS.items() if one.in_mark}
     return {**found, **{name: OF_MARKS[name] for name in found if name in OF_MARKS}, "calls": False}
+
+
+def of_variables(variables: Mapping[str, str]) -> list[str]:
+    """Return the words of a command line that an environment says: `JBODLAB_BROKERS=5`.
+
+    Args:
+        variables: The environment; `JBODLAB_CONFIG` has several settings with blanks between.
+    """
+    words: list[str] = []
+    for name, one in SETTINGS.items():
+        text = variables.get(f"JBODLAB_{name.upper()}", "").strip()
+        if not text or one.form is Form.ENGINE:
+            # The engine is chosen by its variable everywhere.
+            continue
+        if one.form is Form.SETTINGS:
+            words += [f"{option_of(name)}={each}" for each in shlex.split(text)]
+        elif one.form is not Form.FLAG:
+            words.append(f"{option_of(name)}={text}")
+        elif text.lower() not in ("0", "false", "no"):
+            words.append(option_of(name))
+    return words
 
 
 def of_mark(wanted: Mapping[str, Any], variables: Mapping[str, str]) -> ClusterSpec:

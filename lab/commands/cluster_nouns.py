@@ -47,6 +47,21 @@ def _add_ui(parser: Parser) -> None:
     )
 
 
+def _add_serve(parser: Parser) -> None:
+    parser.description = (
+        "Start a cluster, and serve it with an HTTP API that breaks its disks, until Ctrl-C.\n"
+        "Each setting may come from the environment too: JBODLAB_BROKERS=5, and so on. Beyond\n"
+        "this machine requests carry a token: $JBODLAB_TOKEN, or the one that is printed."
+    )
+    parser.add_argument(
+        "--listen",
+        default="127.0.0.1:0",
+        metavar="HOST:PORT",
+        help="address of the API and the live page (default: a free port of 127.0.0.1)",
+    )
+    add_settings(parser, On.UP)
+
+
 UP = Command(
     help="start a cluster and leave it running",
     arguments=_add_up,
@@ -137,8 +152,16 @@ RESTART = _of_servers(
 UI = Command(
     help="show a cluster on a live page",
     arguments=_add_ui,
-    run=carried_out_by("commands.page", anywhere=True),
+    run=carried_out_by("commands.page", "ui", anywhere=True),
     about=About.SERVERS,
-    prints="Page",
+    prints="Served",
     examples=("ui", "ui --allow-faults", "ui --bootstrap-server kafka:9092 --port 8080"),
+)
+SERVE = Command(
+    help="start a cluster with an HTTP API that breaks its disks",
+    arguments=_add_serve,
+    run=carried_out_by("commands.page", "serve"),
+    about=About.NEW,
+    prints="Served",
+    examples=("serve", "serve --brokers 5 --listen 127.0.0.1:8080", "serve --output json"),
 )

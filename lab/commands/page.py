@@ -1,219 +1,303 @@
-"""`jbodlab ui`: the live page of a cluster, and what its buttons do.
-
-A fault that the page made heals by itself after its length; when the command ends it heals first.
-"""
+"""`jbodlab ui` and `serve`: the API of a cluster over HTTP, with the live page in front."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
+import importlib
+import os
 import secrets
-import sys
+import subprocess
+import threading
 from argparse import Namespace
-from collections.abc import Callable, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
-from fault_injection import kinds
-from fault_injection.errors import FaultError
+import msgspec
+from msgspec.structs import replace
+
+from jbodlab.cli.lab_state import ClusterState
 from jbodlab.cli.output import Output
-from jbodlab.cli.parser import UsageError
-from jbodlab.vocabulary.durations import duration_s
-from jbodlab.vocabulary.errors import JbodlabError
-from jbodlab.vocabulary.ids import TopicPartition
-from lab import opened
-from lab.cluster import Cluster, NotInTimeError
-from lab.cluster.spec import spec_of
+from jbodlab.cli.parser import Parser, UsageError
+from lab import opened, up_and_down
+from lab.cluster import engine
+from lab.cluster.spec import (
+    SETTINGS,
+    ClusterSpec,
+    Form,
+    On,
+    of_options,
+    of_variables,
+    option_of,
+    spec_of,
+)
 from lab.commands import breaking
+from lab.commands.declaring import LAB, add_settings
 from lab.errors import LabError
 from lab.machine import programs
 from lab.machine.interrupts import Interrupts
 from lab.state_files import StateFiles
-from lab.ui import model, watching
-from lab.ui.losses import LossesPage
-from lab.ui.model import Seen
-from lab.ui.server import HOST, RefusedError, Server
 
+if TYPE_CHECKING:
+    from jbodlab.cli.results import Served
+    from lab.api.actions import Actions
+
+LOOPBACK = "127.0.0.1"
 LENGTH_S_MAX = 600.0
-END_DEADLINE_S = 10.0
-KEYS = ("kind", "where", "for", "parameters", "even_last_in_sync")
+"""Longest fault of a cluster that goes on when its page ends."""
+TOKEN_VARIABLE = "JBODLAB_TOKEN"
 
 
-def run(options: Namespace, output: Output, interrupts: Interrupts) -> int:
-    """Serve until Ctrl-C; returns the exit code."""
+def ui(options: Namespace, output: Output, interrupts: Interrupts) -> int:
+    """Serve the page of a cluster until Ctrl-C; returns the exit code."""
+    from lab.ui import watching
+
     files = StateFiles.open()
-    if options.cluster is None:
-        if options.allow_faults:
-            raise UsageError("--allow-faults is only for a cluster of this machine")
-        watched = watching.foreign(options.bootstrap_server, options.command_config or "")
-        actions = None
-    else:
-        watched = watching.own(opened.read(files, options.cluster), files.directory)
-        actions = PageActions(files, options.cluster) if options.allow_faults else None
-    # A user who needs a file to reach it has it from somebody who closed the cluster.
-    is_closed = bool(spec_of(watched.state).security or options.command_config)
-    token = secrets.token_urlsafe(24)
-    server = Server(
-        watched,
-        start=secrets.token_hex(4),
-        token=token,
-        is_closed=is_closed,
-        actions=actions,
-        losses=LossesPage(_what_if(options)),
-    )
-    if actions is not None:
-        actions.seen = server.seen
-    serving: Future[int] = Future()
-    running: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = Future()
-
-    async def serve() -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        running.set_result((asyncio.get_running_loop(), task))
-        with contextlib.suppress(asyncio.CancelledError):
-            await server.run(options.port, serving)
-
-    # The event loop has a thread of its own; the main thread is left to signals.
-    with ThreadPoolExecutor(1, thread_name_prefix="page") as pool:
-        ended: Future[Any] = pool.submit(asyncio.run, serve())
-        either: list[Future[Any]] = [serving, ended]
+    name = options.cluster
+    if name is None and options.allow_faults:
+        raise UsageError("--allow-faults is only for a cluster of this machine")
+    if name is None:
+        foreign = watching.foreign(options.bootstrap_server, options.command_config or "")
+        with _door(lambda: foreign, None, options.allow_faults, (LOOPBACK, options.port)) as door:
+            return door.stay(output)
+    read = _own(files, name)
+    read()
+    with _door(read, files, options.allow_faults, (LOOPBACK, options.port)) as door:
         try:
-            wait(either, return_when=FIRST_COMPLETED)
-            if serving.done():
-                url = f"http://{HOST}:{serving.result()}/"
-                if actions is not None or is_closed:
-                    url += f"#token={token}"
-                name = watched.state.name
-                if output.is_json:
-                    output.json_line({"url": url, "name": name})
-                else:
-                    output.line(f"cluster {name}: {url}\nuntil Ctrl-C")
-            ended.result()
+            return door.stay(output)
         finally:
-            # The page asks for nothing any more, so that what is healed now stays so; an action
-            # that is on its way comes to its end.
-            loop, task = running.result()
-            with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(task.cancel)
-            wait((ended,))
-            if actions is not None:
-                with interrupts.deferred():
-                    for line in actions.end():
-                        print(f"jbodlab: {line}", file=sys.stderr)
-    return 0
+            with interrupts.deferred():
+                for line in door.end():
+                    output.note(f"jbodlab: {line}")
 
 
-def _what_if(options: Namespace) -> list[str]:
-    """Return the command that prints the page of all losses."""
-    words = ["what-if", "--bootstrap-server", options.bootstrap_server, "--format", "html"]
-    if options.command_config is not None:
-        words += ["--command-config", str(options.command_config)]
-    return programs.tool(*words)
+def serve(options: Namespace, output: Output, interrupts: Interrupts) -> int:
+    """Start a cluster, serve its API until a signal, and remove it; returns the exit code."""
+    files, name = StateFiles.open(), options.cluster
+    host, port = _listen(options.listen)
+    spec = _spec(_given(options))
+    user = programs.server_user(options.uid)
+    # The HTTP server is imported while the servers of the cluster start.
+    importing = threading.Thread(target=importlib.import_module, args=(f"{LAB}.api.app",))
+    importing.start()
+    with files.lock(name):
+        up_and_down.make_room(name, files, output.note)
+        keeper = _keeper(name)
+        try:
+            _up(name, spec, files, interrupts, output, user)
+        except BaseException:
+            _let_go(keeper)
+            raise
+    importing.join()
+
+    def start_anew(wanted: Any) -> None:
+        found = _spec(_words(wanted))
+        with files.lock(name):
+            if problems := up_and_down.down(name, files):
+                raise LabError("; ".join(problems))
+            _up(name, found, files, interrupts, output, user)
+
+    token = os.environ.get(TOKEN_VARIABLE, "")
+    if not token and host not in (LOOPBACK, "localhost"):
+        token = secrets.token_urlsafe(24)
+    try:
+        with _door(
+            _own(files, name), files, True, (host, port), token=token, start_anew=start_anew
+        ) as door:
+            return door.stay(output)
+    finally:
+        with interrupts.deferred():
+            with files.lock(name):
+                problems = up_and_down.down(name, files)
+            _let_go(keeper)
+        for problem in problems:
+            output.note(f"jbodlab: {problem}")
 
 
-class PageActions:
-    """Effects of the buttons, through the same code as `jbodlab inject` and `heal`.
+def _own(files: StateFiles, name: str) -> Any:
+    """Return what reads a cluster of this machine as it is now."""
+    from lab.ui import watching
 
-    Args:
-        files: Where clusters are written down.
-        name: Name of the cluster.
+    return lambda: watching.own(opened.read(files, name), files.directory)
+
+
+def _up(
+    name: str,
+    spec: ClusterSpec,
+    files: StateFiles,
+    interrupts: Interrupts,
+    output: Output,
+    user: Any,
+) -> None:
+    state = up_and_down.up(name, user, spec, files, interrupts, output.note)
+    files.write(replace(state, owner=None))
+
+
+def _listen(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdecimal() or int(port) > 65_535:
+        raise UsageError(f"--listen: expected HOST:PORT, got {text!r}")
+    return host, int(port)
+
+
+def _given(options: Namespace) -> list[str]:
+    """Return the words of the settings: those of the environment, then the command line's."""
+    return [*of_variables(os.environ), *_words({name: getattr(options, name) for name in SETTINGS})]
+
+
+def _words(wanted: Any) -> list[str]:
+    """Return settings by their names as words of a command line."""
+    found: Mapping[str, Any] = (
+        wanted if isinstance(wanted, dict) else msgspec.structs.asdict(wanted)
+    )
+    words: list[str] = []
+    for name, value in found.items():
+        if value is None or value is msgspec.UNSET or value is False or value in ("", [], {}):
+            continue
+        match SETTINGS[name].form:
+            case Form.SETTINGS:
+                words += [f"{option_of(name)}={key}={text}" for key, text in dict(value).items()]
+            case Form.FLAG:
+                words.append(option_of(name))
+            case _:
+                words.append(f"{option_of(name)}={value}")
+    return words
+
+
+def _spec(words: list[str]) -> ClusterSpec:
+    """Return the description that words of a command line make.
+
+    Raises:
+        UsageError: a word is wrong.
+        EngineError: the engine has no such nodes.
     """
+    parser = Parser("serve", "the settings of a cluster")
+    add_settings(parser, On.UP)
+    try:
+        options = parser.parse_all(words)
+    except UsageError as error:
+        raise LabError(str(error)) from error
+    return of_options(options, engine.chosen(options.engine, os.environ))
 
-    def __init__(self, files: StateFiles, name: str) -> None:
-        nothing = Seen(name=name, bootstrap="", brokers=())
-        self.seen: Callable[[], Seen] = lambda: nothing
-        """Returns the cluster as it was seen last."""
-        self._files = files
-        self._name = name
-        self._made: list[int] = []
 
-    def inject(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Break something that has a length.
+def _keeper(name: str) -> subprocess.Popen[bytes]:
+    """Start what takes the cluster down where this process is killed."""
+    down = programs.tool("down", "--cluster", name, "--yes")
+    return subprocess.Popen(
+        ["/bin/sh", "-c", 'cat >/dev/null; exec "$@"', "keeper", *down],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
 
-        Args:
-            request: `kind`, `where` as on the command line, `for`, `parameters` of the kind, and
-                `even_last_in_sync`.
 
-        Raises:
-            RefusedError: it cannot be, or the last replica in sync would go and that is not ticked.
-        """
-        try:
-            kind, where, parameters = self._checked(request)
-            with self._files.lock(self._name):
-                cluster = opened.opened(self._files, self._name, None)
-                spec, target = opened.described(cluster, kind, where, parameters)
-                last = self._last_in_sync(cluster, kind, where)
-                if last and request.get("even_last_in_sync") is not True:
-                    raise RefusedError(
-                        f"{where} has the last replica in sync of {model.named(last)}; "
-                        "tick that this is wanted"
-                    )
-                fault = cluster.faults.inject(spec, target)
-                self._made.append(fault.id)
-        except (JbodlabError, FaultError, LabError, NotInTimeError, ValueError) as error:
-            raise RefusedError(_first_line(error)) from error
-        said = f"fault {fault.id}: {fault.kind} on {where} by {fault.mechanism}, proved"
-        return {"id": fault.id, "text": said}
+def _let_go(keeper: subprocess.Popen[bytes]) -> None:
+    """End a keeper whose cluster is gone."""
+    keeper.kill()
+    keeper.communicate()
 
-    def heal(self) -> dict[str, Any]:
-        """Revert every fault of the cluster and bring its directories back.
 
-        Raises:
-            RefusedError: a fault could not be reverted.
-        """
-        try:
-            with self._files.lock(self._name):
-                cluster = opened.opened(self._files, self._name, None)
-                lines, problems, _ = breaking.heal_open(cluster, (), contextlib.nullcontext)
-                to_do, came_back = breaking.afterwards(self._name, cluster, problems, reviving=True)
-        except (JbodlabError, FaultError, LabError, NotInTimeError) as error:
-            raise RefusedError(_first_line(error)) from error
-        if problems:
-            raise RefusedError("; ".join(problems))
-        said = [*lines, *(f"{path} is online again" for path in came_back), *to_do]
-        return {"text": "\n".join(said) or "no fault is in effect"}
+class _Door:
+    """A server that serves."""
+
+    def __init__(
+        self, url: str, token: str, state: ClusterState, ended: Any, actions: Actions
+    ) -> None:
+        self._url = url
+        self._token = token
+        self._state = state
+        self._ended = ended
+        self._actions = actions
+
+    def stay(self, output: Output) -> int:
+        """Print the address, and stay until a signal."""
+        shown = f"{self._url}#token={self._token}" if self._token else self._url
+        state = self._state
+        if output.is_json:
+            found: Served = {
+                "url": shown,
+                "name": state.name,
+                "bootstrap": state.bootstrap,
+                "token": self._token,
+            }
+            output.json_line(found)
+        else:
+            output.line(f"cluster {state.name}: {shown}\nbootstrap.servers={state.bootstrap}")
+            output.line("until Ctrl-C")
+        self._ended.result()
+        return 0
 
     def end(self) -> list[str]:
-        """Revert the faults of the page that are still in effect; returns a line for each."""
-        if not self._made or self._files.read(self._name) is None:
-            return []
-        cluster = opened.opened(self._files, self._name, None)
-        said = []
-        for number in self._made[::-1]:
-            try:
-                if cluster.faults.heal(number) is not None:
-                    said.append(f"fault {number} healed")
-            except FaultError as error:
-                said.append(str(error))
-        to_do, _ = breaking.afterwards(self._name, cluster, [], reviving=False)
-        return [*said, *to_do]
-
-    def _last_in_sync(self, cluster: Cluster, kind: str, where: str) -> list[TopicPartition]:
-        """Return the partitions that a fault would leave without a replica in sync."""
-        if kinds.kind_named(kind).scope is kinds.Scope.CLUSTER:
-            return []
-        broker, directory = opened.target(cluster, where)
-        number = None if directory is None else broker.log_dirs.index(directory) + 1
-        return self.seen().last_in_sync(broker.id, number)
-
-    def _checked(self, request: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
-        if unknown := set(request) - set(KEYS):
-            raise RefusedError(f"unknown key {min(unknown)!r} (expected {', '.join(KEYS)})")
-        kind, where = request.get("kind"), request.get("where")
-        parameters = request.get("parameters", {})
-        if not (isinstance(kind, str) and isinstance(where, str) and isinstance(parameters, dict)):
-            raise RefusedError(
-                "expected strings for `kind` and `where`, an object for `parameters`"
-            )
-        if "for" in parameters:
-            raise RefusedError("`for` belongs beside `parameters`, not inside")
-        if kinds.kind_named(kind).name == "restart":
-            return kind, where, parameters
-        length_s = duration_s(request.get("for"))
-        if not 0 < length_s <= LENGTH_S_MAX:
-            raise RefusedError(f"a fault of the page has a length of up to {LENGTH_S_MAX:g} s")
-        return kind, where, {**parameters, "for": length_s}
+        """Undo what was broken here; returns a line for each fault, and what is to be done."""
+        said = self._actions.end()
+        if said and (cluster := self._actions.opened()) is not None:
+            to_do, _ = breaking.afterwards(self._state.name, cluster, [], reviving=False)
+            return [*said, *to_do]
+        return said
 
 
-def _first_line(error: BaseException) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
+@contextlib.contextmanager
+def _door(
+    watched: Any,
+    files: StateFiles | None,
+    may_change: bool,
+    address: tuple[str, int],
+    *,
+    token: str | None = None,
+    start_anew: Any = None,
+) -> Iterator[_Door]:
+    """Serve until the end of the block.
+
+    Args:
+        watched: Returns the cluster that is served.
+        files: Where it is written down; None for one of somebody else.
+        may_change: Whether anything can be changed.
+        address: Where to listen.
+        token: Token of requests, empty for none; None: that of a page, which only changes need.
+        start_anew: Starts another cluster in its place.
+    """
+    from lab.api import app
+    from lab.api.access import Access
+    from lab.api.actions import Actions
+    from lab.api.served import Served
+    from lab.api.serving import bound, serving
+    from lab.ui.live import Live
+
+    host, port = address
+    listening = bound(host, port)
+    port = listening.getsockname()[1]
+    is_page = token is None
+    first = watched()
+    is_closed = bool(spec_of(first.state).security or first.state.brokers[0].client_file)
+    if token is None:
+        token = secrets.token_urlsafe(24) if may_change or is_closed else ""
+    is_local = host in (LOOPBACK, "localhost")
+    access = Access(
+        token=token,
+        is_secret=is_closed or not is_page,
+        hosts=frozenset((f"127.0.0.1:{port}", f"localhost:{port}")) if is_local else frozenset(),
+    )
+    live = Live(watched, secrets.token_hex(4), may_break=may_change, needs_token=bool(token))
+    actions = Actions(lambda: watched().state, live.seen, files, LENGTH_S_MAX if is_page else None)
+
+    def replaced(wanted: Any) -> None:
+        with live.looking_away():
+            start_anew(wanted)
+
+    served = Served(
+        actions,
+        bootstrap=lambda: (state := watched().state, (state.bootstrap, _client_file(state)))[1],
+        start_anew=None if start_anew is None else replaced,
+    )
+    shown = "127.0.0.1" if host in ("0.0.0.0", "::") else host
+    with (
+        contextlib.closing(served),
+        serving(
+            lambda: app.make(served, live, access, may_change=may_change), listening, live.run
+        ) as ended,
+    ):
+        yield _Door(f"http://{shown}:{port}/", token, first.state, ended, actions)
+
+
+def _client_file(state: ClusterState) -> str:
+    return state.brokers[0].client_file

@@ -45,6 +45,7 @@ class Seen(ClusterPicture):
         faults: Faults that are open on purpose.
         not_known: Facts about this cluster that cannot be known, one sentence each.
         may_break: Whether the page may break something.
+        needs_token: Whether it takes the token to do so.
         is_closed: Whether clients show certificates or log in.
         open_transactions: Those that are open for long.
         stuck: Partitions whose last stable offset stands still.
@@ -55,6 +56,7 @@ class Seen(ClusterPicture):
     faults: Sequence[Fault] = ()
     not_known: Sequence[str] = ()
     may_break: bool = False
+    needs_token: bool = False
     is_closed: bool = False
     open_transactions: Sequence[OpenTransaction] = ()
     stuck: Mapping[TopicPartition, Offsets] = field(default_factory=dict)
@@ -76,6 +78,7 @@ def sections(seen: Seen) -> dict[str, Section]:
             "bootstrap": seen.bootstrap,
             "not_known": list(seen.not_known),
             "may_break": seen.may_break,
+            "needs_token": seen.needs_token,
             "kinds": [
                 {
                     "name": kind.name,
@@ -108,29 +111,6 @@ def sections(seen: Seen) -> dict[str, Section]:
         },
         "partitions": _partitions(seen),
         "faults": [_fault(seen, fault) for fault in seen.faults],
-    }
-
-
-def partition(seen: Seen, wanted: TopicPartition) -> Section | None:
-    """Return one partition with all its replicas; None if there is none of this name."""
-    found = seen.partitions.get(wanted)
-    if found is None:
-        return None
-    places = seen.holders(wanted)
-    return {
-        **_row(seen, wanted, found),
-        "replicas": [
-            {
-                "broker": replica,
-                "directory": places[replica][0] if replica in places else None,
-                "bytes": places[replica][1] if replica in places else None,
-                "leads": replica == found.leader,
-                "in_sync": replica in found.isr,
-                "eligible": replica in found.elr,
-                "offline": replica in found.offline,
-            }
-            for replica in found.replicas
-        ],
     }
 
 

@@ -114,6 +114,7 @@ class Watching:
         published: Gets all that is new.
         changed: Called when something is.
         may_break: Whether the page has buttons for faults.
+        needs_token: Whether these work with the token only.
     """
 
     def __init__(
@@ -123,6 +124,7 @@ class Watching:
         changed: Callable[[], None],
         *,
         may_break: bool,
+        needs_token: bool,
     ) -> None:
         state = watched.state
         has_log = bool(state.nodes) and any(node.role == "controller" for node in state.nodes)
@@ -131,6 +133,7 @@ class Watching:
             bootstrap=state.bootstrap,
             brokers=(),
             may_break=may_break,
+            needs_token=needs_token,
             is_closed=bool(spec_of(state).security),
         )
         self._watched = watched
@@ -158,6 +161,10 @@ class Watching:
         finally:
             self._observer.end_soon()
 
+    def wait_ended(self) -> None:
+        """Wait until nobody asks the cluster any more; blocks."""
+        self._observer.stop()
+
     async def _look(self) -> bool:
         if not self._observer.is_alive():
             raise LabError("the cluster is not watched any more; the error above says why")
@@ -173,6 +180,7 @@ class Watching:
             faults=open_faults,
             not_known=self._watched.not_known,
             may_break=self.seen.may_break,
+            needs_token=self.seen.needs_token,
             is_closed=self.seen.is_closed,
             open_transactions=self._observer.open_transactions,
             stuck=dict(self._observer.stuck),

@@ -37,16 +37,20 @@ class Page(NamedTuple):
             answer = connection.getresponse()
             return answer.status, dict(answer.getheaders()), answer.read()
 
-    def state(self) -> dict[str, Any]:
-        status, _, body = self.ask("GET", "/state.json", X_Jbodlab_Token=self.token)
-        assert status == 200
+    def get(self, path: str) -> Any:
+        status, _, body = self.ask("GET", path, Authorization=f"Bearer {self.token}")
+        assert status == 200, body
         return json.loads(body)
 
-    def post(self, path: str, body: Any, **headers: str) -> tuple[int, dict[str, Any]]:
+    def state(self) -> dict[str, Any]:
+        with self.events() as patch:
+            return patch()
+
+    def post(self, path: str, body: Any = None, **headers: str) -> tuple[int, dict[str, Any]]:
         good = {
             "Origin": f"http://127.0.0.1:{self.port}",
             "Content_Type": "application/json",
-            "X_Jbodlab_Token": self.token,
+            "Authorization": f"Bearer {self.token}",
         }
         status, _, answer = self.ask("POST", path, body, **{**good, **headers})
         return status, json.loads(answer)
@@ -59,7 +63,8 @@ class Page(NamedTuple):
         """A stream, as a function that returns its next patch."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT_S)
         with contextlib.closing(connection):
-            connection.request("GET", "/events", headers={"Last-Event-ID": last_id})
+            headers = {"Authorization": f"Bearer {self.token}", "Last-Event-ID": last_id}
+            connection.request("GET", "/v1/events", headers=headers)
             answer = connection.getresponse()
             assert answer.getheader("Content-Type") == "text/event-stream; charset=utf-8"
 

@@ -15,7 +15,7 @@ from jbodlab.cli.program_names import ROOT, name_of
 
 pytest.importorskip("hatchling", reason="what builds the wheel is not installed")
 
-BASE_INSTALL_MB = 75
+BASE_INSTALL_MB = 78
 BROUGHT_BY_VENV = ("pip", "setuptools", "pkg_resources", "_distutils_hack", "distutils-precedence")
 
 LOAD_ALL = """
@@ -94,7 +94,7 @@ def test_all_commands_of_a_wheel_are_found_below_jbodlab(tmp_path: Path) -> None
 
 
 @pytest.mark.process
-def test_an_install_without_extras_takes_at_most_75_mb(tmp_path: Path) -> None:
+def test_an_install_without_extras_takes_at_most_78_mb(tmp_path: Path) -> None:
     built = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path]
     subprocess.run(built, cwd=ROOT, check=True, capture_output=True, timeout=120)
     (wheel,) = tmp_path.glob("*.whl")

@@ -52,11 +52,11 @@ const draw = {
     at("name").textContent = name;
     at("address").textContent = `bootstrap.servers=${bootstrap}`;
     document.title = `jbodlab ${name}`;
-    at("heal").hidden = !may_break || !token;
-    at("break-cluster").hidden = !may_break || !token || !kinds.some((kind) => kind.scope === "cluster");
+    at("heal").hidden = !mayBreak();
+    at("break-cluster").hidden = !mayBreak() || !kinds.some((kind) => kind.scope === "cluster");
     at("unknown").hidden = not_known.length === 0;
     fill(at("not-known"), ...not_known.map((text) => make("li", {}, text)));
-    if (may_break && !token) say("To inject faults, open the URL that the command printed: it has the token.");
+    if (may_break && !mayBreak()) say("To inject faults, open the URL that the command printed: it has the token.");
   },
   problems(lines) {
     const items = lines.map(({ level, text }) => make("li", {}, mark(level, text)));
@@ -100,8 +100,13 @@ const draw = {
   faults() {},
 };
 
+function mayBreak() {
+  const { may_break, needs_token } = state.sections.cluster;
+  return may_break && (!needs_token || token !== "");
+}
+
 function drawBroker(broker) {
-  const { may_break } = state.sections.cluster;
+  const may_break = mayBreak();
   const name = `broker-${broker.id}`;
   const level = broker.state === "serves" ? "good" : "bad";
   return make("article", { class: "broker", id: name, "aria-label": name },
@@ -109,12 +114,12 @@ function drawBroker(broker) {
       make("span", {}, counted(broker.leaders, "leader")),
       make("span", { class: "soft" }, broker.address),
       ...broker.faults.map((kind) => mark("fault", kind)),
-      may_break && token ? make("button", { type: "button", id: `break-${name}`, class: "danger", onclick: () => askBreak(name, broker.leaders, "broker") }, `Break ${name}`) : null),
+      may_break ? make("button", { type: "button", id: `break-${name}`, class: "danger", onclick: () => askBreak(name, broker.leaders, "broker") }, `Break ${name}`) : null),
     make("ul", { class: "dirs" }, ...broker.log_dirs.map((one) => drawDirectory(broker, one))));
 }
 
 function drawDirectory(broker, one) {
-  const { may_break } = state.sections.cluster;
+  const may_break = mayBreak();
   const name = `broker-${broker.id}/${one.number}`;
   const level = { online: one.conditions.length ? "warn" : "good", OFFLINE: "bad" }[one.state] ?? "unknown";
   const isKnown = one.state === "online";
@@ -127,7 +132,7 @@ function drawDirectory(broker, one) {
     isKnown && one.total > 0 && one.usable >= 0
       ? make("p", {}, make("meter", { min: 0, max: one.total, value: used, high: one.total * 0.9, "aria-label": `${name}: space` }), `${bytes(used)} of ${bytes(one.total)}`) : null,
     make("p", { class: "path" }, one.path),
-    may_break && token ? make("button", { type: "button", id: `break-${broker.id}-${one.number}`, class: "danger", onclick: () => askBreak(name, one.leaders, "directory") }, `Break ${name}`) : null);
+    may_break ? make("button", { type: "button", id: `break-${broker.id}-${one.number}`, class: "danger", onclick: () => askBreak(name, one.leaders, "directory") }, `Break ${name}`) : null);
 }
 
 function drawCurve(name, values, period_s) {
@@ -172,26 +177,24 @@ function say(text) {
   at("said").hidden = !text;
 }
 
-async function post(path, body) {
-  const answer = await fetch(path, {
-    method: "POST",
-    headers: { "Content-Type": "application/json", "X-Jbodlab-Token": token },
-    body: JSON.stringify(body),
+async function ask(method, path, body) {
+  const answer = await fetch(`/v1/${path}`, {
+    method,
+    headers: { "Content-Type": "application/json", ...(token && { Authorization: `Bearer ${token}` }) },
+    body: body && JSON.stringify(body),
   });
   const found = await answer.json();
-  if (!answer.ok) throw new Error(found.error);
-  return found.text;
+  if (!answer.ok) throw new Error(found.detail);
+  return found;
 }
 
 async function showPartition(row) {
-  const query = new URLSearchParams({ topic: row.topic, partition: row.partition });
-  const answer = await fetch(`/partition.json?${query}`, { headers: { "X-Jbodlab-Token": token } });
-  if (!answer.ok) return;
-  const found = await answer.json();
+  const found = await ask("GET", `topics/${row.topic}/${row.partition}`).catch((error) => say(error.message));
+  if (!found) return;
   at("one-title").textContent = `${found.topic}-${found.partition}: ${found.state}`;
   fill(at("one-replicas"), ...found.replicas.map((replica) => {
     const words = [replica.leads && "leads", replica.offline && "offline", replica.in_sync ? "in sync" : "not in sync", replica.eligible && "eligible"].filter(Boolean);
-    return make("tr", {}, make("td", {}, String(replica.broker)), make("td", {}, String(replica.directory ?? "–")),
+    return make("tr", {}, make("td", {}, String(replica.broker)), make("td", {}, replica.directory.split("/")[1] ?? "–"),
       make("td", {}, bytes(replica.bytes)), make("td", {}, mark(replica.offline ? "bad" : replica.in_sync ? "good" : "warn", words.join(", "))));
   }));
   at("one").showModal();
@@ -225,10 +228,11 @@ async function doBreak() {
   at("do-break").disabled = true;
   at("refused").textContent = "";
   try {
-    say(await post("/faults", {
+    const made = await ask("POST", "faults", {
       kind: at("kind").value, where: breaking.where, for: at("length").value.trim(),
-      parameters: Object.fromEntries(words), even_last_in_sync: at("last").checked,
-    }));
+      ...Object.fromEntries(words), even_last_in_sync: at("last").checked,
+    });
+    say(`fault ${made.id}: ${made.kind} on ${made.where} by ${made.mechanism}, proved`);
     at("break").close();
   } catch (error) {
     at("refused").textContent = error.message;
@@ -240,7 +244,11 @@ async function doBreak() {
 async function heal() {
   at("heal").disabled = true;
   say("Healing …");
-  try { say(await post("/heal", {})); } catch (error) { say(error.message); } finally { at("heal").disabled = false; }
+  try {
+    const { healed, revived, started } = await ask("POST", "heal");
+    const said = [...healed.map((id) => `fault ${id} healed`), ...started.map((one) => `${one} started`), ...revived.map((one) => `${one} is online again`)];
+    say(said.join("\n") || "no fault is in effect");
+  } catch (error) { say(error.message); } finally { at("heal").disabled = false; }
 }
 
 at("kind").addEventListener("change", explain);
@@ -257,7 +265,7 @@ at("break-form").addEventListener("keydown", (event) => {
 
 const asked = token ? `?${new URLSearchParams({ token })}` : "";
 at("what-if").href += asked;
-const stream = new EventSource(`/events${asked}`);
+const stream = new EventSource(`/v1/events${asked}`);
 stream.addEventListener("message", (message) => {
   at("connection").textContent = "live";
   at("connection").className = "";

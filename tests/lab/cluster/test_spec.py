@@ -10,8 +10,17 @@ import pytest
 
 from jbodlab.cli.parser import Parser
 from lab.cluster import ClusterSpec, layout, spec
-from lab.cluster.engine import ENGINE_VARIABLE, Engine
-from lab.cluster.spec import SETTINGS, Form, On, of_mark, of_options, option_of, spec_of
+from lab.cluster.engine import ENGINE_VARIABLE, Engine, EngineError
+from lab.cluster.spec import (
+    SETTINGS,
+    Form,
+    On,
+    of_mark,
+    of_options,
+    of_variables,
+    option_of,
+    spec_of,
+)
 from lab.commands.declaring import add_settings
 from lab.machine.processes import own_user
 from lab.plan import reader
@@ -40,6 +49,7 @@ SAID: dict[str, tuple[list[str], object, object]] = {
     "combined": ([], True, True),
     "security": (["mtls"], "mtls", "mtls"),
     "port_base": (["9000"], None, 9000),
+    "advertise": (["h:1,h:2,h:3"], None, "h:1,h:2,h:3"),
     "mechanism": (["preload"], "preload", "preload"),
 }
 
@@ -144,3 +154,39 @@ def test_tests_share_a_cluster_only_where_its_nodes_are_equal() -> None:
     assert one == of_mark({"controllers": 3, "engine": KAFKA}, variables)
     others = ({}, {"combined": True}, {"controllers": 3, "jvm_options": "-Xmx1g"}, {"calls": True})
     assert len({one, *(of_mark(each, variables) for each in others)}) == 5
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", []),
+        ("k:9092", [("k", 9092, 9092), ("k", 9093, 9093), ("k", 9094, 9094)]),
+        ("k:32000=9092", [("k", 32000, 9092), ("k", 32001, 9093), ("k", 32002, 9094)]),
+        ("a:1, b:2=9,[::1]:3", [("a", 1, 1), ("b", 2, 9), ("[::1]", 3, 3)]),
+    ],
+)
+def test_each_broker_is_advertised_by_an_address(
+    text: str, found: list[tuple[str, int, int]]
+) -> None:
+    assert ClusterSpec(brokers=3, advertise=text).advertised == found
+
+
+@pytest.mark.parametrize("text", ["k", "k:0", "k:70000", "k:1=x", "k:1,k:2", "a b:1"])
+def test_addresses_that_are_none_are_refused(text: str) -> None:
+    with pytest.raises(EngineError, match="--advertise"):
+        ClusterSpec(brokers=3, advertise=text).check()
+
+
+def test_settings_of_the_environment_are_words_of_the_command_line() -> None:
+    variables = {
+        "JBODLAB_BROKERS": "5",
+        "JBODLAB_CONFIG": "a=b 'c=d e'",
+        "JBODLAB_COMBINED": "yes",
+        "JBODLAB_ENGINE": "kafka:4.3.1",
+        "JBODLAB_SECURITY": "",
+    }
+
+    assert of_variables(variables) == [
+        *("--brokers=5", "--config=a=b", "--config=c=d e", "--combined")
+    ]
+    assert of_variables({"JBODLAB_COMBINED": "false"}) == []

@@ -71,14 +71,11 @@ def test_a_whole_cluster_has_nothing_wrong() -> None:
     assert found["cluster"]["kinds"] == []
 
 
-def test_eligible_leader_replicas_are_shown_in_the_row_and_at_the_replica() -> None:
+def test_eligible_leader_replicas_are_shown_in_the_row() -> None:
     seen = with_view(p0=replace(partition(-1), elr=(2,), last_known_elr=(1,)))
 
     (row,) = model.sections(seen)["partitions"]["shown"]
     assert (row["elr"], row["last_known_elr"]) == ([2], [1])
-    found = model.partition(seen, T0)
-    assert found is not None
-    assert [one["eligible"] for one in found["replicas"]] == [False, True]
 
 
 def test_kinds_of_faults_are_told_only_where_the_page_may_break() -> None:
@@ -178,18 +175,6 @@ def test_partitions_in_trouble_come_first_and_the_rest_is_counted() -> None:
     assert found["count"] == 300
     assert len(found["shown"]) == model.PARTITIONS_SHOWN
     assert found["shown"][0]["partition"] == 299
-
-
-def test_a_partition_tells_where_each_of_its_replicas_is() -> None:
-    found = model.partition(WHOLE, T1)
-
-    assert found is not None
-    assert [(one["broker"], one["directory"], one["bytes"]) for one in found["replicas"]] == [
-        (1, 2, 20),
-        (2, 1, 20),
-    ]
-    assert [one["leads"] for one in found["replicas"]] == [False, True]
-    assert model.partition(WHOLE, TopicPartition("t", 9)) is None
 
 
 def test_a_move_tells_both_directories_and_how_far_it_is() -> None:

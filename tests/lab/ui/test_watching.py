@@ -97,6 +97,7 @@ async def browsed() -> tuple[Browser, Published]:
         published,
         changed.set,
         may_break=False,
+        needs_token=False,
     )
     looking = asyncio.create_task(watched.run())
     async with asyncio.timeout(DEADLINE_S):

@@ -1,0 +1,627 @@
+"""Actions of the API on a cluster of this machine, through the code of the command line.
+
+Each opens the cluster anew by its state file, so that commands of the shell may be used beside. All
+block; `app` calls them in threads. Those that change the cluster hold its lock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from msgspec import structs
+
+from fault_injection import journal, kinds, operations
+from fault_injection.errors import FaultError
+from fault_injection.mechanism import Broken
+from jbodlab.cli.lab_state import ClusterState, NodeState
+from jbodlab.kafka_admin.errors import AdminError
+from jbodlab.kafka_admin.topics import create_topic, delete_topics
+from jbodlab.picture.cluster_picture import (
+    OFFLINE,
+    ONLINE,
+    SERVES,
+    SILENT,
+    BrokerPicture,
+    ClusterPicture,
+    DirectoryPicture,
+)
+from jbodlab.storage.directory import meta_properties
+from jbodlab.storage.directory.names import METADATA_DIR_NAME
+from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
+from jbodlab.vocabulary.durations import duration_s
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import JbodlabError
+from jbodlab.vocabulary.ids import TopicPartition
+from lab import cluster as library
+from lab import opened
+from lab.api import values
+from lab.api.problems import RequestError
+from lab.cluster import picture, wait_for
+from lab.cluster.layout import controller_address
+from lab.cluster.revival import revive
+from lab.cluster.security import client_config
+from lab.cluster.spec import spec_of, written
+from lab.errors import LabError
+from lab.machine import processes
+from lab.state_files import StateFiles
+
+ASK_TIMEOUT_S = 2.0
+LOCK_DEADLINE_S = 60.0
+WAIT_S_MAX = 600.0
+SETTLE_DEADLINE_S = 60.0
+T = TypeVar("T")
+_REPLICA = re.compile(r"(leader|follower) of ([A-Za-z0-9._-]+)-(\d+)")
+
+
+class Actions:
+    """Questions to a cluster, and actions on it.
+
+    Args:
+        state: Returns the description of the cluster with the processes that run it now.
+        seen: Returns the cluster as it was seen last, with eligible leader replicas.
+        files: Where the cluster is written down; None for one of somebody else, of which is told
+            what was seen, and nothing can be done to it.
+        length_s_max: Longest length of a fault, which then has to have one; None: any, or none.
+    """
+
+    def __init__(
+        self,
+        state: Callable[[], ClusterState],
+        seen: Callable[[], ClusterPicture],
+        files: StateFiles | None = None,
+        length_s_max: float | None = None,
+    ) -> None:
+        self._state = state
+        self._last_seen = seen
+        self._files = files
+        self._length_s_max = length_s_max
+        self._made: list[int] = []
+
+    # State of it
+
+    def health(self) -> values.Health:
+        """Return the state of the cluster in one word, and what is wrong."""
+        try:
+            state, seen = self._state(), self._seen()
+        except LabError:
+            return values.Health(status="starting", problems=[])
+        ended = [node for node in state.nodes if self._files is not None and not _runs(node)]
+        problems = [f"{node.role} {node.node_id} does not run" for node in ended]
+        problems += [
+            f"broker {one.broker_id} is {seen.state_of(one).lower()}"
+            for one in seen.brokers
+            if seen.state_of(one) != SERVES
+        ]
+        problems += [
+            f"{place_name(one.broker_id, each.number)} is offline"
+            for one in seen.brokers
+            for each in one.directories
+            if each.state == OFFLINE
+        ]
+        if seen.leaderless:
+            problems.append(f"{len(seen.leaderless)} partitions have no leader")
+        return values.Health(status="degraded" if problems else "ok", problems=problems)
+
+    def cluster(self) -> values.Cluster:
+        """Return what the cluster is made of."""
+        state = self._state()
+        spec = spec_of(state)
+        return values.Cluster(
+            name=state.name,
+            id=state.cluster_id,
+            bootstrap=state.bootstrap,
+            advertised=",".join(f"{host}:{port}" for host, port, _ in spec.advertised),
+            engine=str(spec.runs) if self._files is not None else "",
+            spec=written(spec) if self._files is not None else {},
+        )
+
+    def brokers(self) -> list[values.Broker]:
+        """Return all brokers by rising id."""
+        nodes = {node.node_id: node for node in self._state().brokers}
+        seen = self._seen()
+        return [_broker(nodes[one.broker_id], one, seen) for one in seen.brokers]
+
+    def broker(self, asked: values.OfBroker) -> values.Broker:
+        """Return one broker."""
+        return _one((one for one in self.brokers() if one.id == asked.broker), _no_broker(asked))
+
+    def controllers(self) -> list[values.Controller]:
+        """Return all controllers by rising id."""
+        return [_controller(node) for node in self._state().controllers]
+
+    def directories(self) -> list[values.Directory]:
+        """Return the log directories of all brokers."""
+        return [each for one in self.brokers() for each in one.directories]
+
+    def directory(self, asked: values.OfDirectory) -> values.Directory:
+        """Return one log directory."""
+        wanted = place_name(asked.broker, asked.number)
+        found = (one for one in self.directories() if one.place == wanted)
+        return _one(found, f"there is no directory {wanted}")
+
+    def topics(self) -> list[values.Topic]:
+        """Return all topics by name."""
+        seen = self._seen()
+        found: dict[str, list[values.Partition]] = {}
+        for key in seen.partitions:
+            found.setdefault(key.topic, []).append(self._partition(seen, key))
+        return [values.Topic(name=name, partitions=rows) for name, rows in sorted(found.items())]
+
+    def topic(self, asked: values.OfTopic) -> values.Topic:
+        """Return one topic."""
+        found = (one for one in self.topics() if one.name == asked.topic)
+        return _one(found, f"there is no topic {asked.topic}")
+
+    def partition(self, asked: values.OfPartition) -> values.Partition:
+        """Return one partition."""
+        key = TopicPartition(asked.topic, asked.partition)
+        seen = self._seen()
+        if key not in seen.partitions:
+            raise RequestError(404, f"there is no partition {key}")
+        return self._partition(seen, key)
+
+    def kinds(self) -> list[values.Kind]:
+        """Return the kinds of faults."""
+        return [
+            values.Kind(
+                name=kind.name,
+                meaning=kind.meaning,
+                scope=kind.scope.value,
+                keys=["mechanism", *kind.parameters],
+            )
+            for kind in kinds.KINDS.values()
+        ]
+
+    def client_config(self, asked: values.OfClient) -> values.ClientConfig:
+        """Return the settings by which a client reaches the cluster."""
+        config = client_config(self._state(), asked.client, asked.user)
+        return values.ClientConfig(client=asked.client, config=config)
+
+    def metadata_log(self) -> Path:
+        """Return the folder of the metadata log of the first controller."""
+        return self.opened().controller.metadata_dir / METADATA_DIR_NAME
+
+    # Topics
+
+    def create_topic(self, wanted: values.NewTopic) -> values.Topic:
+        """Create a topic, and wait until every partition has a leader."""
+        cluster = self.opened()
+        if cluster.partitions(wanted.name):
+            raise RequestError(409, f"topic {wanted.name} exists")
+        replicas = min(wanted.replicas, len(cluster.brokers))
+        cluster.ask(
+            lambda client: create_topic(
+                client,
+                wanted.name,
+                wanted.config,
+                partitions=wanted.partitions,
+                replication_factor=replicas,
+            )
+        )
+        cluster.wait_leaders(wanted.name)
+        return self.topic(values.OfTopic(topic=wanted.name))
+
+    def delete_topic(self, asked: values.OfTopic) -> None:
+        """Delete a topic."""
+        refused = self.opened().ask(lambda client: delete_topics(client, [asked.topic]))
+        if (error := refused.get(asked.topic)) is not None:
+            missing = error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            raise RequestError(404 if missing else 409, f"topic {asked.topic}: {error}")
+
+    # Nodes
+
+    def act_on_broker(self, act: str, asked: values.OfBroker) -> values.Broker:
+        """Start, stop, kill, freeze or thaw a broker."""
+        with self._changing() as cluster:
+            if asked.broker not in cluster.broker_ids:
+                raise RequestError(404, _no_broker(asked))
+            broker = cluster.broker(asked.broker)
+            _act(act, broker)
+            if act == "start":
+                cluster.wait_served(broker)
+        return self.broker(asked)
+
+    def act_on_controller(self, act: str, asked: values.OfController) -> values.Controller:
+        """Start, stop, kill, freeze or thaw a controller."""
+        with self._changing() as cluster:
+            found = (node for node in cluster.controllers if node.id == asked.controller)
+            node = _one(found, f"there is no controller {asked.controller}")
+            _act(act, node)
+            return _controller(node.state)
+
+    # Faults
+
+    def faults(self, asked: values.ListedFaults) -> list[values.Fault]:
+        """Return the faults of the cluster, the oldest first."""
+        cluster = self.opened()
+        return [
+            _fault(cluster, fault)
+            for fault in self._journal(cluster).values()
+            if asked.all or fault.is_open
+        ]
+
+    def fault(self, asked: values.OfFault) -> values.Fault:
+        """Return one fault, open or healed."""
+        cluster = self.opened()
+        return _fault(cluster, self._known(cluster, asked))
+
+    def inject(self, wanted: Any) -> values.Fault:
+        """Make a fault of `values.NewFault`, and prove its effect."""
+        words = structs.asdict(wanted)
+        keys = {
+            key.removesuffix("_"): value
+            for key, value in words.items()
+            if key not in ("kind", "where", "even_last_in_sync") and value is not None
+        }
+        try:
+            asked = kinds.spec(wanted.kind, keys)
+        except FaultError as error:
+            raise RequestError(400, str(error)) from error
+        most = self._length_s_max
+        if most is not None and wanted.kind != "restart" and not 0 < (asked.length_s or 0) <= most:
+            raise RequestError(400, f"expected a length of up to {most:g} s")
+        with self._changing() as cluster:
+            where = self._place(cluster, wanted.where)
+            try:
+                spec, target = opened.described(cluster, wanted.kind, where, keys)
+            except LabError as error:
+                raise RequestError(404, str(error)) from error
+            if not wanted.even_last_in_sync:
+                self._refuse_last(cluster, wanted.kind, where)
+            made = cluster.faults.inject(spec, target)
+            self._made.append(made.id)
+            return _fault(cluster, made.entry)
+
+    def heal_fault(self, asked: values.OfFault) -> values.Healed:
+        """Undo a fault and bring back what it took; harmless where it is healed already."""
+        with self._changing() as cluster:
+            fault = self._known(cluster, asked)
+            cluster.faults.heal(fault.fault_id)
+            return self._brought_back(cluster, [fault.fault_id], fault.path)
+
+    def heal(self) -> values.Healed:
+        """Undo every fault, start what has ended, bring directories back, and settle."""
+        with self._changing() as cluster:
+            open_faults = [one for one in self._journal(cluster).values() if one.is_open]
+            for broker in cluster.brokers:
+                broker.heal()
+            for node in cluster.controllers:
+                node.thaw()
+            cluster.faults.heal_all(under=cluster.root)
+            found = self._brought_back(cluster, [one.fault_id for one in open_faults], None)
+            self._settled(cluster, SETTLE_DEADLINE_S)
+            return found
+
+    def wait(self, asked: values.Wait) -> values.Waited:
+        """Wait for a state of a fault, of a topic or of the cluster."""
+        try:
+            timeout_s = duration_s(asked.timeout)
+        except ValueError as error:
+            raise RequestError(400, f"timeout: {error}") from error
+        if not 0 <= timeout_s <= WAIT_S_MAX:
+            raise RequestError(400, f"timeout: expected at most {WAIT_S_MAX:g} s")
+        fields = ("detected", "broken", "healed", "leaders", "isr")
+        named = {name: getattr(asked, name) for name in fields if getattr(asked, name) is not None}
+        if len(named) + asked.settled != 1:
+            raise RequestError(400, f"expected one of {', '.join(fields)} and settled")
+        began = time.monotonic()
+        cluster = self.opened()
+        if asked.settled:
+            self._settled(cluster, timeout_s)
+        elif asked.leaders is not None:
+            cluster.wait_leaders(asked.leaders, timeout_s)
+        elif asked.isr is not None:
+            cluster.wait_isr(asked.isr, timeout_s)
+        else:
+            ((word, number),) = named.items()
+            fault = self._known(cluster, values.OfFault(fault=number))
+            states: Mapping[str, Callable[[], bool]] = {
+                "detected": lambda: self._is_detected(fault),
+                "broken": lambda: operations.broken(self._entry(fault)).count > 0,
+                "healed": lambda: not self._entry(fault).is_open,
+            }
+            wait_for(f"fault {number} being {word}", states[word], timeout_s)
+        return values.Waited(waited_s=round(time.monotonic() - began, 3))
+
+    def end(self) -> list[str]:
+        """Undo the faults that were made here and are open; returns a line for each."""
+        if not self._made or self._files is None or self._files.read(self._state().name) is None:
+            return []
+        cluster, said = self.opened(), []
+        for number in self._made[::-1]:
+            try:
+                if cluster.faults.heal(number) is not None:
+                    said.append(f"fault {number} healed")
+            except FaultError as error:
+                said.append(str(error))
+        return said
+
+    # Parts
+
+    def opened(self) -> library.Cluster:
+        """Take hold of the cluster.
+
+        Raises:
+            LabError: it is not up.
+            RequestError: it is one of somebody else.
+        """
+        if self._files is None:
+            raise RequestError(409, "`jbodlab up` did not start this cluster")
+        return opened.opened(self._files, self._state().name, None)
+
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[library.Cluster]:
+        """Hold the lock of the cluster, for which other commands may be waited."""
+        name, end = self.opened().state.name, time.monotonic() + LOCK_DEADLINE_S
+        assert self._files is not None
+        while True:
+            with self._files.try_lock(name) as is_held:
+                if is_held:
+                    yield self.opened()
+                    return
+            if time.monotonic() > end:
+                raise RequestError(409, f"cluster {name} is in use by another command")
+            time.sleep(0.02)
+
+    def _seen(self) -> ClusterPicture:
+        if self._files is None:
+            return self._last_seen()
+        return asyncio.run(picture.read(self._state(), ASK_TIMEOUT_S))
+
+    def _partition(self, seen: ClusterPicture, key: TopicPartition) -> values.Partition:
+        found, holders = seen.partitions[key], seen.holders(key)
+        # Brokers do not tell who is eligible: that is in the metadata log.
+        before = self._last_seen().partitions.get(key)
+        elr = before.elr if before is not None else ()
+        state = "in sync" if found.is_in_sync else "under-replicated"
+        return values.Partition(
+            topic=key.topic,
+            partition=key.partition,
+            state=state if found.leader >= 0 else "no leader",
+            leader=found.leader,
+            isr=list(found.isr),
+            replicas=[
+                values.PartitionReplica(
+                    broker=one,
+                    directory=place_name(one, holders[one][0]) if one in holders else "",
+                    bytes=holders[one][1] if one in holders else None,
+                    leads=one == found.leader,
+                    in_sync=one in found.isr,
+                    eligible=one in elr,
+                    offline=one in found.offline,
+                )
+                for one in found.replicas
+            ],
+        )
+
+    def _journal(self, cluster: library.Cluster) -> dict[int, journal.Fault]:
+        return {
+            number: fault
+            for number, fault in journal.read_all(cluster.faults.journal).items()
+            if cluster.root in fault.path.parents
+        }
+
+    def _known(self, cluster: library.Cluster, asked: values.OfFault) -> journal.Fault:
+        found = self._journal(cluster).get(asked.fault)
+        if found is None:
+            raise RequestError(404, f"there is no fault {asked.fault}")
+        return found
+
+    def _entry(self, fault: journal.Fault) -> journal.Fault:
+        return journal.read_all(self.opened().faults.journal)[fault.fault_id]
+
+    def _place(self, cluster: library.Cluster, word: str) -> str:
+        """Return the words of the command line for a place.
+
+        Raises:
+            RequestError: there is no such partition, or it has no such replica now.
+        """
+        match = _REPLICA.fullmatch(word)
+        if match is None:
+            return word
+        key = TopicPartition(match[2], int(match[3]))
+        found = self._seen().partitions.get(key)
+        if found is None:
+            raise RequestError(404, f"there is no partition {key}")
+        if found.leader < 0:
+            raise RequestError(409, f"partition {key} has no leader now")
+        followers = [each for each in found.replicas if each != found.leader]
+        if match[1] == "follower" and not followers:
+            raise RequestError(404, f"partition {key} has no follower")
+        number = found.leader if match[1] == "leader" else followers[0]
+        broker = cluster.broker(number)
+        directory = broker.log_dir_of(key.topic, key.partition)
+        return f"broker-{number}/{broker.paths.index(directory.path) + 1}"
+
+    def _refuse_last(self, cluster: library.Cluster, kind: str, where: str) -> None:
+        if kinds.kind_named(kind).scope is kinds.Scope.CLUSTER:
+            return
+        broker, directory = opened.target(cluster, where)
+        number = None if directory is None else broker.log_dirs.index(directory) + 1
+        if last := self._seen().last_in_sync(broker.id, number):
+            raise RequestError(
+                409,
+                f"{where} has the last replica in sync of {last[0]} and of {len(last) - 1} more: "
+                "say `even_last_in_sync` to break it",
+            )
+
+    def _is_detected(self, fault: journal.Fault) -> bool:
+        broken = operations.broken(self._entry(fault))
+        if broken.clients is not None:
+            return broken.count > 0
+        seen = self._seen()
+        for one in seen.brokers:
+            if one.folder == fault.path:
+                return seen.state_of(one) != SERVES
+            for each in one.directories:
+                if each.path == str(fault.path):
+                    return each.state == OFFLINE
+        return False
+
+    def _brought_back(
+        self, cluster: library.Cluster, healed: list[int], only: Path | None
+    ) -> values.Healed:
+        """Start brokers that have ended and bring directories back, all or those of a fault."""
+        started, revived = [], []
+        nodes = list(cluster.nodes.values()) if only is None else list(cluster.brokers)
+        for node in nodes:
+            if only is not None and only != node.folder and node.folder not in only.parents:
+                continue
+            if not node.is_running:
+                node.start()
+                started.append(f"{node.state.role}-{node.id}")
+        cluster.wait_served()
+        for broker, one in zip(cluster.brokers, self._seen().brokers, strict=True):
+            offline = [
+                each
+                for each in one.directories
+                if each.state == OFFLINE and (only is None or str(only) in (each.path, one.folder))
+            ]
+            refusals = revive(cluster, broker, [each.path for each in offline]) if offline else {}
+            for each in offline:
+                if refusal := refusals.get(each.path):
+                    raise RequestError(
+                        409, f"broker-{broker.id}/{each.number} does not come back: {refusal}"
+                    )
+                revived.append(f"broker-{broker.id}/{each.number}")
+        return values.Healed(healed=healed, revived=revived, started=started)
+
+    def _settled(self, cluster: library.Cluster, timeout_s: float) -> None:
+        end = time.monotonic() + timeout_s
+        cluster.wait_served(deadline_s=timeout_s)
+
+        def online() -> bool:
+            return all(
+                each.state == ONLINE for one in self._seen().brokers for each in one.directories
+            )
+
+        wait_for("all directories online", online, max(0.0, end - time.monotonic()))
+        cluster.wait_all_in_sync(max(0.0, end - time.monotonic()))
+
+
+def place_name(broker: int, number: int) -> str:
+    """Return the name of a log directory."""
+    return f"broker-{broker}/{number}"
+
+
+def _runs(node: NodeState) -> bool:
+    return node.process is not None and processes.is_alive(node.process)
+
+
+def _one(found: Iterator[T], missing: str) -> T:
+    one = next(found, None)
+    if one is None:
+        raise RequestError(404, missing)
+    return one
+
+
+def _no_broker(asked: values.OfBroker) -> str:
+    return f"there is no broker {asked.broker}"
+
+
+def _act(act: str, node: library.Node) -> None:
+    if act == "start":
+        if not node.is_running:
+            node.start()
+        return
+    if not node.is_running:
+        if act in ("stop", "kill"):
+            return
+        raise RequestError(409, f"{node} does not run")
+    acts: Mapping[str, Callable[[], object]] = {
+        "stop": node.stop,
+        "kill": node.kill,
+        "freeze": node.freeze,
+        "thaw": node.thaw,
+    }
+    acts[act]()
+
+
+def _controller(node: NodeState) -> values.Controller:
+    return values.Controller(
+        id=node.node_id,
+        address=controller_address(node),
+        running=_runs(node),
+        pid=node.process.pid if node.process is not None and _runs(node) else None,
+    )
+
+
+def _broker(node: NodeState, one: BrokerPicture, seen: ClusterPicture) -> values.Broker:
+    state = seen.state_of(one)
+    return values.Broker(
+        id=one.broker_id,
+        address=one.address,
+        state="serving" if state == SERVES else state.lower(),
+        running=_runs(node) or (not node.properties_file and state != SILENT),
+        pid=node.process.pid if node.process is not None and _runs(node) else None,
+        leaders=sum(found.leader == one.broker_id for found in seen.partitions.values()),
+        directories=[_directory(one.broker_id, each, seen) for each in one.directories],
+    )
+
+
+def _directory(broker: int, each: DirectoryPicture, seen: ClusterPicture) -> values.Directory:
+    told = each.told
+    return values.Directory(
+        place=place_name(broker, each.number),
+        broker=broker,
+        number=each.number,
+        path=each.path,
+        id=_id_of(Path(each.path)),
+        state=each.state.lower(),
+        conditions=list(told.conditions),
+        cause=(told.cause or told.error or "") if each.state == OFFLINE else "",
+        bytes=sum(told.sizes.values()),
+        total=told.total_bytes,
+        usable=told.usable_bytes,
+        replicas=[
+            values.Replica(
+                topic=key.topic,
+                partition=key.partition,
+                bytes=size,
+                leads=seen.leader(key) == broker,
+            )
+            for key, size in sorted(told.sizes.items())
+        ],
+    )
+
+
+def _id_of(path: Path) -> str:
+    with contextlib.suppress(OSError, JbodlabError):
+        found = meta_properties.read(PosixFileSystem(), path).directory_id
+        return "" if found is None else str(found)
+    return ""
+
+
+def _fault(cluster: library.Cluster, fault: journal.Fault) -> values.Fault:
+    try:
+        broken = operations.broken(fault)
+    except (FaultError, AdminError):
+        # Its broker is gone, and who counted with it.
+        broken = Broken(what="calls", count=0)
+    return values.Fault(
+        id=fault.fault_id,
+        kind=fault.kind,
+        where=_where(cluster, fault.path),
+        mechanism=fault.mechanism,
+        path=str(fault.path),
+        state=fault.state,
+        open=fault.is_open,
+        since=fault.since,
+        length_s=fault.length_s,
+        broken=values.Broken(count=broken.count, text=str(broken)),
+    )
+
+
+def _where(cluster: library.Cluster, path: Path) -> str:
+    for broker in cluster.brokers:
+        if path == broker.folder:
+            return f"broker-{broker.id}"
+        if path in broker.paths:
+            return f"broker-{broker.id}/{broker.paths.index(path) + 1}"
+    return "cluster"
