@@ -16,6 +16,7 @@ import uvloop
 
 from jbodlab.kafka_wire.framing import SCRATCH_BYTES, START_BYTES
 from jbodlab.runtime.machine import system_environment
+from jbodlab.runtime.prompt_future import PromptFuture
 from jbodlab.server.bounds import Bounds
 from jbodlab.server.listener import Listener
 from jbodlab.server.open_connections import ConnectionLimits
@@ -50,6 +51,7 @@ class ScriptedHandler:
         self.waiting: dict[str, asyncio.Future[bytes]] = {}
         self.sessions: list[Session] = []
         self.hurried: list[str] = []
+        self.encoded: list[bytes] = []
         self.announced: list[int] = []
         """Sizes of large requests, each time that they ask to come in."""
         self.changed = asyncio.Event()
@@ -79,6 +81,8 @@ class ScriptedHandler:
         future = asyncio.get_running_loop().create_future()
         if name == "gathered":
             future = asyncio.gather(future)
+        if name.startswith("prompt"):
+            future = PromptFuture()
         self.waiting[name] = future
         return Pending(
             future,
@@ -100,6 +104,7 @@ class ScriptedHandler:
 
     def _buffers(self, future: asyncio.Future[bytes]) -> Buffers:
         result = future.result()
+        self.encoded.append(result)
         if result == b"close":
             raise CloseConnectionError("no response for that")
         return (framed(result),)
@@ -322,6 +327,49 @@ async def test_waiting_requests_are_dropped_when_the_client_goes_away() -> None:
                 await asyncio.sleep(0.001)
         assert all(future.cancelled() for future in handler.waiting.values())
         assert handler.started == ["a", "b"]
+
+
+async def test_prompt_answer_leaves_at_once_and_the_next_request_starts_later() -> None:
+    async with serving() as (listener, handler), connected(listener) as client:
+        client.send(request(OTHER, "prompt"), request(OTHER, "next"))
+        await handler.until(lambda: "prompt" in handler.waiting)
+        future = handler.waiting.pop("prompt")
+        assert isinstance(future, PromptFuture)
+
+        future.succeed(b"first")
+
+        assert (handler.encoded, handler.started) == ([b"first"], ["prompt"])
+        assert await client.receive() == "first"
+        await handler.until(lambda: "next" in handler.waiting)
+        handler.answer("next")
+        assert await client.receive() == "next"
+
+
+@pytest.mark.parametrize("end", ["fails", "is cancelled"])
+async def test_prompt_answer_that_does_not_come_is_noticed(end: str) -> None:
+    async with serving() as (listener, handler), connected(listener) as client:
+        client.send(request(OTHER, "prompt"))
+        await handler.until(lambda: "prompt" in handler.waiting)
+        future = handler.waiting.pop("prompt")
+
+        if end == "fails":
+            future.set_exception(CloseConnectionError("nothing to say"))
+        else:
+            future.cancel()
+
+        assert await client.is_closed_by_the_broker()
+
+
+async def test_prompt_answer_of_a_client_that_is_gone_is_cancelled() -> None:
+    bounds = Bounds(system_environment())
+    async with serving(bounds) as (listener, handler):
+        async with connected(listener) as client:
+            client.send(request(OTHER, "prompt"))
+            await handler.until(lambda: "prompt" in handler.waiting)
+        async with asyncio.timeout(DEADLINE_S):
+            while len(bounds.connections):  # noqa: ASYNC110 - nothing to wait on
+                await asyncio.sleep(0.001)
+        assert handler.waiting["prompt"].cancelled()
 
 
 async def test_gathered_answer_that_is_dropped_leaves_no_error_behind() -> None:
