@@ -1,7 +1,7 @@
 """One group of `rare_records.sql` in, its rows of `rare_history` out: Arrow on both sides.
 
 Spark calls it by `applyInArrow`, DuckDB's engine in this process. A group is a topic whose story is
-not plain; the fold of single records decides about it.
+not plain, or a broker; the fold of single records decides about it.
 """
 
 from __future__ import annotations
