@@ -9,6 +9,9 @@ before a tombstone), the answer, and the members of the group when they are othe
     join NAME [TOPIC ...] [KEY=VALUE ...]              of the topic t, unless said otherwise
     beat NAME [epoch=N] [owned=told|has|none] [topics=..] [KEY=VALUE ...]
     asks NAME [owned=..]      a heartbeat whose answer may wait, and is not looked at
+    commit NAME PARTITION ... epoch=N [version=N]      offsets of t; NAME `-` is no member
+    txn NAME PARTITION ... epoch=N                     the same in a transaction
+    fetch NAME epoch=N
     settle                    members confirm and are told until nothing changes. Tells nothing
     shows NAME ...            state, epoch, partitions, and those to be given up
     epochs                    of the group and of its assignment
@@ -35,6 +38,7 @@ from broker.groups.requests import ConsumerGroupHeartbeat
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import TopicIdPartition
 from tests.broker.groups.bench import START_MS, FakeTopics
+from tests.broker.groups.consumer.commits import commit, fetch, in_transaction
 from tests.broker.groups.consumer.rig import GROUP, Rig, named
 
 SETTINGS = {
@@ -156,6 +160,19 @@ class _Story:
         epoch = self.rig.current(name).epoch
         self.rig.ask(ConsumerGroupHeartbeat(**who, member_epoch=epoch, topic_partitions=given))
 
+    def _commit(self, names: list[str], fields: dict[str, Any]) -> str:
+        numbers = map(int, names[1:])
+        return _errors(
+            commit(self.rig, names[0].strip("-"), fields.pop("epoch"), *numbers, **fields)
+        )
+
+    def _txn(self, names: list[str], fields: dict[str, Any]) -> str:
+        numbers = map(int, names[1:])
+        return _errors(in_transaction(self.rig, names[0].strip("-"), fields["epoch"], *numbers))
+
+    def _fetch(self, names: list[str], fields: dict[str, Any]) -> str:
+        return _errors(fetch(self.rig, names[0].strip("-") or None, fields["epoch"]))
+
     def _settle(self, names: list[str], fields: dict[str, Any]) -> None:
         self.rig.settle()
 
@@ -223,3 +240,10 @@ class _Story:
 
     def _late(self, names: list[str], fields: dict[str, Any]) -> None:
         self.rig.commit_in_time_failed()
+
+
+def _errors(found: ErrorCode | dict[int, ErrorCode]) -> str:
+    """Return one error for all, or those of the partitions."""
+    if isinstance(found, dict):
+        return ", ".join(f"{number} {code.name}" for number, code in found.items())
+    return found.name

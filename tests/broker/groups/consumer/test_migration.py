@@ -22,6 +22,7 @@ from jbodlab.group_records.values import ClassicMemberMetadata, ClassicProtocol
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import TopicIdPartition
 from tests.broker.groups.bench import FakeTopics, assigned, assignment, subscription
+from tests.broker.groups.consumer.commits import commit
 from tests.broker.groups.consumer.rig import GROUP, Rig, classic_join
 
 
@@ -601,3 +602,10 @@ def test_848_upgrade_downgrade_with_failovers() -> None:
 def _one_holder_each(rig: Rig) -> None:
     held = [p for current in rig.group().current.values() for p in current.held()]
     assert len(held) == len(set(held))
+
+
+def test_classic_member_hears_of_its_generation_by_its_commits(mixed_rig: Rig) -> None:
+    epoch = mixed_rig.current("k").epoch
+
+    assert commit(mixed_rig, "k", epoch, version=8) == ErrorCode.NONE
+    assert commit(mixed_rig, "k", epoch + 1, version=8) == ErrorCode.ILLEGAL_GENERATION
