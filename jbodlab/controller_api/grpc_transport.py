@@ -111,6 +111,7 @@ class GrpcTransport:
         self._pause_s = 0.0
         self._again_s = 0.0
         """When another channel may be tried, on the clock of the loop."""
+        self._is_closed = False
         self._open()
         self._calls: Counter[grpc.aio.Channel] = Counter()
         """Calls in progress, by their channels."""
@@ -160,6 +161,12 @@ class GrpcTransport:
         except (grpc.aio.UsageError, grpc.aio.InternalError) as error:
             # The channel was closed under the call.
             raise ControllerUnavailableError(f"{method}: {error}") from error
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if not self._is_closed or (task is not None and task.cancelling()):
+                raise
+            # gRPC cancels the calls of a channel that is closed; the task goes on.
+            raise ControllerUnavailableError(f"{method}: the connection was closed") from error
         finally:
             self._calls[channel] -= 1
             if not self._calls[channel]:
@@ -187,6 +194,7 @@ class GrpcTransport:
 
     async def close(self) -> None:
         """Close the connection; calls in flight fail."""
+        self._is_closed = True
         for channel in {self._channel, *self._calls}:
             await channel.close()
 

@@ -100,3 +100,41 @@ async def test_the_stream_ends_with_the_controller(controller: ScriptedControlle
     with pytest.raises(ControllerUnavailableError):
         await anext(stream)
     await channel.close()
+
+
+async def test_calls_in_flight_fail_when_the_channel_is_closed_and_their_tasks_go_on() -> None:
+    controller = ScriptedController()
+    controller.answers[BrokerHeartbeatRequest] = lambda _request: never()
+    first = MetadataStreamResponse(high_watermark=Offset(3), records=b"abc")
+    controller.streams = [[first]]
+    request = MetadataStreamRequest(
+        broker_id=BrokerId(1),
+        cluster_id="c",
+        fetch_offset=Offset(0),
+        last_fetched_epoch=LeaderEpoch(-1),
+    )
+    async with connected(controller) as channel:
+        call = asyncio.create_task(channel.call(HEARTBEAT, 30))
+        stream = channel.metadata_stream(request)
+        assert await anext(stream) == first
+        following = asyncio.create_task(anext(stream))
+        await asyncio.sleep(0.05)
+
+        await channel.close()
+
+        for waiting in (call, following):
+            with pytest.raises(ControllerUnavailableError):
+                await waiting
+
+
+async def test_a_call_that_is_cancelled_ends_its_task() -> None:
+    controller = ScriptedController()
+    controller.answers[BrokerHeartbeatRequest] = lambda _request: never()
+    async with connected(controller) as channel:
+        call = asyncio.create_task(channel.call(HEARTBEAT, 30))
+        await asyncio.sleep(0.05)
+
+        call.cancel()
+
+        with pytest.raises(asyncio.CancelledError):
+            await call

@@ -181,3 +181,23 @@ def test_a_quorum_outlives_the_directory_of_its_active_controller(
     assert second is not first
     first.wait_ended(10)
     cluster.create_topic("after", partitions=1, replicas=2)
+
+
+def test_a_controller_that_was_frozen_stands_by_when_it_goes_on(cluster: Cluster) -> None:
+    cluster.create_topic("before", partitions=2, replicas=2)
+    first = active(cluster)
+    first.freeze()
+
+    second = wait_for(
+        "another active controller",
+        lambda: next((n for n in cluster.controllers if n is not first and is_active(n)), None),
+    )
+    # The brokers leave the frozen one, whose connections stay, when a call takes too long.
+    cluster.create_topic("after", partitions=2, replicas=2)
+    first.thaw()
+
+    wait_for("the thawed one standing by", lambda: roles(cluster)[first.id] == "standby")
+    assert roles(cluster)[second.id] == "active"
+    seen = status.look(cluster.state, cluster.root / "faults.jsonl")
+    assert seen.is_healthy
+    cluster.wait_all_in_sync()
