@@ -30,6 +30,7 @@ from bench.moves import moves
 from bench.partitions import many_partitions
 from bench.replay_sizes import measure_replay_sizes
 from bench.slow_disks import slow_disks
+from bench.spark_replay import measure_spark_replay
 from bench.transactions import (
     LONG_MS,
     Gap,
@@ -61,7 +62,7 @@ SLOW_PARTITIONS = 300
 PARTS = (
     *("start", "failover", "throughput", "requests", "alone", "slow disks", "partitions"),
     *("cleaner", "tls", "clients", "groups", "transactions", "transaction gaps", "moves", "decode"),
-    *("replay sizes", "checks", "attacks"),
+    *("replay sizes", "spark", "checks", "attacks"),
 )
 REQUESTS, REQUEST_RUNS = 80_000, 3
 ALONE = ((1, 1), (3, -1))
@@ -95,7 +96,7 @@ def main() -> int:
         found_attacks = list(attacks(made, arguments.attack))
         report["attacks"] = [asdict(attack) for attack in found_attacks]
         rows += [(f"{each.name}: {ATTACK_UNITS}", each.text) for each in found_attacks]
-    if arguments.only not in ("checks", "decode", "moves", "replay sizes", "attacks"):
+    if arguments.only not in ("checks", "decode", "moves", "replay sizes", "spark", "attacks"):
         for name, make in makers.items():
             report[name] = measure_all(name, make, arguments, rows)
     if arguments.only in (None, "groups"):
@@ -113,6 +114,10 @@ def main() -> int:
         sizes = measure_replay_sizes(arguments.records // 4)
         report["replay sizes"] = [asdict(size) for size in sizes]
         rows += [(f"replay, {size.times} times", size.text) for size in sizes]
+    if arguments.only in (None, "spark"):
+        replays = list(measure_spark_replay(arguments.records))
+        report["spark"] = [asdict(replay) for replay in replays]
+        rows += [(f"{each.records} records by Spark, {each.name}", each.text) for each in replays]
     if tools is not None:
         tools.close()
     RESULTS.mkdir(exist_ok=True)

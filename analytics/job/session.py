@@ -174,6 +174,8 @@ def _local_settings(size_bytes: int) -> dict[str, str]:
         "-XX:MetaspaceSize=256m",
         # A process that runs for seconds is not worth the compiler that takes half of them.
         *(("-XX:TieredStopAtLevel=1",) if small else ()),
+        # The first compiler alone has 48 MB otherwise; when they are full, a job waits for ever.
+        "-XX:ReservedCodeCacheSize=240m",
     )
     return {
         "spark.driver.memory": "1g" if small else "2g",

@@ -77,3 +77,9 @@ def test_a_session_starts_on_a_machine_whose_name_has_no_address() -> None:
     )
 
     assert done.returncode == 0, done.stderr
+
+
+def test_the_code_cache_of_a_small_log_has_room_for_the_code_of_all_plans() -> None:
+    options = session._local_settings(0)["spark.driver.extraJavaOptions"].split()
+
+    assert {"-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m"} <= set(options)
