@@ -142,6 +142,12 @@ def _principals(values: Values, node: NodeConfig) -> BrokerPrincipals:
 
 def _quorum(values: Values, node: NodeConfig) -> QuorumConfig:
     name = node.controller_listener_names[0].upper()
+    if node_config.encrypts(node.controller_protocol):
+        raise ConfigError(
+            "listener.security.protocol.map",
+            f"{name}:SSL",
+            "controllers of a quorum reach each other by PLAINTEXT only",
+        )
     listener = node.controller_listener(name)
     own = next((each for each in node.voters if each.node_id == node.node_id), None)
     host = (listener.host or "localhost") if own is None else own.host

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from controller.config import controller_config
+from jbodlab.raft.settings import RaftSettings
 from jbodlab.vocabulary.errors import ConfigError
 
 PROPERTIES = {
@@ -58,3 +59,76 @@ def test_with_an_authorizer_the_controller_knows_the_brokers() -> None:
     controller_config({**secured, "super.users": "User:ANONYMOUS"})
     secured["listener.security.protocol.map"] = "CONTROLLER:SSL"
     controller_config(secured)
+
+
+QUORUM = {
+    **PROPERTIES,
+    "controller.quorum.voters": "100@host-a:9093,101@host-b:9093,102@host-c:9093",
+    "controller.listener.names": "CONTROLLER,BROKERS",
+    "listeners": "CONTROLLER://:9093,BROKERS://:9094",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,BROKERS:PLAINTEXT",
+}
+
+
+def test_a_controller_of_a_quorum_has_a_listener_for_controllers_and_one_for_brokers() -> None:
+    config, _ = controller_config(QUORUM)
+
+    assert config.listener.port == 9094
+    quorum = config.quorum
+    assert quorum is not None
+    assert quorum.listener.port == 9093
+    assert quorum.voters.ids == (100, 101, 102)
+    assert quorum.bootstrap_servers == (("host-b", 9093), ("host-c", 9093))
+    assert [(each.name, each.host, each.port) for each in quorum.endpoints] == [
+        ("CONTROLLER", "host-a", 9093),
+        ("BROKERS", "host-a", 9094),
+    ]
+    assert quorum.timing == RaftSettings()
+
+
+def test_a_controller_whose_voters_are_in_its_log_is_told_where_others_are() -> None:
+    of_voters = {"controller.quorum.voters": ""}
+    servers = {"controller.quorum.bootstrap.servers": "host-b:9093,localhost:9093"}
+
+    config, _ = controller_config(QUORUM | of_voters | servers)
+
+    assert config.quorum is not None
+    assert config.quorum.voters.ids == ()
+    # Without this one.
+    assert config.quorum.bootstrap_servers == (("host-b", 9093),)
+
+
+@pytest.mark.parametrize(
+    ("changed", "key", "reason"),
+    [
+        (
+            {"controller.listener.names": "CONTROLLER"},
+            "controller.listener.names",
+            "must name two listeners in a quorum",
+        ),
+        (
+            {"listeners": "CONTROLLER://:9093"},
+            "controller.listener.names",
+            "must name two listeners in a quorum",
+        ),
+        (
+            {"controller.quorum.voters": "100@a:1,100@b:1"},
+            "controller.quorum.voters",
+            "names a controller twice",
+        ),
+        (
+            {"listener.security.protocol.map": "CONTROLLER:SSL,BROKERS:SSL"},
+            "listener.security.protocol.map",
+            "by PLAINTEXT only",
+        ),
+        (
+            {"listener.security.protocol.map": "CONTROLLER:PLAINTEXT,BROKERS:SSL"},
+            "listener.security.protocol.map",
+            "must have the same security protocol",
+        ),
+    ],
+)
+def test_a_wrong_quorum_is_refused(changed: dict[str, str], key: str, reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason) as error:
+        controller_config(QUORUM | changed)
+    assert error.value.key == key
