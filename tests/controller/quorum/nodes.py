@@ -56,14 +56,18 @@ TIMING = RaftSettings(
 DEADLINE_S = 20
 
 
-def voters(*ids: int) -> VoterSet:
+def directory_of(node_id: int) -> DirectoryId:
+    return DirectoryId(UUID(int=100 + node_id))
+
+
+def voters(*ids: int, are_known: bool = False) -> VoterSet:
     return VoterSet.of(
         KRaftVoter(
             voter_id=each,
-            voter_directory_id=UNKNOWN_DIRECTORY,
+            voter_directory_id=directory_of(each) if are_known else UNKNOWN_DIRECTORY,
             endpoints=(KRaftVoterEndpoint(name="CONTROLLER", host="host", port=each),),
             k_raft_version_feature=KRaftVersionFeature(
-                min_supported_version=0, max_supported_version=0
+                min_supported_version=0, max_supported_version=int(are_known)
             ),
         )
         for each in ids
@@ -142,7 +146,7 @@ class Node:
         stored = read_quorum_state(self.files.directory)
         self.log = RaftLog(
             settings=QuorumNodeSettings(
-                me=ReplicaKey(self.id, DirectoryId(UUID(int=100 + self.id))),
+                me=ReplicaKey(self.id, directory_of(self.id)),
                 endpoints=(KRaftVoterEndpoint(name="CONTROLLER", host="host", port=self.id),),
                 voters=self.network.voters,
                 bootstrap_servers=len(self.network.nodes) - 1,

@@ -11,8 +11,17 @@ from controller.quorum.replicated_log import NotLeaderError
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.log.quorum_state import read_quorum_state
 from jbodlab.metadata.log.snapshot_writer import SnapshotWriter
+from jbodlab.metadata.log.snapshots import snapshot_bytes, snapshot_name
+from jbodlab.metadata.records.control_records import (
+    KRaftVersionRecord,
+    KRaftVotersRecord,
+    LeaderChangeMessage,
+)
+from jbodlab.raft.batches import fetched_batches, quorum_records
+from jbodlab.raft.voters import VoterSet
 from jbodlab.record_batch.record_batch import read_header
-from tests.controller.quorum.nodes import Network, quorum
+from jbodlab.storage.directory.names import METADATA_DIR_NAME
+from tests.controller.quorum.nodes import Network, quorum, voters
 
 
 async def told_alike(network: Network) -> None:
@@ -205,3 +214,51 @@ async def test_a_leader_that_was_cut_off_is_not_confirmed(tmp_path: Path) -> Non
             await confirmation
         with pytest.raises(NotLeaderError):
             former.log.confirm(epoch)
+
+
+def format_with_voters(directory: Path, first: VoterSet) -> None:
+    """Write `0-0.checkpoint`, as formatting with the first voters does."""
+    folder = directory / METADATA_DIR_NAME
+    folder.mkdir(parents=True)
+    data = snapshot_bytes(
+        [], epoch=0, timestamp_ms=0, created_ms=1, quorum=quorum_records(first, 1)
+    )
+    (folder / snapshot_name(0, 0)).write_bytes(data)
+
+
+async def test_the_first_voters_come_from_their_checkpoint_into_the_log(tmp_path: Path) -> None:
+    first = voters(1, 2, 3, are_known=True)
+    network = Network(tmp_path, 1, 2, 3, 4)
+    # The property files name nobody, and the fourth has no checkpoint.
+    network.voters = VoterSet()
+    for number in (1, 2, 3):
+        format_with_voters(tmp_path / str(number), first)
+    network.start()
+    try:
+        leader = await network.leader()
+        await leader.append()
+        await told_alike(network)
+
+        _, data = leader.told[0]
+        (batch,), _ = fetched_batches(data)
+        assert [type(record) for _, record in batch.controls] == [
+            LeaderChangeMessage,
+            KRaftVersionRecord,
+            KRaftVotersRecord,
+        ]
+        observer = network.nodes[4]
+        assert observer.told == leader.told
+        assert all(each.log.core.voters == first for each in network.nodes.values())
+        assert not observer.is_leader
+        stored = read_quorum_state(leader.files.directory)
+        assert stored is not None
+        assert stored.data_version == 1
+        observers = [each.node_id for each in leader.log.followers() if not each.is_voter]
+        assert observers == [4]
+        # A snapshot of the log has the voters.
+        assert leader.log.records_at(leader.log.high_watermark)[1] == KRaftVotersRecord(
+            voters=first.voters
+        )
+    finally:
+        for node in network.nodes.values():
+            await node.kill()
