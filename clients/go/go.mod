@@ -1,0 +1,3 @@
+module github.com/jbodlab/jbodlab/clients/go
+
+go 1.21
