@@ -199,7 +199,7 @@ class History(World):
     def revived(self, kind: str, **fence: bool) -> None:
         """Let a directory be revived while a call hangs in it, or with a fence."""
         path = self.nodes[1].log_dirs[0]
-        self.disks[path].running[PROCESS.get(), kind, "a"] += 1
+        self.disks[path].running[PROCESS.get(), kind, "a"] = 1
         fences = (Values(**fence),) if fence else ()
         taps._revived(self, Values(path=path, identity=(1, 2), _fences=fences), None, (1, 2))
 

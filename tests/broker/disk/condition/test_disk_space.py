@@ -118,10 +118,11 @@ def test_a_neighbour_may_have_written_since_the_look_whatever_is_settled() -> No
 
 
 def test_empty_replicas_may_take_half_of_the_reserve_and_no_more() -> None:
-    found = disk(8 * FILES_BYTES - 1, reserved_bytes=8 * FILES_BYTES)
+    found = DirectorySpace()
+    found.disk = disk(8 * FILES_BYTES - 1, reserved_bytes=8 * FILES_BYTES)
 
     created = 0
-    while found.takes_files():
+    while found.disk.takes_files():
         found.charge(FILES_BYTES)
         created += 1
 
