@@ -47,6 +47,8 @@ def main() -> int:
     nights = msgspec.json.decode(RESULTS.read_bytes(), type=list[Night]) if RESULTS.exists() else []
     night = _tonight(nights)
     end = time.monotonic() + options.hours * 3600
+    # A shell starts what runs in its background without Ctrl-C, and so would what is started here.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     print(f"commit {night.commit}, seeds from {night.seed}, {night.machine}", flush=True)
     try:
