@@ -40,15 +40,16 @@ __all__ = [
     "NotInTimeError",
     "wait_for",
 ]
+# By relative names: in a wheel the package has another one.
 _MODULES = {
-    "Broker": "lab.cluster.node",
-    "Cluster": "lab.cluster.cluster",
-    "ClusterSpec": "lab.cluster.spec",
-    "Fault": "lab.cluster.faults",
-    "LogDir": "lab.cluster.log_dir",
-    "Node": "lab.cluster.node",
-    "NotInTimeError": "lab.machine.waiting",
-    "wait_for": "lab.machine.waiting",
+    "Broker": ".node",
+    "Cluster": ".cluster",
+    "ClusterSpec": ".spec",
+    "Fault": ".faults",
+    "LogDir": ".log_dir",
+    "Node": ".node",
+    "NotInTimeError": "..machine.waiting",
+    "wait_for": "..machine.waiting",
 }
 
 
@@ -56,4 +57,4 @@ def __getattr__(name: str) -> Any:
     """Import what is asked for, so that a help gets the description without the processes."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_MODULES[name]), name)
+    return getattr(import_module(_MODULES[name], __package__), name)

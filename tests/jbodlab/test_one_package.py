@@ -28,6 +28,9 @@ for name in commands.COMMANDS:
 from jbodlab.cli import program
 for name, noun in program.nouns().items():
     assert program.commands_of(noun), name
+from jbodlab.lab import cluster
+for name in cluster.__all__:
+    assert callable(getattr(cluster, name)), name
 print(*sorted({name.partition(".")[0] for name in sys.modules} & set(sys.argv[2:])))
 """
 
