@@ -191,7 +191,7 @@ def _role(status: Status, node: NodeState) -> str | None:
     """Return the part of a controller in the quorum; None where nobody tells."""
     if status.quorum is None or node.node_id not in status.alive:
         return None
-    return "active" if node.node_id == status.quorum.leader_id else "standby"
+    return status.quorum.role(node.node_id)
 
 
 def _part(status: Status, node: NodeState) -> str:

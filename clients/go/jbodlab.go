@@ -210,6 +210,24 @@ func (c *Cluster) Controllers() []*Controller {
 	return found
 }
 
+// ActiveController waits until a controller is active, and returns it.
+func (c *Cluster) ActiveController() *Controller {
+	c.t.Helper()
+	c.wait("active", "true", 30*time.Second)
+	var told []struct {
+		ID   int
+		Role string
+	}
+	c.call("GET", "/controllers", nil, &told)
+	for _, one := range told {
+		if one.Role == "active" {
+			return &Controller{c, one.ID}
+		}
+	}
+	c.t.Fatalf("jbodlab: no controller is active: %v", told)
+	return nil
+}
+
 // Fails takes something from users of a closed cluster: user-removed or acl-removed.
 func (c *Cluster) Fails(kind string, keys Keys) *Fault {
 	c.t.Helper()

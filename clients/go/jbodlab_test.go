@@ -36,6 +36,9 @@ func TestABrokerIsKilledAndHealStartsIt(t *testing.T) {
 	if got := len(cluster.Controllers()); got != 1 {
 		t.Fatalf("expected one controller, got %d", got)
 	}
+	if got := cluster.ActiveController().ID; got != cluster.Controllers()[0].ID {
+		t.Fatalf("expected the only controller, got %d", got)
+	}
 }
 
 func TestARefusalHasTheReason(t *testing.T) {

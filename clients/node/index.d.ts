@@ -26,6 +26,8 @@ export class Cluster {
   broker(id: number): Broker;
   logDir(broker: number, number?: number): LogDir;
   controllers(): Promise<Controller[]>;
+  /** Wait until a controller is active, and return it. */
+  activeController(timeout?: string): Promise<Controller>;
   leader(topic: string, partition?: number): Promise<Broker>;
   leaderLogDir(topic: string, partition?: number): Promise<LogDir>;
   followerLogDir(topic: string, partition?: number): Promise<LogDir>;

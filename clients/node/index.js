@@ -81,6 +81,11 @@ export class Cluster {
   async controllers() {
     return (await this.call("GET", "/controllers")).map(({ id }) => new Controller(this, id));
   }
+  async activeController(timeout = "30s") {
+    await this.wait({ active: true, timeout });
+    const { id } = (await this.call("GET", "/controllers")).find(({ role }) => role === "active");
+    return new Controller(this, id);
+  }
   async leader(topic, partition = 0) {
     return this.broker((await this.call("GET", `/topics/${topic}/${partition}`)).leader);
   }

@@ -26,6 +26,7 @@ test("a disk breaks and heals", async () => {
 test("a killed broker is started by heal", async () => {
   await cluster.broker(2).kill();
   assert.deepEqual((await cluster.heal()).started, ["broker-2"]);
+  assert.equal((await cluster.activeController()).id, (await cluster.controllers())[0].id);
 });
 
 test("a wrong request is refused with the reason", async () => {

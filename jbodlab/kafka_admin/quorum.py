@@ -26,6 +26,10 @@ class Quorum(NamedTuple):
     high_watermark: int
     end_offsets: Mapping[int, int]
 
+    def role(self, node_id: int) -> str:
+        """Return `active` or `standby`, the part of a controller that runs."""
+        return "active" if node_id == self.leader_id else "standby"
+
 
 async def describe_quorum(client: AdminClient, timeout_s: float) -> Quorum:
     """Return the quorum of the metadata log.

@@ -21,6 +21,7 @@ from fault_injection.errors import FaultError
 from fault_injection.mechanism import Broken
 from jbodlab.cli.lab_state import ClusterState, NodeState
 from jbodlab.kafka_admin.errors import AdminError
+from jbodlab.kafka_admin.quorum import Quorum
 from jbodlab.kafka_admin.topics import create_topic, delete_topics
 from jbodlab.picture.cluster_picture import (
     OFFLINE,
@@ -42,7 +43,7 @@ from lab import cluster as library
 from lab import opened
 from lab.api import values
 from lab.api.problems import RequestError
-from lab.cluster import picture, wait_for
+from lab.cluster import picture, questions, wait_for
 from lab.cluster.layout import controller_address
 from lab.cluster.revival import revive
 from lab.cluster.security import client_config
@@ -133,7 +134,9 @@ class Actions:
 
     def controllers(self) -> list[values.Controller]:
         """Return all controllers by rising id."""
-        return [_controller(node) for node in self._state().controllers]
+        nodes = self._state().controllers
+        quorum = asyncio.run(self._quorum()) if nodes else None
+        return [_controller(node, quorum) for node in nodes]
 
     def directories(self) -> list[values.Directory]:
         """Return the log directories of all brokers."""
@@ -233,7 +236,7 @@ class Actions:
             found = (node for node in cluster.controllers if node.id == asked.controller)
             node = _one(found, f"there is no controller {asked.controller}")
             _act(act, node)
-            return _controller(node.state)
+        return _one((one for one in self.controllers() if one.id == asked.controller), "")
 
     # Faults
 
@@ -308,12 +311,14 @@ class Actions:
             raise RequestError(400, f"timeout: expected at most {WAIT_S_MAX:g} s")
         fields = ("detected", "broken", "healed", "leaders", "isr")
         named = {name: getattr(asked, name) for name in fields if getattr(asked, name) is not None}
-        if len(named) + asked.settled != 1:
-            raise RequestError(400, f"expected one of {', '.join(fields)} and settled")
+        if len(named) + asked.settled + asked.active != 1:
+            raise RequestError(400, f"expected one of {', '.join(fields)}, settled and active")
         began = time.monotonic()
         cluster = self.opened()
         if asked.settled:
             self._settled(cluster, timeout_s)
+        elif asked.active:
+            wait_for("an active controller", self._has_active_controller, timeout_s)
         elif asked.leaders is not None:
             cluster.wait_leaders(asked.leaders, timeout_s)
         elif asked.isr is not None:
@@ -373,6 +378,15 @@ class Actions:
         if self._files is None:
             return self._last_seen()
         return asyncio.run(picture.read(self._state(), ASK_TIMEOUT_S))
+
+    async def _quorum(self) -> Quorum | None:
+        """Return the controllers as the first broker with an answer describes them."""
+        brokers = self._state().brokers
+        asked = (questions.ask_quorum(node, ASK_TIMEOUT_S) for node in brokers)
+        return next((one for one in await asyncio.gather(*asked) if one is not None), None)
+
+    def _has_active_controller(self) -> bool:
+        return any(one.role == "active" for one in self.controllers())
 
     def _partition(self, seen: ClusterPicture, key: TopicPartition) -> values.Partition:
         found, holders = seen.partitions[key], seen.holders(key)
@@ -543,10 +557,11 @@ def _act(act: str, node: library.Node) -> None:
     acts[act]()
 
 
-def _controller(node: NodeState) -> values.Controller:
+def _controller(node: NodeState, quorum: Quorum | None) -> values.Controller:
     return values.Controller(
         id=node.node_id,
         address=controller_address(node),
+        role=quorum.role(node.node_id) if quorum is not None and _runs(node) else None,
         running=_runs(node),
         pid=node.process.pid if node.process is not None and _runs(node) else None,
     )

@@ -119,10 +119,16 @@ class Broker(Struct, kw_only=True):
 
 
 class Controller(Struct, kw_only=True):
-    """A controller; `pid` is null where it does not run."""
+    """A controller.
+
+    Attributes:
+        role: `active` or `standby`; null where it does not run, or no broker tells.
+        pid: Id of its process; null where it does not run.
+    """
 
     id: int
     address: str
+    role: str | None
     running: bool
     pid: int | None
 
@@ -381,6 +387,7 @@ class Wait(Struct, kw_only=True, forbid_unknown_fields=True):
         leaders: A topic: every partition of it has a leader.
         isr: A topic: every replica of it is in sync.
         settled: The cluster: all brokers serve, all directories are online, all is in sync.
+        active: The cluster: one of its controllers that run is active.
     """
 
     detected: Index | None = None
@@ -389,6 +396,7 @@ class Wait(Struct, kw_only=True, forbid_unknown_fields=True):
     leaders: Name | None = None
     isr: Name | None = None
     settled: bool = False
+    active: bool = False
     timeout: Duration = "30s"
 
 

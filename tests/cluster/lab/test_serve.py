@@ -103,7 +103,8 @@ def test_the_cluster_is_described(served: Served) -> None:
         (number, "serving", True) for number in (1, 2, 3)
     ]
     assert len(served.done("GET", "/directories")) == 6
-    assert [one["running"] for one in served.done("GET", "/controllers")] == [True]
+    (controller,) = served.done("GET", "/controllers")
+    assert (controller["role"], controller["running"]) == ("active", True)
 
 
 def test_the_disk_of_a_leader_breaks_under_a_client_and_comes_back(served: Served) -> None:
@@ -265,6 +266,26 @@ def test_clients_elsewhere_reach_the_advertised_listeners() -> None:
         assert {(one.host, one.port) for one in told.brokers.values()} == {("localhost", port)}
         producer.produce("far", b"x")
         assert producer.flush(30) == 0
+    finally:
+        ended(found)
+        remove_folder(folder)
+
+
+def test_another_controller_is_active_when_the_active_one_is_killed() -> None:
+    folder = make_folder()
+    found = started(folder, "--kind", "folder", "--brokers", "1", "--controllers", "3")
+    try:
+        found.done("GET", "/wait?active=true")
+        before = {one["id"]: one["role"] for one in found.done("GET", "/controllers")}
+        assert sorted(before.values()) == ["active", "standby", "standby"]
+        killed = next(one for one, role in before.items() if role == "active")
+
+        told = found.done("POST", f"/controllers/{killed}/kill")
+        assert (told["role"], told["running"]) == (None, False)
+        found.done("GET", "/wait?active=true")
+        after = {one["id"]: one["role"] for one in found.done("GET", "/controllers")}
+        assert after[killed] is None
+        assert "active" in after.values()
     finally:
         ended(found)
         remove_folder(folder)

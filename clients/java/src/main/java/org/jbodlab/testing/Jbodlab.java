@@ -126,6 +126,17 @@ public final class Jbodlab implements AutoCloseable {
         return found;
     }
 
+    /** Waits until a controller is active, and returns it. */
+    public Controller activeController() {
+        await("active", true, LED);
+        for (var one : call("GET", "/controllers")) {
+            if (one.get("role").asText().equals("active")) {
+                return new Controller(one.get("id").asInt());
+            }
+        }
+        throw new JbodlabException(0, "no controller is active");
+    }
+
     /** Returns a log directory of a broker; the first is number 1. */
     public LogDir logDir(int broker, int number) {
         return new LogDir("broker-" + broker + "/" + number);

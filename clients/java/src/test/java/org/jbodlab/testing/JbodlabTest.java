@@ -28,6 +28,7 @@ class JbodlabTest {
         cluster.broker(2).kill();
         cluster.heal();
         cluster.waitSettled();
+        assertEquals(cluster.controllers().get(0).id(), cluster.activeController().id());
     }
 
     @Test
