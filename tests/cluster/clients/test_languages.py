@@ -26,8 +26,9 @@ PROJECTS = {
     "clients/node": ("node --check index.js", "node --test --test-timeout 300000"),
     "clients/java": ("mvn -q -B test-compile", "mvn -q -B test"),
     "examples/orders-go": GO,
+    "examples/orders-node": ("npm install --no-audit --no-fund", "npm test"),
 }
-"""What fetches packages for a project and what tests it, by its folder."""
+"""Commands that fetch the packages of a project and that test it, by its folder."""
 UNREACHABLE = re.compile(
     r"Could not (resolve dependencies|transfer artifact)|dial tcp|ENOTFOUND|ECONNREFUSED|ETIMEDOUT"
 )
