@@ -26,11 +26,15 @@ PROJECTS = {
     "clients/node": ("node --check index.js", "node --test --test-timeout 300000"),
     "clients/java": ("mvn -q -B test-compile", "mvn -q -B test"),
     "examples/orders-go": GO,
+    "examples/orders-java": (
+        "mvn -q -B -f ../../clients/java install -DskipTests",
+        "mvn -q -B test",
+    ),
     "examples/orders-node": ("npm install --no-audit --no-fund", "npm test"),
 }
 """Commands that fetch the packages of a project and that test it, by its folder."""
 UNREACHABLE = re.compile(
-    r"Could not (resolve dependencies|transfer artifact)|dial tcp|ENOTFOUND|ECONNREFUSED|ETIMEDOUT"
+    r"Could not transfer artifact|could not be resolved|dial tcp|ENOTFOUND|ECONNREFUSED|ETIMEDOUT"
 )
 
 
