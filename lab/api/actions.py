@@ -11,6 +11,7 @@ import contextlib
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -265,10 +266,10 @@ class Actions:
         try:
             asked = kinds.spec(wanted.kind, keys)
         except FaultError as error:
-            raise RequestError(400, str(error)) from error
+            raise RequestError(409, str(error)) from error
         most = self._length_s_max
         if most is not None and wanted.kind != "restart" and not 0 < (asked.length_s or 0) <= most:
-            raise RequestError(400, f"expected a length of up to {most:g} s")
+            raise RequestError(409, f"expected a length of up to {most:g} s")
         with self._changing() as cluster:
             where = self._place(cluster, wanted.where)
             try:
@@ -302,36 +303,32 @@ class Actions:
             return found
 
     def wait(self, asked: values.Wait) -> values.Waited:
-        """Wait for a state of a fault, of a topic or of the cluster."""
-        try:
-            timeout_s = duration_s(asked.timeout)
-        except ValueError as error:
-            raise RequestError(400, f"timeout: {error}") from error
-        if not 0 <= timeout_s <= WAIT_S_MAX:
-            raise RequestError(400, f"timeout: expected at most {WAIT_S_MAX:g} s")
-        fields = ("detected", "broken", "healed", "leaders", "isr")
-        named = {name: getattr(asked, name) for name in fields if getattr(asked, name) is not None}
-        if len(named) + asked.settled + asked.active != 1:
-            raise RequestError(400, f"expected one of {', '.join(fields)}, settled and active")
+        """Wait until everything that is named has come."""
         began = time.monotonic()
+        end = began + min(duration_s(asked.timeout), WAIT_S_MAX)
+
+        def left_s() -> float:
+            return max(0.0, end - time.monotonic())
+
         cluster = self.opened()
+        if asked.active:
+            wait_for("an active controller", self._has_active_controller, left_s())
+        if asked.leaders is not None:
+            cluster.wait_leaders(asked.leaders, left_s())
+        if asked.isr is not None:
+            cluster.wait_isr(asked.isr, left_s())
+        states: Mapping[str, Callable[[journal.Fault], bool]] = {
+            "detected": self._is_detected,
+            "broken": lambda fault: operations.broken(self._entry(fault)).count > 0,
+            "healed": lambda fault: not self._entry(fault).is_open,
+        }
+        for word, holds in states.items():
+            number = getattr(asked, word)
+            if number is not None:
+                fault = self._known(cluster, values.OfFault(fault=number))
+                wait_for(f"fault {number} being {word}", partial(holds, fault), left_s())
         if asked.settled:
-            self._settled(cluster, timeout_s)
-        elif asked.active:
-            wait_for("an active controller", self._has_active_controller, timeout_s)
-        elif asked.leaders is not None:
-            cluster.wait_leaders(asked.leaders, timeout_s)
-        elif asked.isr is not None:
-            cluster.wait_isr(asked.isr, timeout_s)
-        else:
-            ((word, number),) = named.items()
-            fault = self._known(cluster, values.OfFault(fault=number))
-            states: Mapping[str, Callable[[], bool]] = {
-                "detected": lambda: self._is_detected(fault),
-                "broken": lambda: operations.broken(self._entry(fault)).count > 0,
-                "healed": lambda: not self._entry(fault).is_open,
-            }
-            wait_for(f"fault {number} being {word}", states[word], timeout_s)
+            self._settled(cluster, left_s())
         return values.Waited(waited_s=round(time.monotonic() - began, 3))
 
     def end(self) -> list[str]:

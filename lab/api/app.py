@@ -26,6 +26,8 @@ from lab.api.served import Served
 from lab.ui.live import Live
 
 BODY_BYTES_MAX = 256 * 1024
+DRAINED_BYTES_MAX = 4 * 1024 * 1024
+"""So much is read of a body that is too large: a client that still sends would miss the refusal."""
 BODY_TIMEOUT_S = 5.0
 THREADS_MAX = 32
 STREAMS_MAX = 16
@@ -263,13 +265,17 @@ async def _body(request: Request) -> bytes:
     Raises:
         RequestError: it is too large, or does not come.
     """
-    found = bytearray()
+    found, size = bytearray(), 0
     try:
         async with asyncio.timeout(BODY_TIMEOUT_S):
             async for piece in request.stream():
-                found += piece
-                if len(found) > BODY_BYTES_MAX:
-                    raise RequestError(413, f"expected at most {BODY_BYTES_MAX} bytes")
+                size += len(piece)
+                if size <= BODY_BYTES_MAX:
+                    found += piece
+                elif size > DRAINED_BYTES_MAX:
+                    break
     except TimeoutError:
         raise RequestError(400, "the body did not come in time") from None
+    if size > BODY_BYTES_MAX:
+        raise RequestError(413, f"expected at most {BODY_BYTES_MAX} bytes")
     return bytes(found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fault_injection.errors import FaultError
-from jbodlab.kafka_admin.errors import AdminError
+from jbodlab.kafka_admin.errors import NoAnswerError
 from jbodlab.vocabulary.errors import JbodlabError
 from lab.api.values import Problem
 from lab.cluster import NotInTimeError
@@ -55,7 +55,7 @@ def of_error(error: Exception) -> Problem | None:
             return problem(error.status, line)
         case NotInTimeError():
             return problem(504, line)
-        case AdminError():
+        case NoAnswerError():
             return problem(503, line)
         case FaultError() | LabError() | JbodlabError():
             return problem(409, line)

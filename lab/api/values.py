@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -11,7 +11,11 @@ from fault_injection.kinds import KINDS, PARAMETERS
 from lab.cluster.spec import DEFAULTS, SETTINGS, Form
 
 Duration = Annotated[
-    str | float, Meta(description="Seconds, or a length such as `500ms`, `20s` or `1m`.")
+    str,
+    Meta(
+        description="A length such as `500ms`, `20s` or `1m`, up to ten minutes.",
+        pattern=r"^([0-9]{1,3}s|[0-9]{1,6}ms|[0-9]m|10m)$",
+    ),
 ]
 Place = Annotated[
     str,
@@ -276,7 +280,7 @@ _VALUE = str | float | bool | list[str] | None
 NewFault = msgspec.defstruct(
     "NewFault",
     [
-        ("kind", Annotated[str, Meta(description=f"One of {', '.join(KINDS)}.", max_length=50)]),
+        ("kind", Literal[tuple(KINDS)]),
         ("where", Place),
         (
             "even_last_in_sync",
@@ -378,7 +382,7 @@ class ListedFaults(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class Wait(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Awaited state: one of these, and for how long at most.
+    """Awaited states, all of them, and how long they are awaited at most.
 
     Attributes:
         detected: A fault: clients are told that its directory is offline, or its broker is gone.

@@ -65,15 +65,15 @@ class Page(NamedTuple):
         with contextlib.closing(connection):
             headers = {"Authorization": f"Bearer {self.token}", "Last-Event-ID": last_id}
             connection.request("GET", "/v1/events", headers=headers)
-            answer = connection.getresponse()
-            assert answer.getheader("Content-Type") == "text/event-stream; charset=utf-8"
+            with connection.getresponse() as answer:
+                assert answer.getheader("Content-Type") == "text/event-stream; charset=utf-8"
 
-            def patch() -> dict[str, Any]:
-                while not (line := answer.readline()).startswith(b"data: "):
-                    assert line, "the stream has ended"
-                return json.loads(line.removeprefix(b"data: "))
+                def patch() -> dict[str, Any]:
+                    while not (line := answer.readline()).startswith(b"data: "):
+                        assert line, "the stream has ended"
+                    return json.loads(line.removeprefix(b"data: "))
 
-            yield patch
+                yield patch
 
 
 @contextlib.contextmanager
