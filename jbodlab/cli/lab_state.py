@@ -165,8 +165,10 @@ def make_cache(folder: Path, uid: int) -> str:
     is_kept = around.st_mode & S_ISVTX or around.st_uid in (0, uid)
     if owners != {uid} or not is_kept:
         return "it, or the folder that it lies in, belongs to another user"
-    # Whatever the umask was: brokers run as another user.
-    folder.chmod(0o755)
+    # Whatever the umask was: brokers run as another user. In an image it may lie where nothing can
+    # be written any more.
+    if folder.stat().st_mode & 0o777 != 0o755:
+        folder.chmod(0o755)
     return ""
 
 

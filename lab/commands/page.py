@@ -103,7 +103,7 @@ def serve(options: Namespace, output: Output, interrupts: Interrupts) -> int:
         with _door(
             _own(files, name), files, True, (host, port), token=token, start_anew=start_anew
         ) as door:
-            return door.stay(output)
+            return door.stay(output, teaches=True)
     finally:
         with interrupts.deferred():
             with files.lock(name):
@@ -209,8 +209,13 @@ class _Door:
         self._ended = ended
         self._actions = actions
 
-    def stay(self, output: Output) -> int:
-        """Print the address, and stay until a signal."""
+    def stay(self, output: Output, *, teaches: bool = False) -> int:
+        """Print the address, and stay until a signal.
+
+        Args:
+            output: Where it is printed.
+            teaches: Whether people are told how to break a disk.
+        """
         shown = f"{self._url}#token={self._token}" if self._token else self._url
         state = self._state
         if output.is_json:
@@ -222,10 +227,23 @@ class _Door:
             }
             output.json_line(found)
         else:
-            output.line(f"cluster {state.name}: {shown}\nbootstrap.servers={state.bootstrap}")
+            elsewhere = [f"{host}:{port}" for host, port, _ in spec_of(state).advertised]
+            bootstrap = ",".join(elsewhere) or state.bootstrap
+            output.line(f"cluster {state.name}: {shown}\nbootstrap.servers={bootstrap}")
+            if teaches:
+                output.line(f"break a disk for 30 s:\n{self._first_fault()}")
             output.line("until Ctrl-C")
         self._ended.result()
         return 0
+
+    def _first_fault(self) -> str:
+        """Return the command that breaks a directory which every cluster has, by a kind it has."""
+        headers = {"Content-Type": "application/json"}
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
+        given = " ".join(f"-H '{name}: {value}'" for name, value in headers.items())
+        body = '{"kind": "permission", "where": "broker-1/1", "for": "30s"}'
+        return f"curl {given} -d '{body}' {self._url}v1/faults"
 
     def end(self) -> list[str]:
         """Undo what was broken here; returns a line for each fault, and what is to be done."""

@@ -19,24 +19,19 @@ import pytest
 from jbodlab.cli.program import nouns
 from lab.machine.ports import HeldPorts
 from tests.cluster.harness import Load, assert_nothing_lost, read_all, wait_for
+from tests.compose.engine import ROOT, docker, missing_engine
 
 pytestmark = [pytest.mark.compose, pytest.mark.timeout(1_500)]
 
-ROOT = Path(__file__).resolve().parents[2]
 BROKERS = (1, 2, 3)
 SERVICES = ("controller", "broker-1", "broker-2", "broker-3")
 
 
-def missing_engine() -> str | None:
+def missing() -> str | None:
     """Why the compose tests cannot run here; None where they can."""
-    if shutil.which("docker") is None:
-        return "docker is not installed"
-    answered = subprocess.run(["docker", "info"], capture_output=True, timeout=60, check=False)
-    if answered.returncode != 0:
-        return "no Docker engine answers"
-    if compose_command() is None:
-        return "Docker Compose is not installed"
-    return None
+    if reason := missing_engine():
+        return reason
+    return "Docker Compose is not installed" if compose_command() is None else None
 
 
 def compose_command() -> list[str] | None:
@@ -45,20 +40,6 @@ def compose_command() -> list[str] | None:
     if plugin.returncode == 0:
         return ["docker", "compose"]
     return ["docker-compose"] if shutil.which("docker-compose") else None
-
-
-def docker(*arguments: str) -> str:
-    """Ask the engine itself, which takes a hundredth of the time that Compose takes."""
-    done = subprocess.run(
-        ["docker", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, f"{arguments}: {done.stdout[-3000:]}"
-    return done.stdout
 
 
 class Compose:
@@ -142,7 +123,7 @@ class Compose:
 
 @pytest.fixture(scope="module")
 def compose(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Compose]:
-    reason = missing_engine()
+    reason = missing()
     if reason is not None:
         pytest.skip(reason)
     output = tmp_path_factory.mktemp("replay-output")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
@@ -45,6 +46,20 @@ def test_the_library_is_put_there_once_and_every_user_can_load_it(
     assert stat.S_IMODE(made.st_mode) == 0o755
     assert stat.S_IMODE(first.parent.stat().st_mode) == 0o755
     assert [path.name for path in first.parent.iterdir()] == [first.name]
+
+
+def test_a_library_that_is_there_is_taken_where_nothing_can_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = build.library([tmp_path / "cache"])
+
+    def refuse(path: Path, *_: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", str(path))
+
+    for name in ("chmod", "mkdir", "rename"):
+        monkeypatch.setattr(Path, name, refuse)
+
+    assert build.library([tmp_path / "cache"]) == first
 
 
 @needs_compiler
