@@ -103,16 +103,17 @@ def serving(
             h11_max_incomplete_event_size=HEAD_BYTES_MAX,
         )
         server = uvicorn.Server(config)
+        looking = asyncio.create_task(beside())
+        served = asyncio.create_task(server.serve(sockets=[listening]))
+        # Cancelled at the end of the block.
         with contextlib.suppress(asyncio.CancelledError):
-            async with asyncio.TaskGroup() as group:
-                group.create_task(beside())
-                served = group.create_task(server.serve(sockets=[listening]))
-                try:
-                    await asyncio.shield(served)
-                except asyncio.CancelledError:
-                    server.should_exit = True
-                    await served
-                    raise
+            await asyncio.wait((looking, served), return_when=asyncio.FIRST_COMPLETED)
+        server.should_exit = True
+        looking.cancel()
+        await asyncio.wait((looking, served))
+        for each in (served, looking):
+            if not each.cancelled():
+                each.result()
 
     with ThreadPoolExecutor(1, thread_name_prefix="api") as pool:
         ended: Future[None] = pool.submit(asyncio.run, serve())
