@@ -24,12 +24,13 @@ import (
 
 // Spec describes a cluster; zero values are defaults. Settings has all others by their names.
 type Spec struct {
-	Brokers  int
-	Disks    int
-	Engine   string
-	Security string
-	Config   map[string]string
-	Settings map[string]string
+	Brokers     int
+	Disks       int
+	Controllers int
+	Engine      string
+	Security    string
+	Config      map[string]string
+	Settings    map[string]string
 }
 
 // Topic describes a topic; zero values are one partition with three replicas and a new name.
@@ -365,6 +366,7 @@ func (s Spec) words() []string {
 	}
 	add("brokers", fmt.Sprint(s.Brokers))
 	add("disks", fmt.Sprint(s.Disks))
+	add("controllers", fmt.Sprint(s.Controllers))
 	add("engine", s.Engine)
 	add("security", s.Security)
 	for key, value := range s.Config {

@@ -33,12 +33,11 @@ func startService(t *testing.T, cluster *jbodlab.Cluster, topic string) service 
 	return service{t, server.URL, orders}
 }
 
-func startCluster(t *testing.T, controllers string) (*jbodlab.Cluster, string) {
+func startCluster(t *testing.T, controllers int) (*jbodlab.Cluster, string) {
 	t.Helper()
 	cluster := jbodlab.Start(t, jbodlab.Spec{
-		Brokers: 3, Disks: 2,
-		Config:   map[string]string{"min.insync.replicas": "2"},
-		Settings: map[string]string{"controllers": controllers},
+		Brokers: 3, Disks: 2, Controllers: controllers,
+		Config: map[string]string{"min.insync.replicas": "2"},
 	})
 	return cluster, cluster.NewTopic(jbodlab.Topic{Partitions: 3})
 }
@@ -96,7 +95,7 @@ func (s service) expect(wanted []string) {
 }
 
 func TestNoOrderIsLostOrTakenTwiceWhenTheDiskOfTheLeaderBreaks(t *testing.T) {
-	cluster, topic := startCluster(t, "1")
+	cluster, topic := startCluster(t, 1)
 	service := startService(t, cluster, topic)
 
 	placed := service.placeWhile(func() {
@@ -109,7 +108,7 @@ func TestNoOrderIsLostOrTakenTwiceWhenTheDiskOfTheLeaderBreaks(t *testing.T) {
 }
 
 func TestOrdersGoOnWhenTheActiveControllerIsKilled(t *testing.T) {
-	cluster, topic := startCluster(t, "3")
+	cluster, topic := startCluster(t, 3)
 	service := startService(t, cluster, topic)
 	killed := cluster.ActiveController()
 
@@ -127,7 +126,7 @@ func TestOrdersGoOnWhenTheActiveControllerIsKilled(t *testing.T) {
 }
 
 func TestABasketIsTakenAsAWholeOrNotAtAll(t *testing.T) {
-	cluster, topic := startCluster(t, "1")
+	cluster, topic := startCluster(t, 1)
 	service := startService(t, cluster, topic)
 
 	if status := service.post("/baskets/a,b"); status != http.StatusOK {
