@@ -32,7 +32,7 @@ CALL_CLASSES: Mapping[str, CallClass] = MappingProxyType(
 )
 
 CONTROLLER, BROKERS, CLIENTS = "controller", "brokers", "clients"
-"""From whom a broker can be cut off; single brokers are named as `broker-2`."""
+"""From whom a node can be cut off; single ones are named as `broker-2` or `controller-101`."""
 
 WRITING = (
     CallClass.CREATE | CallClass.WRITE | CallClass.TRUNCATE | CallClass.RENAME | CallClass.REMOVE
@@ -126,7 +126,10 @@ PARAMETERS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "jitter": ("TIME", "random extra delay, at most this (default: 0)"),
         "leave": ("SIZE", "how much space stays free (default: 0)"),
         "with": ("DIR", "the other directory"),
-        "from": ("LIST", "controller,brokers,clients or single brokers (default: from all)"),
+        "from": (
+            "LIST",
+            "controller,brokers,clients or single nodes (default: from all)",
+        ),
         "lifetime": ("TIME", "how long its last certificate is valid (default: 5s)"),
         "principal": ("NAME", "the user that loses it (default: that of applications)"),
         "mechanism": ("NAME", "what makes the fault (default: the first mechanism that can)"),
@@ -241,7 +244,7 @@ def meant(word: object, known: Iterable[str]) -> str:
 
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?) ?(B|KB|MB|GB|KiB|MiB|GiB)?")
-_BROKER = re.compile(r"broker-[1-9]\d*")
+_NODE = re.compile(r"(?:broker|controller)-[1-9]\d*")
 _UNITS = {
     "B": 1,
     "KB": 1000,
@@ -309,8 +312,10 @@ def _calls(value: object) -> CallClass:
 def _cut_from(value: object) -> tuple[str, ...]:
     found = tuple(dict.fromkeys(_words(value)))
     for word in found:
-        if word not in (CONTROLLER, BROKERS, CLIENTS) and not _BROKER.fullmatch(word):
-            raise ValueError(f"expected controller, brokers, clients or broker-N, got {word!r}")
+        if word not in (CONTROLLER, BROKERS, CLIENTS) and not _NODE.fullmatch(word):
+            raise ValueError(
+                f"expected controller, brokers, clients, broker-N or controller-N, got {word!r}"
+            )
     return found
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from fault_injection.clients import Clients
-from fault_injection.kinds import FaultSpec
+from fault_injection.kinds import CONTROLLER, FaultSpec
 from jbodlab.cli.lab_state import ProcessState
 
 if TYPE_CHECKING:
@@ -18,19 +18,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
-    """Another broker, as one that is cut off from it has to know it.
+    """Another broker or controller, as one that is cut off from it has to know it.
 
     Attributes:
-        name: As people call it.
-        port: Where it listens.
+        name: As people call it, such as `broker-2` or `controller-101`.
+        ports: Where it listens, as this; empty if that is not known.
         pid: Its process; 0 where it does not run.
         rules: The file that holds the rules for its calls; None if it was not started with one.
     """
 
     name: str
-    port: int
+    ports: tuple[int, ...]
     pid: int = 0
     rules: Path | None = None
+
+    @property
+    def is_controller(self) -> bool:
+        """Whether it is a controller, which connects to no broker."""
+        return self.name.startswith(CONTROLLER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,17 +68,17 @@ COMMAND_LINE = Advice()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetBroker:
-    """The broker that a fault is meant for.
+    """The broker, or the controller, that a fault is meant for.
 
     Attributes:
-        name: As people call it, such as `broker-2`.
+        name: As people call it, such as `broker-2` or `controller-101`.
         folder: Parent of all its directories; the journal knows faults of the process by it.
         log_dirs: Its log directories.
         process: Its process; None where it does not run.
         rules: The file that holds the rules for its calls; None if it was not started with one.
-        host, port: Where it listens.
-        controller_port: Where the controller listens; 0 if that is not known.
-        peers: The other brokers.
+        host, ports: Where it listens; the first port is the one for clients, or for controllers.
+        peers: The other controllers and brokers; a node that is both is among them twice.
+        is_controller: Whether it is a controller, alone or besides.
         advice: Advice where a mechanism is missing.
     """
 
@@ -83,10 +88,15 @@ class TargetBroker:
     process: ProcessState | None = None
     rules: Path | None = None
     host: str = ""
-    port: int = 0
-    controller_port: int = 0
+    ports: tuple[int, ...] = ()
     peers: tuple[Peer, ...] = ()
+    is_controller: bool = False
     advice: Advice = COMMAND_LINE
+
+    @property
+    def is_broker(self) -> bool:
+        """Whether it serves clients."""
+        return not self.name.startswith(CONTROLLER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

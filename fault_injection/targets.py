@@ -67,32 +67,53 @@ def log_dir(node: NodeState, wanted: str) -> str:
     return path
 
 
-def target_broker(node: NodeState, state: ClusterState) -> TargetBroker:
-    """Return a broker as faults know it, asking its process what rules it follows."""
+def target_node(node: NodeState, state: ClusterState) -> TargetBroker:
+    """Return a node as faults know it, asking its process what rules it follows."""
     process = running(node)
     found = {} if process is None else processes.variables(process.pid)
     rules = found.get(RULES_VARIABLE)
     return TargetBroker(
-        name=f"broker-{node.node_id}",
+        name=node.name,
         folder=_folder(node),
         log_dirs=tuple(map(Path, node.log_dirs)),
         process=process,
         rules=Path(rules) if rules else None,
         host=node.host,
-        port=node.port,
-        controller_port=state.controller.port,
-        peers=tuple(_peer(one) for one in state.brokers if one.node_id != node.node_id),
+        ports=ports(node),
+        peers=tuple(
+            peer for one in state.nodes if one.node_id != node.node_id for peer in _peers(one)
+        ),
+        is_controller=node in state.controllers,
     )
 
 
-def _peer(node: NodeState) -> Peer:
+def _peers(node: NodeState) -> list[Peer]:
     process, rules = running(node), _folder(node) / PRELOADED
-    return Peer(
-        name=f"broker-{node.node_id}",
-        port=node.port,
-        pid=0 if process is None else process.pid,
-        rules=rules if rules.exists() else None,
-    )
+    pid = 0 if process is None else process.pid
+    return as_peers(node, pid, rules if rules.exists() else None)
+
+
+def as_peers(node: NodeState, pid: int, rules: Path | None) -> list[Peer]:
+    """Return a node as the faults of others know it: as a controller, as a broker, or as both."""
+    found = []
+    if of_controller := _controller_ports(node):
+        name = f"controller-{node.node_id}"
+        found.append(Peer(name=name, ports=of_controller, pid=pid, rules=rules))
+    if node.role == "broker":
+        found.append(Peer(name=node.name, ports=(node.port,), pid=pid, rules=rules))
+    return found
+
+
+def ports(node: NodeState) -> tuple[int, ...]:
+    """Return where a node listens, a broker for clients first."""
+    of_controller = _controller_ports(node)
+    return (node.port, *of_controller) if node.role == "broker" else of_controller
+
+
+def _controller_ports(node: NodeState) -> tuple[int, ...]:
+    """Return where a node listens as a controller; empty where it is none, or nobody knows."""
+    own = node.port if node.role == "controller" else node.controller_port
+    return tuple(port for port in (own, node.grpc_port) if port)
 
 
 def _folder(node: NodeState) -> Path:
@@ -101,13 +122,13 @@ def _folder(node: NodeState) -> Path:
 
 
 def patient_with(state_dir: Path, given: str) -> TargetBroker | None:
-    """Return the broker that has a log directory; None where no known cluster has it."""
+    """Return the node that has a log directory; None where no known cluster has it."""
     path = os.path.realpath(given)
     for file in sorted((state_dir / "clusters").glob("*.json")):
         state = cluster(state_dir, file.stem)
-        for node in state.brokers:
+        for node in state.nodes:
             if path in map(os.path.realpath, node.log_dirs):
-                return target_broker(node, state)
+                return target_node(node, state)
     return None
 
 

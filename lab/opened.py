@@ -22,7 +22,16 @@ from lab.state_files import StateFiles
 
 WHOLE = "cluster"
 """The word for a cluster as a whole."""
-_TARGET = re.compile(r"(?:broker-)?(\d+)(?:/(?:dir-)?(\d+))?")
+OF_BROKERS = frozenset(
+    {"swapped", "twin", "emptied", "certificate-expires", "certificate-replaced"}
+)
+"""The faults that only brokers have: of two directories, and of the certificate that clients see.
+
+A controller whose one directory is empty does not start before it is formatted.
+"""
+_TARGET = re.compile(r"(?:(broker|controller)-)?(\d+)(?:/(?:dir-)?(\d+))?")
+_FIRST = re.compile(r"controller(?!-)")
+"""The word for the first controller, which most clusters have no other than."""
 
 
 def read(files: StateFiles, name: str) -> ClusterState:
@@ -48,8 +57,8 @@ def opened(files: StateFiles, name: str, interrupts: Interrupts | None) -> Clust
     """
     guard = contextlib.nullcontext if interrupts is None else interrupts.deferred
     cluster = up_and_down.opened(read(files, name), files, guard)
-    for broker in cluster.brokers:
-        broker.follow_again()
+    for node in cluster.nodes.values():
+        node.follow_again()
     return cluster
 
 
@@ -61,27 +70,28 @@ def nodes(cluster: Cluster, words: Sequence[str]) -> list[Node]:
     """
     if not words or "all" in words:
         return list(cluster.nodes.values())
-    return [_node(cluster, word) for word in dict.fromkeys(words)]
+    return [_whole(cluster, word) for word in dict.fromkeys(words)]
 
 
-def target(cluster: Cluster, word: str) -> tuple[Broker, LogDir | None]:
-    """Return the broker, and the directory if one is named.
+def target(cluster: Cluster, word: str) -> tuple[Node, LogDir | None]:
+    """Return the broker or controller, and the directory if one is named.
 
     Raises:
         LabError: there is none such.
     """
-    match = _TARGET.fullmatch(word)
+    match = _TARGET.fullmatch(_FIRST.sub(f"controller-{cluster.controller.id}", word, count=1))
     if match is None:
-        raise LabError(f"expected a target such as broker-1 or broker-1/2, got {word!r}")
-    broker = _broker(cluster, int(match[1]))
-    if match[2] is None:
-        return broker, None
-    number = int(match[2])
-    if not 1 <= number <= len(broker.log_dirs):
         raise LabError(
-            f"broker-{broker.id} has the directories 1 to {len(broker.log_dirs)}, not {number}"
+            "expected a target such as broker-1, broker-1/2 or "
+            f"controller-{cluster.controller.id}/1, got {word!r}"
         )
-    return broker, broker.log_dir(number)
+    node = _node(cluster, match[1] or "broker", int(match[2]))
+    if match[3] is None:
+        return node, None
+    number = int(match[3])
+    if not 1 <= number <= len(node.log_dirs):
+        raise LabError(f"{node.name} has the directories 1 to {len(node.log_dirs)}, not {number}")
+    return node, node.log_dir(number)
 
 
 def described(
@@ -97,38 +107,37 @@ def described(
         if word != WHOLE:
             raise LabError(f"{kind} is a fault of the whole cluster: name {WHOLE}, not {word}")
         return kinds.spec(kind, told), cluster.target()
-    broker, directory = target(cluster, word)
+    node, directory = target(cluster, word)
+    if not isinstance(node, Broker) and kind in OF_BROKERS:
+        raise LabError(f"{kind} is a fault of brokers, not of {node.name}")
     other = told.get("with")
     if isinstance(other, str) and (other.isdecimal() or other.startswith("broker-")):
-        told["with"] = str(_other_path(cluster, broker, other))
+        told["with"] = str(_other_path(cluster, node, other))
     spec = kinds.spec(kind, told)
-    return spec, broker.target() if directory is None else directory.target()
+    return spec, node.target() if directory is None else directory.target()
 
 
-def _other_path(cluster: Cluster, broker: Broker, word: str) -> Path:
+def _other_path(cluster: Cluster, broker: Node, word: str) -> Path:
     """Return the path of a second directory of a broker: 3, or broker-1/3."""
-    owner, directory = target(cluster, f"{broker.id}/{word}" if word.isdecimal() else word)
+    owner, directory = target(cluster, f"{broker.name}/{word}" if word.isdecimal() else word)
     if directory is None:
-        raise LabError(f"expected a directory such as broker-{broker.id}/2, got {word!r}")
+        raise LabError(f"expected a directory such as {broker.name}/2, got {word!r}")
     if owner.id != broker.id:
-        raise LabError(f"expected a directory of broker-{broker.id}, got {word!r}")
+        raise LabError(f"expected a directory of {broker.name}, got {word!r}")
     return directory.path
 
 
-def _node(cluster: Cluster, word: str) -> Node:
-    if word == "controller":
-        return cluster.controller
-    for node in cluster.controllers:
-        if word == f"controller-{node.id}":
-            return node
-    broker, directory = target(cluster, word)
+def _whole(cluster: Cluster, word: str) -> Node:
+    node, directory = target(cluster, word)
     if directory is not None:
-        raise LabError(f"expected a broker, got the directory {word!r}")
-    return broker
+        raise LabError(f"expected a broker or controller, got the directory {word!r}")
+    return node
 
 
-def _broker(cluster: Cluster, broker_id: int) -> Broker:
-    if broker_id not in cluster.broker_ids:
-        known = ", ".join(f"broker-{known}" for known in cluster.broker_ids)
-        raise LabError(f"unknown broker-{broker_id} (brokers: {known})")
-    return cluster.broker(broker_id)
+def _node(cluster: Cluster, role: str, node_id: int) -> Node:
+    among: Sequence[Node] = cluster.brokers if role == "broker" else cluster.controllers
+    for node in among:
+        if node.id == node_id:
+            return node
+    known = ", ".join(f"{role}-{node.id}" for node in among)
+    raise LabError(f"unknown {role}-{node_id} ({role}s: {known})")

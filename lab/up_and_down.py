@@ -267,7 +267,7 @@ def make_disks(cluster: Cluster, spec: ClusterSpec, interrupts: Interrupts, tell
 
 
 def make_breakable(cluster: Cluster, mechanism: str, tell: Tell) -> None:
-    """Let the brokers be started so that their calls can be broken.
+    """Let the nodes be started so that their calls can be broken.
 
     Raises:
         LabError: `preload` was asked for, and the library cannot be had.
@@ -275,14 +275,14 @@ def make_breakable(cluster: Cluster, mechanism: str, tell: Tell) -> None:
     if mechanism == "none":
         return
     try:
-        for broker in cluster.brokers:
-            broker.preload()
+        for node in cluster.nodes.values():
+            node.preload()
     except FaultError as error:
         if mechanism == "preload":
-            raise LabError(f"calls of the brokers cannot be broken: {error}") from error
-        tell(f"calls of the brokers cannot be broken: {error}")
+            raise LabError(f"calls of the servers cannot be broken: {error}") from error
+        tell(f"calls of the servers cannot be broken: {error}")
     else:
-        tell("calls of the brokers can be broken")
+        tell("calls of the servers can be broken")
 
 
 def _heal(root: Path, files: StateFiles) -> list[str]:

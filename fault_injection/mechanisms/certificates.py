@@ -68,7 +68,7 @@ class Certificates:
             "root": str(cluster.root),
             "security": cluster.security,
             "host": broker.host,
-            "port": broker.port,
+            "port": broker.ports[0],
             "lifetime_s": spec.lifetime_s,
             "before": closed_cluster.look(own, cluster.brokers),
         }

@@ -1,9 +1,10 @@
-"""A broker that is cut off: connections are refused from now on, and those there are dropped.
+"""A node that is cut off: connections are refused from now on, and those there are dropped.
 
-Every broker follows a file of rules by the preloaded library. One that is cut off refuses to
-connect to whom it is cut off from, and to be connected to by clients; other brokers refuse to
+Every node follows a file of rules by the preloaded library. One that is cut off refuses to
+connect to whom it is cut off from, and to be connected to by clients; other nodes refuse to
 connect to it. Where clients are cut off and brokers are not, these are told apart by the address
 that they connect from. The rules come first, then what is connected already is shut down.
+Controllers connect to each other, brokers to controllers, and controllers to no broker.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from fault_injection.check import DEADLINE_S, as_user
 from fault_injection.errors import FaultError
 from fault_injection.journal import Fault
 from fault_injection.kinds import BROKERS, CLIENTS, CONTROLLER, FaultSpec
-from fault_injection.mechanism import Broken, Healing, RecordUndo, Start, Target, TargetBroker
+from fault_injection.mechanism import Broken, Healing, Peer, RecordUndo, Start, Target, TargetBroker
 from fault_injection.mechanisms.followers import new_rules
 from fault_injection.preload import CallClass, Control, Rule
 from fault_injection.sockets import Connection
@@ -56,16 +57,21 @@ class Connections:
         for word in spec.cut_from:
             if word not in known:
                 return f"cannot cut {broker.name} off from {word}: the cluster has no such node"
+        if not broker.is_broker and CLIENTS in spec.cut_from:
+            return f"clients are not connected to {broker.name}"
         parties = _parties(spec, broker)
-        if CONTROLLER in parties and not broker.controller_port:
+        controllers = [peer.ports for peer in broker.peers if peer.is_controller]
+        if not broker.is_controller and _names(spec, CONTROLLER) and not any(controllers):
             return "the controller's address is unknown"
+        if not parties:
+            return f"there is nobody to cut {broker.name} off from"
         with contextlib.suppress(ValueError):
             if not ipaddress.ip_address(broker.host).is_loopback:
                 return f"only loopback addresses can be cut off, not {broker.host}"
         follow = [(broker.name, broker.rules)]
         follow += [
             (peer.name, peer.rules)
-            for peer in broker.peers
+            for peer in _connecting(broker)
             if peer.name in parties or CLIENTS in parties
         ]
         for name, rules in follow:
@@ -82,25 +88,24 @@ class Connections:
         assert broker.process is not None
         assert broker.rules is not None
         parties = _parties(spec, broker)
-        refused = [broker.controller_port] if CONTROLLER in parties else []
-        refused += [peer.port for peer in broker.peers if peer.name in parties]
+        refused = [port for peer in broker.peers if peer.name in parties for port in peer.ports]
         rules = []
         if refused:
             rules.append(_entry(broker.rules, CallClass.CONNECT, refused))
         if CLIENTS in parties:
-            rules.append(_entry(broker.rules, CallClass.ACCEPT, [broker.port]))
-        for peer in broker.peers:
+            rules.append(_entry(broker.rules, CallClass.ACCEPT, broker.ports[:1]))
+        for peer in _connecting(broker):
             if peer.name in parties:
-                rules.append(_entry(peer.rules, CallClass.CONNECT, [broker.port]))
+                rules.append(_entry(peer.rules, CallClass.CONNECT, broker.ports))
             elif CLIENTS in parties:
-                rules.append(_entry(peer.rules, CallClass.CONNECT, [broker.port], marks=True))
+                rules.append(_entry(peer.rules, CallClass.CONNECT, broker.ports, marks=True))
         return {
             "rules": rules,
             "parties": parties,
             "refused": [f"{broker.host}:{port}" for port in refused],
-            "address": f"{broker.host}:{broker.port}",
-            "controller_port": broker.controller_port,
-            "peers": [[peer.name, peer.port, peer.pid] for peer in broker.peers],
+            "address": f"{broker.host}:{broker.ports[0]}",
+            "ports": list(broker.ports),
+            "peers": [[peer.name, list(peer.ports), peer.pid] for peer in broker.peers],
             "process": msgspec.structs.asdict(broker.process),
             "dropped": 0,
         }
@@ -149,14 +154,12 @@ class Connections:
         )
 
     def _party(self, one: Connection, fault: Fault) -> str:
-        """Return who is at the other end of a connection of the broker."""
-        peers, port = fault.undo["peers"], int(fault.undo["address"].rpartition(":")[2])
-        if one.remote_port == fault.undo["controller_port"]:
-            return CONTROLLER
-        for name, peer_port, _ in peers:
-            if one.remote_port == peer_port:
+        """Return who is at the other end of a connection of the node."""
+        peers = fault.undo["peers"]
+        for name, ports, _ in peers:
+            if one.remote_port in ports:
                 return str(name)
-        if one.local_port != port:
+        if one.local_port not in fault.undo["ports"]:
             return CLIENTS
         other = next(
             (
@@ -194,10 +197,23 @@ class Connections:
 
 
 def _parties(spec: FaultSpec, broker: TargetBroker) -> list[str]:
-    """Return from whom a broker is cut off: the controller, other brokers by name, clients."""
-    words = spec.cut_from or (CONTROLLER, BROKERS, CLIENTS)
-    found = [word for word in (CONTROLLER, CLIENTS) if word in words]
-    return found + [one.name for one in broker.peers if one.name in words or BROKERS in words]
+    """Return from whom a node is cut off: other nodes by name, clients."""
+    found = [CLIENTS] if broker.is_broker and _names(spec, CLIENTS) else []
+    return found + [
+        one.name
+        for one in broker.peers
+        if one.name in spec.cut_from or _names(spec, CONTROLLER if one.is_controller else BROKERS)
+    ]
+
+
+def _names(spec: FaultSpec, word: str) -> bool:
+    """Return whether a node is cut off from all of a sort."""
+    return not spec.cut_from or word in spec.cut_from
+
+
+def _connecting(broker: TargetBroker) -> list[Peer]:
+    """Return the nodes that connect to one."""
+    return [peer for peer in broker.peers if broker.is_controller or not peer.is_controller]
 
 
 def _entry(

@@ -68,6 +68,11 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
     client_file: str = ""
     process: ProcessState | None = None
 
+    @property
+    def name(self) -> str:
+        """Its name, such as `broker-1` or `controller-100`."""
+        return f"{self.role}-{self.node_id}"
+
 
 class ClusterState(msgspec.Struct, frozen=True, kw_only=True):
     """One cluster.

@@ -7,7 +7,7 @@
         with cluster.leader_log_dir(topic).fails("permission") as fault:
             fault.wait_detected()
 
-`docs/testing.md` has the members of `Cluster`, `Broker`, `LogDir` and `Fault`.
+`docs/testing.md` has the members of `Cluster`, `Broker`, `Controller`, `LogDir` and `Fault`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lab.testing.asynchronous import AsyncCluster
-    from lab.testing.clusters import Broker, Cluster, Fault, LogDir
+    from lab.testing.clusters import Broker, Cluster, Controller, Fault, LogDir
 
-__all__ = ["AsyncCluster", "Broker", "Cluster", "Fault", "LogDir"]
+__all__ = ["AsyncCluster", "Broker", "Cluster", "Controller", "Fault", "LogDir"]
 
 
 def __getattr__(name: str) -> Any:

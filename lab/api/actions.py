@@ -135,9 +135,9 @@ class Actions:
 
     def controllers(self) -> list[values.Controller]:
         """Return all controllers by rising id."""
-        nodes = self._state().controllers
-        quorum = asyncio.run(self._quorum()) if nodes else None
-        return [_controller(node, quorum) for node in nodes]
+        state = self._state()
+        quorum = questions.quorum(state.brokers, ASK_TIMEOUT_S) if state.controllers else None
+        return [_controller(node, quorum) for node in state.controllers]
 
     def directories(self) -> list[values.Directory]:
         """Return the log directories of all brokers."""
@@ -293,10 +293,8 @@ class Actions:
         """Undo every fault, start what has ended, bring directories back, and settle."""
         with self._changing() as cluster:
             open_faults = [one for one in self._journal(cluster).values() if one.is_open]
-            for broker in cluster.brokers:
-                broker.heal()
-            for node in cluster.controllers:
-                node.thaw()
+            for node in cluster.nodes.values():
+                node.heal()
             cluster.faults.heal_all(under=cluster.root)
             found = self._brought_back(cluster, [one.fault_id for one in open_faults], None)
             self._settled(cluster, SETTLE_DEADLINE_S)
@@ -376,12 +374,6 @@ class Actions:
             return self._last_seen()
         return asyncio.run(picture.read(self._state(), ASK_TIMEOUT_S))
 
-    async def _quorum(self) -> Quorum | None:
-        """Return the controllers as the first broker with an answer describes them."""
-        brokers = self._state().brokers
-        asked = (questions.ask_quorum(node, ASK_TIMEOUT_S) for node in brokers)
-        return next((one for one in await asyncio.gather(*asked) if one is not None), None)
-
     def _has_active_controller(self) -> bool:
         return any(one.role == "active" for one in self.controllers())
 
@@ -453,9 +445,11 @@ class Actions:
     def _refuse_last(self, cluster: library.Cluster, kind: str, where: str) -> None:
         if kinds.kind_named(kind).scope is kinds.Scope.CLUSTER:
             return
-        broker, directory = opened.target(cluster, where)
-        number = None if directory is None else broker.log_dirs.index(directory) + 1
-        if last := self._seen().last_in_sync(broker.id, number):
+        node, directory = opened.target(cluster, where)
+        number = None if directory is None else node.log_dirs.index(directory) + 1
+        if not isinstance(node, library.Broker):
+            return
+        if last := self._seen().last_in_sync(node.id, number):
             raise RequestError(
                 409,
                 f"{where} has the last replica in sync of {last[0]} and of {len(last) - 1} more: "
@@ -478,15 +472,14 @@ class Actions:
     def _brought_back(
         self, cluster: library.Cluster, healed: list[int], only: Path | None
     ) -> values.Healed:
-        """Start brokers that have ended and bring directories back, all or those of a fault."""
+        """Start nodes that have ended and bring directories back, all or those of a fault."""
         started, revived = [], []
-        nodes = list(cluster.nodes.values()) if only is None else list(cluster.brokers)
-        for node in nodes:
+        for node in cluster.nodes.values():
             if only is not None and only != node.folder and node.folder not in only.parents:
                 continue
             if not node.is_running:
                 node.start()
-                started.append(f"{node.state.role}-{node.id}")
+                started.append(node.name)
         cluster.wait_served()
         for broker, one in zip(cluster.brokers, self._seen().brokers, strict=True):
             offline = [

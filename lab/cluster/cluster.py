@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from msgspec.structs import replace
 
@@ -21,7 +21,7 @@ from fault_injection.closed_cluster import ClosedCluster
 from fault_injection.errors import FaultError
 from fault_injection.journal import Fault as InjectedFault
 from fault_injection.mechanism import COMMAND_LINE, Advice, Target
-from jbodlab.cli.lab_state import ClusterState, NodeState
+from jbodlab.cli.lab_state import ClusterState
 from jbodlab.storage.directory.names import META_PROPERTIES_FILE
 from jbodlab.vocabulary import kafka_uuid
 from lab.cluster import layout
@@ -36,6 +36,9 @@ from lab.machine import disks, folders, processes, programs
 from lab.machine.ports import HeldPorts
 from lab.machine.processes import ServerUser
 from lab.machine.waiting import wait_for, witnesses
+
+if TYPE_CHECKING:
+    from jbodlab.kafka_admin.quorum import Quorum
 
 STOP_DEADLINE_S = 10.0
 DEFAULT_SPEC = ClusterSpec()
@@ -107,14 +110,15 @@ class Cluster(ClientsView):
             changed=lambda: self._record(self.state),
             guard=guard,
             outlives_us=outlives_us,
-            controller_port=_port_of_brokers(state.controller),
-            brokers=lambda: self.brokers,
+            nodes=lambda: self.nodes.values(),
             advice=advice,
             closed=self._closed,
         )
         self._advice = advice
         self.brokers = [Broker(node, around, self.faults) for node in state.brokers]
-        separate = [Node(node, around) for node in state.nodes if node.role == "controller"]
+        separate = [
+            Node(node, around, self.faults) for node in state.nodes if node.role == "controller"
+        ]
         self.nodes: dict[int, Node] = {node.id: node for node in (*separate, *self.brokers)}
         self.controllers = [self.nodes[node.node_id] for node in state.controllers]
         witnesses.add(self)
@@ -178,6 +182,21 @@ class Cluster(ClientsView):
     def controller(self) -> Node:
         """The first controller."""
         return self.controllers[0]
+
+    def quorum(self) -> Quorum | None:
+        """Return the controllers as the active one describes them; None where none is active."""
+        from lab.cluster import questions
+
+        running = [broker.state for broker in self.brokers if broker.is_running]
+        return questions.quorum(running, ASK_TIMEOUT_S)
+
+    def active_controller(self) -> Node:
+        """Return the controller that is active, waiting until one is.
+
+        Raises:
+            NotInTimeError: none is for too long, or no broker knows.
+        """
+        return self.nodes[wait_for("an active controller", self.quorum).leader_id]
 
     @property
     def id(self) -> str:
@@ -341,12 +360,15 @@ class Cluster(ClientsView):
         for node in self.nodes.values():
             node.start()
         self.wait_served(deadline_s=deadline_s)
+        # Without one of its controllers a quorum serves all the same.
+        for node in self.controllers:
+            _refuse_ended(node)
 
     def wait_served(self, *brokers: Broker, deadline_s: float | None = None) -> None:
         """Wait until each of these brokers, or of all, names them all.
 
         Raises:
-            LabError: one of them has ended.
+            LabError: one of them has ended, or half of the controllers have.
             NotInTimeError: one does not serve within the deadline.
         """
         # The module that asks is imported only here: the starting servers do the same meanwhile.
@@ -356,9 +378,10 @@ class Cluster(ClientsView):
         wanted = {broker.id for broker in missing}
 
         def served() -> bool:
-            for node in (*self.controllers, *missing):
-                if node.state.process is not None and not node.is_running:
-                    raise LabError(f"{node} ended while starting; {_tail(node)}")
+            ended = [node for node in self.controllers if not node.is_running]
+            majority_is_gone = 2 * len(ended) >= len(self.controllers)
+            for node in (*(ended if majority_is_gone else ()), *missing):
+                _refuse_ended(node)
             views = questions.views([broker.state for broker in missing], ASK_TIMEOUT_S)
             missing[:] = [
                 broker
@@ -397,18 +420,16 @@ class Cluster(ClientsView):
 
     def heal(self) -> None:
         """Undo every fault, and let frozen nodes go on."""
-        for broker in self.brokers:
-            broker.heal()
-        for node in self.controllers:
-            node.thaw()
+        for node in self.nodes.values():
+            node.heal()
         self.faults.heal_all()
 
     def _revive(self, fault: InjectedFault) -> None:
-        """Start the broker that a fault has ended."""
-        for broker in self.brokers:
-            if broker.folder == fault.path or broker.folder in fault.path.parents:
-                if not broker.is_running and not self._closing:
-                    broker.start()
+        """Start the node that a fault has ended."""
+        for node in self.nodes.values():
+            if node.folder == fault.path or node.folder in fault.path.parents:
+                if not node.is_running and not self._closing:
+                    node.start()
                 return
         raise FaultError(f"there is no {fault.broker or fault.path} to start in {self}")
 
@@ -437,10 +458,6 @@ class Cluster(ClientsView):
         return "\n".join(f"--- {node!r} of {self}: {_tail(node)}" for node in self.nodes.values())
 
 
-def _port_of_brokers(controller: NodeState) -> int:
-    return controller.grpc_port or controller.controller_port or controller.port
-
-
 def _servers(spec: ClusterSpec, state: ClusterState) -> Servers:
     if not spec.runs.is_kafka:
         return OwnServers()
@@ -459,6 +476,11 @@ def _end_of(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+
+
+def _refuse_ended(node: Node) -> None:
+    if node.state.process is not None and not node.is_running:
+        raise LabError(f"{node} ended while starting; {_tail(node)}")
 
 
 def _tail(node: Node) -> str:

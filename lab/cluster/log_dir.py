@@ -1,4 +1,4 @@
-"""A log directory of a broker, as the file system shows it, and what can be done to it."""
+"""A log directory of a node, as the file system shows it, and what can be done to it."""
 
 from __future__ import annotations
 
@@ -23,12 +23,10 @@ class LogDir:
         path: Where it lies.
     """
 
-    def __init__(
-        self, path: Path, faults: Faults, target_broker: Callable[[], TargetBroker]
-    ) -> None:
+    def __init__(self, path: Path, faults: Faults, target_node: Callable[[], TargetBroker]) -> None:
         self.path = path
         self._faults = faults
-        self._target_broker = target_broker
+        self._target_node = target_node
 
     def __repr__(self) -> str:
         return f"log directory {self.path}"
@@ -79,4 +77,4 @@ class LogDir:
         Raises:
             FaultError: only root could prove a fault as the servers' user.
         """
-        return operations.directory_target(str(self.path), None, self._target_broker())
+        return operations.directory_target(str(self.path), None, self._target_node())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec.structs import replace
 
-from fault_injection import kinds, operations
+from fault_injection import kinds, operations, targets
 from fault_injection.closed_cluster import ClosedBroker, ClosedCluster
 from fault_injection.errors import FaultError
 from fault_injection.mechanism import Advice, Peer, Target, TargetBroker
@@ -122,8 +122,7 @@ class Surroundings:
         changed: Called after a process was started or ended.
         guard: Entered around what must not be interrupted.
         outlives_us: Whether they go on when this process ends.
-        controller_port: Where the controller listens.
-        brokers: All brokers.
+        nodes: All nodes, the controllers first.
         advice: Advice where a fault cannot be made.
         closed: Returns the cluster as faults know it that need one that is closed; None for others.
     """
@@ -135,8 +134,7 @@ class Surroundings:
     changed: Callable[[], None]
     guard: Callable[[], AbstractContextManager[None]]
     outlives_us: bool
-    controller_port: int
-    brokers: Callable[[], Sequence[Broker]]
+    nodes: Callable[[], Iterable[Node]]
     advice: Advice
     closed: Callable[[], ClosedCluster | None]
 
@@ -146,15 +144,25 @@ class Node:
 
     Attributes:
         state: Where everything of it lies, and the process that runs it.
+        log_dirs: Its log directories, in the order of the property file at first; of a controller
+            the one that has its metadata.
     """
 
-    def __init__(self, state: NodeState, around: Surroundings) -> None:
+    def __init__(self, state: NodeState, around: Surroundings, faults: Faults) -> None:
         self.state = state
         self._around = around
+        self._faults = faults
+        self._preload: Control | None = None
         self._child: subprocess.Popen[bytes] | None = None
+        self.log_dirs = [LogDir(Path(path), faults, self.target_node) for path in state.log_dirs]
 
     def __repr__(self) -> str:
         return f"{self.state.role} {self.id}"
+
+    @property
+    def name(self) -> str:
+        """Its name, such as `broker-1` or `controller-100`."""
+        return self.state.name
 
     @property
     def id(self) -> int:
@@ -183,8 +191,8 @@ class Node:
 
     @property
     def folder(self) -> Path:
-        """Folder that all its directories lie in."""
-        return self.metadata_dir.parents[1]
+        """Folder that all its directories lie in; `.` where nothing is known of its files."""
+        return self.metadata_dir.parent.parent
 
     # Process
 
@@ -231,7 +239,15 @@ class Node:
             around.changed()
 
     def start_variables(self) -> Mapping[str, str]:
-        """Return what its next start adds to the environment."""
+        """Return what its next start adds to the environment.
+
+        Where the library cannot be had any more, it starts without: its calls cannot be broken.
+        """
+        if self._preload is not None:
+            try:
+                return self._preload.environment()
+            except FaultError:
+                self._preload = None
         return {}
 
     def signal(self, number: signal.Signals) -> None:
@@ -295,19 +311,16 @@ class Node:
         """Return the last lines of what it has printed."""
         return self.output().splitlines()[-count:]
 
-
-class Broker(Node):
-    """A broker with its log directories, in the order of the property file at first."""
-
-    def __init__(self, state: NodeState, around: Surroundings, faults: Faults) -> None:
-        super().__init__(state, around)
-        self._faults = faults
-        self._preload: Control | None = None
-        self.log_dirs = [LogDir(Path(path), faults, self.target_broker) for path in state.log_dirs]
+    # Directories and faults
 
     def log_dir(self, number: int) -> LogDir:
         """Return a log directory; the first is number 1."""
         return self.log_dirs[number - 1]
+
+    @property
+    def paths(self) -> list[Path]:
+        """The paths of its log directories."""
+        return [one.path for one in self.log_dirs]
 
     def preload(self) -> Control:
         """Start it, from its next start on, so that its calls can be broken; returns the rules.
@@ -327,22 +340,10 @@ class Broker(Node):
         return self._preload
 
     def follow_again(self) -> None:
-        """Go on following the rules that a broker of this folder was started with before."""
+        """Go on following the rules that a node of this folder was started with before."""
         # Rules that are no more concern faults in calls alone: what needs them says so.
         with contextlib.suppress(FaultError):
             self._preload = Control.open(self.folder / PRELOADED)
-
-    def start_variables(self) -> Mapping[str, str]:
-        """Return what its next start adds to the environment.
-
-        Where the library cannot be had any more, it starts without: its calls cannot be broken.
-        """
-        if self._preload is not None:
-            try:
-                return self._preload.environment()
-            except FaultError:
-                self._preload = None
-        return {}
 
     def heal(self) -> None:
         """Take back all that was preloaded, and let it go on if it was frozen."""
@@ -350,36 +351,46 @@ class Broker(Node):
             self._preload.clear()
         self.thaw()
 
-    def target_broker(self) -> TargetBroker:
+    def target_node(self) -> TargetBroker:
         """Return it as faults know it, with the process that runs it now."""
         return TargetBroker(
-            name=f"broker-{self.id}",
+            name=self.name,
             folder=self.folder,
             log_dirs=tuple(self.paths),
             process=self.state.process if self.is_running else None,
-            rules=self.peer().rules,
+            rules=self._rules,
             host=self.state.host,
-            port=self.port,
-            controller_port=self._around.controller_port,
-            peers=tuple(one.peer() for one in self._around.brokers() if one is not self),
+            ports=targets.ports(self.state),
+            peers=tuple(
+                peer for one in self._around.nodes() if one is not self for peer in one.peers()
+            ),
+            is_controller=self.state.role == "controller" or bool(self.state.controller_port),
             advice=self._around.advice,
         )
 
-    def peer(self) -> Peer:
-        """Return it as another broker's faults know it."""
-        return Peer(
-            name=f"broker-{self.id}",
-            port=self.port,
-            pid=self.pid if self.is_running else 0,
-            rules=None if self._preload is None else self.folder / PRELOADED,
-        )
+    def peers(self) -> list[Peer]:
+        """Return it as another node's faults know it."""
+        return targets.as_peers(self.state, self.pid if self.is_running else 0, self._rules)
+
+    @property
+    def _rules(self) -> Path | None:
+        return None if self._preload is None else self.folder / PRELOADED
 
     def target(self) -> Target:
         """Return it as the target of a fault."""
         around = self._around
         return operations.broker_target(
-            self.target_broker(), around.user.uid, around.user.gid, around.closed()
+            self.target_node(), around.user.uid, around.user.gid, around.closed()
         )
+
+    def fails(self, kind: str = "kill", **parameters: Any) -> Fault:
+        """Break the process, connections or certificate; otherwise as `LogDir.fails`."""
+        words = {key.removesuffix("_"): value for key, value in parameters.items()}
+        return self._faults.inject(kinds.spec(kind, words), self.target())
+
+
+class Broker(Node):
+    """A broker."""
 
     def closed(self, *, counts: bool) -> ClosedBroker:
         """Return it as faults of a closed cluster know it.
@@ -388,22 +399,12 @@ class Broker(Node):
             counts: Whether its metrics tell whom it refuses.
         """
         return ClosedBroker(
-            name=f"broker-{self.id}",
+            name=self.name,
             host=self.state.host,
             port=self.port,
             metrics_port=self.state.metrics_port if counts else 0,
             pid=self.pid if self.is_running else 0,
         )
-
-    def fails(self, kind: str = "kill", **parameters: Any) -> Fault:
-        """Break the process, connections or certificate; otherwise as `LogDir.fails`."""
-        words = {key.removesuffix("_"): value for key, value in parameters.items()}
-        return self._faults.inject(kinds.spec(kind, words), self.target())
-
-    @property
-    def paths(self) -> list[Path]:
-        """The paths of its log directories."""
-        return [one.path for one in self.log_dirs]
 
     def log_dir_of(self, topic: str, partition: int) -> LogDir:
         """Return the directory that holds a replica, as the file system shows it.

@@ -243,6 +243,20 @@ async def ask_quorum(node: NodeState, timeout_s: float) -> Quorum | None:
     return None
 
 
+def quorum(nodes: Sequence[NodeState], timeout_s: float) -> Quorum | None:
+    """Ask several brokers at once for the controllers, where no event loop runs.
+
+    Returns:
+        The answer of the first one that gives one; None where none does, as no controller is
+        active.
+    """
+
+    async def ask() -> list[Quorum | None]:
+        return list(await asyncio.gather(*(ask_quorum(node, timeout_s) for node in nodes)))
+
+    return next((one for one in asyncio.run(ask()) if one is not None), None)
+
+
 def views(nodes: Sequence[NodeState], timeout_s: float) -> list[ClusterView | None]:
     """Ask several brokers at once, where no event loop runs; None for each without an answer."""
 

@@ -33,7 +33,7 @@ from lab.errors import LabError
 from lab.machine import programs
 from lab.machine.interrupts import Interrupts
 from lab.state_files import StateFiles
-from lab.watch.detecting import Detecting
+from lab.watch.detecting import detecting
 
 if TYPE_CHECKING:
     from jbodlab.cli.results import Broken, Detected, Healed, HealedFault, Injected
@@ -108,21 +108,21 @@ def _inject(options: Namespace, output: Output, cluster: Cluster, interrupts: In
     spec, target = wanted(options, cluster, options.target)
     # No server notices what users lack.
     is_noticed = not kinds.KINDS[spec.kind].hits_clients
-    with Detecting(cluster, target) if is_noticed else contextlib.nullcontext() as detecting:
+    with detecting(cluster, target) if is_noticed else contextlib.nullcontext() as watch:
         with interrupts.deferred():
             fault = cluster.faults.inject(spec, target)
         lines = [_injected_line(fault, options.target, spec)]
         data: Injected = {**_described(fault, spec), "noticed": None}
         if not options.no_wait:
             told = "broken so far"
-            if detecting is None:
+            if watch is None:
                 time.sleep(CLIENTS_S)
                 told = f"clients after {CLIENTS_S:g} s"
-            elif seen := detecting.wait(spec, fault.injected_ns):
+            elif seen := watch.wait(spec, fault.injected_ns):
                 data["noticed"] = cast("Detected", asdict(seen))
                 lines.append(f"{options.target}: {seen}")
             else:
-                lines.append(detecting.not_detected(spec))
+                lines.append(watch.not_detected(spec))
             broken = fault.broken
             data["broken"] = cast("Broken", asdict(broken))
             lines.append(f"{told}: {broken}")
@@ -291,9 +291,9 @@ def afterwards(
         reviving: Whether directories are brought back.
     """
     to_do = [
-        f"broker-{broker.id} does not run: {programs.call(f'start broker-{broker.id}', name)}"
-        for broker in cluster.brokers
-        if not broker.is_running
+        f"{node.name} does not run: {programs.call(f'start {node.name}', name)}"
+        for node in cluster.nodes.values()
+        if not node.is_running
     ]
     running = [broker for broker in cluster.brokers if broker.is_running]
     try:

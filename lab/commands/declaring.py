@@ -52,11 +52,11 @@ def carried_out_by(
 
 def add_nodes(parser: Parser, *, needed: bool, default: str = "") -> None:
     """Add the words for servers of a cluster."""
-    text = "broker-1 or 1, controller, or all"
+    text = "broker-1 or 1, controller-100, controller (the first one), or all"
     parser.add_argument(
         "nodes",
         nargs="+" if needed else "*",
-        metavar="BROKER",
+        metavar="SERVER",
         help=text if needed else f"{text} (default: {default})",
     )
 

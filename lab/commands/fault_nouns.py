@@ -32,7 +32,7 @@ def add_target(parser: Parser) -> None:
         "target",
         nargs="?",
         metavar="TARGET",
-        help="broker-1/2 (its directory 2), broker-1, or cluster",
+        help="broker-1/2 (its directory 2), broker-1, controller-100/1, controller-100, or cluster",
     )
     parser.add_argument(
         "--path", metavar="DIR", help="break this log directory, whichever server uses it"

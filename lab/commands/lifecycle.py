@@ -19,10 +19,7 @@ def _carry_out(command: str, options: Namespace, output: Output, interrupts: Int
         cluster = opened.opened(files, options.cluster, interrupts)
         chosen = opened.nodes(cluster, options.nodes)
         try:
-            done = {
-                f"{node.state.role}-{node.id}": _act(command, node)
-                for node in _ordered(command, chosen)
-            }
+            done = {node.name: _act(command, node) for node in _ordered(command, chosen)}
             # Those that do not run stay as they are.
             brokers = [node for node in chosen if isinstance(node, Broker)]
             if command in ("start", "restart") and not options.no_wait and brokers:

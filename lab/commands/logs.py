@@ -39,7 +39,7 @@ class _Tail:
     """A file that grows."""
 
     def __init__(self, node: NodeState) -> None:
-        self.name = f"{node.role}-{node.node_id}"
+        self.name = node.name
         self._path = Path(node.log_file)
         self._read = 0
         self._rest = b""

@@ -29,7 +29,7 @@ from jbodlab.vocabulary import expressions
 from jbodlab.vocabulary.durations import duration_s, duration_text
 from jbodlab.vocabulary.expressions import MetricUnit
 from lab import opened
-from lab.cluster import Cluster
+from lab.cluster import Broker, Cluster
 from lab.commands import breaking
 from lab.commands.own_cluster import chosen_cluster, chosen_name
 from lab.errors import WRONG_USE, LabError, WrongCallError
@@ -164,6 +164,8 @@ def _plan(options: Namespace, cluster: Cluster) -> Plan:
     other, where = None, targets.parse(opened.WHOLE)
     if options.fail != opened.WHOLE:
         broker, directory = opened.target(cluster, options.fail)
+        if not isinstance(broker, Broker):
+            raise WrongCallError(f"expected a broker or its directory, got {options.fail}")
         where = targets.Node(broker.id)
         if directory is not None:
             where = targets.Directory(broker.id, broker.log_dirs.index(directory) + 1)

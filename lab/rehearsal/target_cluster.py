@@ -195,8 +195,9 @@ def attached(plan: Plan, *, is_mine: bool) -> Iterator[TargetCluster]:
     if not is_mine:
         _refuse_foreign(state)
     cluster = Cluster(state, journal=StateFiles.open().journal, outlives_us=True)
-    for broker in cluster.brokers:
-        broker.follow_again()
+    for node in cluster.nodes.values():
+        if node.state.metadata_log_dir:
+            node.follow_again()
     check_faults(plan.faults, cluster)
     missing = dict(_missing(state))
     yield TargetCluster(

@@ -52,9 +52,12 @@ class Fault:
     """A fault that was made and has a proved effect; heals at the end of a `with` block."""
 
     def __init__(
-        self, broker: Broker | None, made: library.Fault, log_dir: LogDir | None = None
+        self,
+        server: Broker | Controller | None,
+        made: library.Fault,
+        log_dir: LogDir | None = None,
     ) -> None:
-        self._broker = broker
+        self._server = server
         self._made = made
         self._log_dir = log_dir
 
@@ -99,13 +102,14 @@ class Fault:
     def heal(self) -> None:
         """Undo it, and bring back what it took away; harmless when it is healed already."""
         self._made.heal()
-        if self._broker is not None:
-            self._broker.bring_back(self._log_dir)
+        if self._server is not None:
+            self._server.bring_back(self._log_dir)
 
     def wait_detected(self, timeout: float = DETECTED_DEADLINE_S) -> None:
         """Wait until clients are told that the directory is offline, or the broker is gone.
 
-        Of a fault of users or certificates: until a client was refused.
+        Of a fault of a controller: until another one is active. Of a fault of users or
+        certificates: until a client was refused.
         """
         wait_for(f"{self.name} being detected", self._is_detected, timeout)
 
@@ -116,10 +120,8 @@ class Fault:
     def _is_detected(self) -> bool:
         if self._made.broken.clients is not None:
             return self.broken > 0
-        assert self._broker is not None
-        if self._log_dir is None:
-            return self._broker.is_fenced
-        return self._log_dir.state == "offline"
+        assert self._server is not None
+        return self._server.is_missed(self._log_dir)
 
     def __enter__(self) -> Self:
         return self
@@ -129,10 +131,10 @@ class Fault:
 
 
 class LogDir:
-    """One log directory of a broker."""
+    """One log directory of a broker, or that of a controller."""
 
-    def __init__(self, broker: Broker, inner: library.LogDir) -> None:
-        self._broker = broker
+    def __init__(self, server: Broker | Controller, inner: library.LogDir) -> None:
+        self._server = server
         self._inner = inner
 
     def __repr__(self) -> str:
@@ -151,7 +153,7 @@ class LogDir:
     @property
     def state(self) -> str:
         """`online`, `offline`, or `unknown` where its broker does not answer."""
-        return self._broker.state_of(self.path)
+        return self._server.state_of(self.path)
 
     def replicas(self) -> list[TopicPartition]:
         """Return the partitions of which a replica lies in it."""
@@ -163,7 +165,7 @@ class LogDir:
         Raises:
             FaultError: refused, or it had no effect and was reverted.
         """
-        return Fault(self._broker, self._inner.fails(kind, **parameters), self)
+        return Fault(self._server, self._inner.fails(kind, **parameters), self)
 
     def hangs(self, **parameters: Any) -> Fault:
         """Let its calls not return until it is healed."""
@@ -178,25 +180,102 @@ class LogDir:
         return self.fails("full", **parameters)
 
 
-class Broker:
-    """One broker."""
+class _Server:
+    """One process of a cluster."""
 
-    def __init__(self, cluster: Cluster, inner: library.Broker) -> None:
+    def __init__(self, cluster: Cluster, inner: library.Node) -> None:
         self._cluster = cluster
-        self._inner = inner
+        self._node = inner
 
     def __repr__(self) -> str:
-        return repr(self._inner)
+        return repr(self._node)
 
     @property
     def id(self) -> int:
-        """Its `node.id`; the first is 1."""
-        return self._inner.id
+        """Its `node.id`; the first broker is 1, the first controller 100."""
+        return self._node.id
 
     @property
     def address(self) -> str:
         """Host and port."""
-        return self._inner.address
+        return self._node.address
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its process runs."""
+        return self._node.is_running
+
+    @property
+    def output(self) -> Path:
+        """The file that has what it printed."""
+        return Path(self._node.state.log_file)
+
+    def kill(self) -> None:
+        """As a power switch: SIGKILL."""
+        self._node.kill()
+
+    def stop(self) -> None:
+        """End it cleanly."""
+        self._node.stop()
+
+    def freeze(self) -> None:
+        """Freeze it: SIGSTOP."""
+        self._node.freeze()
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        self._node.thaw()
+
+    def log_lines(self, count: int = 20) -> list[str]:
+        """Return what it printed last."""
+        return self._node.log_lines(count)
+
+
+class Controller(_Server):
+    """One controller."""
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it is the active controller, as brokers tell."""
+        quorum = self._cluster.inner.quorum()
+        return quorum is not None and quorum.leader_id == self.id
+
+    @property
+    def log_dir(self) -> LogDir:
+        """The directory of its metadata."""
+        return LogDir(self, self._node.log_dir(1))
+
+    def start(self) -> None:
+        """Start it again; without a majority of controllers it waits for others."""
+        self._node.start()
+
+    def fails(self, /, kind: str = "kill", **parameters: Any) -> Fault:
+        """Break its process or connections; otherwise as `LogDir.fails`."""
+        return Fault(self, self._node.fails(kind, **parameters))
+
+    def state_of(self, path: Path) -> str:
+        """Return `online` while the active controller hears of it, else `unknown`."""
+        quorum = self._cluster.inner.quorum()
+        is_heard = quorum is not None and quorum.end_offsets.get(self.id, -1) >= 0
+        return "online" if is_heard and self.is_running else "unknown"
+
+    def is_missed(self, log_dir: LogDir | None) -> bool:
+        """Return whether another controller is active, as brokers tell."""
+        quorum = self._cluster.inner.quorum()
+        return quorum is not None and quorum.leader_id != self.id
+
+    def bring_back(self, log_dir: LogDir | None) -> None:
+        """Start it if it has ended."""
+        if not self.is_running:
+            self.start()
+
+
+class Broker(_Server):
+    """One broker."""
+
+    def __init__(self, cluster: Cluster, inner: library.Broker) -> None:
+        super().__init__(cluster, inner)
+        self._inner = inner
 
     @property
     def log_dirs(self) -> list[LogDir]:
@@ -212,11 +291,6 @@ class Broker:
         return LogDir(self, self._inner.log_dir_of(topic, partition))
 
     @property
-    def is_running(self) -> bool:
-        """Whether its process runs."""
-        return self._inner.is_running
-
-    @property
     def is_fenced(self) -> bool:
         """Whether clients are not told of it, since the controller does not hear from it."""
         try:
@@ -224,35 +298,10 @@ class Broker:
         except LabError:
             return True
 
-    @property
-    def output(self) -> Path:
-        """The file that has what it printed."""
-        return Path(self._inner.state.log_file)
-
-    def kill(self) -> None:
-        """As a power switch: SIGKILL."""
-        self._inner.kill()
-
-    def stop(self) -> None:
-        """End it cleanly."""
-        self._inner.stop()
-
     def start(self) -> None:
         """Start it again, and wait until it serves."""
         self._inner.start()
         self._cluster.inner.wait_served(self._inner)
-
-    def freeze(self) -> None:
-        """Freeze it: SIGSTOP."""
-        self._inner.freeze()
-
-    def thaw(self) -> None:
-        """Let it go on."""
-        self._inner.thaw()
-
-    def log_lines(self, count: int = 20) -> list[str]:
-        """Return what it printed last."""
-        return self._inner.log_lines(count)
 
     def fails(self, /, kind: str = "kill", **parameters: Any) -> Fault:
         """Break its process, connections or certificate; otherwise as `LogDir.fails`."""
@@ -265,6 +314,10 @@ class Broker:
             return "unknown"
         errors = {view.path: view.error for view in found}
         return "online" if errors.get(str(path)) == "" else "offline"
+
+    def is_missed(self, log_dir: LogDir | None) -> bool:
+        """Return whether clients are told that a directory is offline, or that it is gone."""
+        return self.is_fenced if log_dir is None else log_dir.state == "offline"
 
     def bring_back(self, log_dir: LogDir | None) -> None:
         """Start it if it has ended, and revive a directory that it calls offline."""
@@ -317,8 +370,8 @@ class Cluster:
             self.inner.check_servers()
             self.inner.make_directories()
             if self.need.mechanism == "preload":
-                for broker in self.inner.brokers:
-                    broker.preload()
+                for node in self.inner.nodes.values():
+                    node.preload()
             self.inner.start()
             self._begun = self._settings()
         except BaseException:
@@ -375,9 +428,19 @@ class Cluster:
         return Broker(self, self.inner.broker(number))
 
     @property
-    def controller(self) -> library.Node:
-        """The controller."""
-        return self.inner.controller
+    def controllers(self) -> list[Controller]:
+        """All controllers, by rising id."""
+        return [Controller(self, one) for one in self.inner.controllers]
+
+    @property
+    def controller(self) -> Controller:
+        """The first controller."""
+        return self.controllers[0]
+
+    @property
+    def active_controller(self) -> Controller:
+        """The controller that is active, waiting until one is."""
+        return Controller(self, self.inner.active_controller())
 
     def leader(self, topic: str, partition: int = 0) -> Broker:
         """Return the broker that leads a partition, waiting until there is one."""
@@ -538,4 +601,4 @@ class Cluster:
         return all(state == "online" for state in states)
 
 
-__all__ = ["Broker", "Cluster", "Fault", "LogDir", "NotInTimeError"]
+__all__ = ["Broker", "Cluster", "Controller", "Fault", "LogDir", "NotInTimeError"]

@@ -1,4 +1,4 @@
-"""Waits until a fault is detected: by the broker, by the controller, or as clients see it."""
+"""Waits until a fault is detected: by the broker, by a controller, or as clients see it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FIRST_LOOK_S = 3.0
 DEADLINE_S = 30.0
 LAST_LOOK_S = 1.0
 POLL_S = 0.02
-RESTART, ISR = "restart of the broker", "Metadata"
+RESTART, ISR, QUORUM = "restart of the broker", "Metadata", "DescribeQuorum"
 """Sources besides those of `noticed`."""
 Found = tuple[str, str, int]
 """Text that shows a fault, the source that tells it, and since when."""
@@ -56,6 +56,64 @@ class Detected:
             f"{self.what} after {duration_text(self.after_ms / 1000)} ({self.by}), leaders of "
             f"{counted(self.leaders_moved, 'partition')} moved"
         )
+
+
+class DetectingOfController:
+    """Watches the quorum from before a fault on one of its controllers.
+
+    Others notice it by another controller that becomes active.
+    """
+
+    def __init__(self, cluster: Cluster, target: Target) -> None:
+        assert target.broker is not None
+        self._cluster = cluster
+        self._name = target.broker.name
+        self._before = cluster.quorum()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def not_detected(self, wanted: FaultSpec) -> str:
+        """Return what to say when no other controller became active."""
+        before = self._before
+        if before is None:
+            return f"no controller was active before {self._name} was hit"
+        if self._is_standby:
+            return f"{self._name} was a standby: controller-{before.leader_id} is the active one"
+        within = duration_text(DEADLINE_S)
+        return f"no other controller than {self._name} became active within {within}"
+
+    @property
+    def _is_standby(self) -> bool:
+        return self._before is not None and self._name != f"controller-{self._before.leader_id}"
+
+    def wait(self, wanted: FaultSpec, since_ns: int) -> Detected | None:
+        """Wait until another one is active; None if none is in time, or the target was not."""
+        before = self._before
+        if before is None or self._is_standby:
+            return None
+        end = time.monotonic() + DEADLINE_S
+        while time.monotonic() < end:
+            now = self._cluster.quorum()
+            if now is not None and now.leader_epoch > before.leader_epoch:
+                return Detected(
+                    what=f"controller-{now.leader_id} is active in epoch {now.leader_epoch}",
+                    by=QUORUM,
+                    after_ms=max(0.0, (time.monotonic_ns() - since_ns) / 1e6),
+                    leaders_moved=0,
+                )
+            time.sleep(POLL_S)
+        return None
+
+
+def detecting(cluster: Cluster, target: Target) -> Detecting | DetectingOfController:
+    """Return what watches a cluster from before a fault on one of its nodes."""
+    assert target.broker is not None
+    watch = Detecting if target.broker.is_broker else DetectingOfController
+    return watch(cluster, target)
 
 
 class Detecting:

@@ -93,7 +93,7 @@ class Cluster(library.Cluster):
         for broker in self.brokers:
             if broker.folder in path.parents or path in broker.paths:
                 found = (one for one in broker.log_dirs if one.path == path)
-                return next(found, None) or LogDir(path, self.faults, broker.target_broker)
+                return next(found, None) or LogDir(path, self.faults, broker.target_node)
         raise AssertionError(f"no broker of {self} has the directory {path}")
 
     def more_ports(self, count: int) -> tuple[int, ...]:

@@ -32,7 +32,9 @@ def test_a_directory_is_named_by_broker_and_number(cluster: Cluster, word: str) 
         ("broker-3", r"unknown broker-3 \(brokers: broker-1, broker-2\)"),
         ("broker-1/3", "broker-1 has the directories 1 to 2, not 3"),
         ("broker-1/0", "broker-1 has the directories 1 to 2, not 0"),
-        ("disk-1", "expected a target such as broker-1 or broker-1/2, got 'disk-1'"),
+        ("controller-7", r"unknown controller-7 \(controllers: controller-100\)"),
+        ("controller/2", "controller-100 has the directories 1 to 1, not 2"),
+        ("disk-1", "such as broker-1, broker-1/2 or controller-100/1, got 'disk-1'"),
     ],
 )
 def test_a_target_that_is_none_is_named(cluster: Cluster, word: str, message: str) -> None:
@@ -43,7 +45,7 @@ def test_a_target_that_is_none_is_named(cluster: Cluster, word: str, message: st
 def test_nodes_are_named_alone_or_all_together(cluster: Cluster) -> None:
     assert [node.id for node in opened.nodes(cluster, ["2", "controller"])] == [2, 100]
     assert [node.id for node in opened.nodes(cluster, ["all"])] == [100, 1, 2]
-    with pytest.raises(LabError, match="expected a broker, got the directory 'broker-1/2'"):
+    with pytest.raises(LabError, match="expected a broker or controller, got the directory"):
         opened.nodes(cluster, ["broker-1/2"])
 
 

@@ -141,19 +141,24 @@ class Network:
             process=processes.find(node.pid),
             rules=self.rules[number - 1].path,
             host="127.0.0.1",
-            port=node.port,
-            controller_port=self.controller.port,
-            peers=tuple(
-                Peer(
-                    name=f"broker-{other}",
-                    port=self.brokers[other - 1].port,
-                    pid=self.brokers[other - 1].pid,
-                    rules=self.rules[other - 1].path,
-                )
-                for other in (1, 2, 3)
-                if other != number
+            ports=(node.port,),
+            peers=(
+                Peer(name="controller-100", ports=(self.controller.port,)),
+                *self._others(number),
             ),
         )
+
+    def _others(self, number: int) -> list[Peer]:
+        return [
+            Peer(
+                name=f"broker-{other}",
+                ports=(self.brokers[other - 1].port,),
+                pid=self.brokers[other - 1].pid,
+                rules=self.rules[other - 1].path,
+            )
+            for other in (1, 2, 3)
+            if other != number
+        ]
 
     @contextlib.contextmanager
     def cut(self, number: int, **words: object) -> Iterator[Fault]:
@@ -287,7 +292,7 @@ def test_a_cut_ends_by_itself_at_the_end_of_its_length(network: Network) -> None
             {"from": "broker-1"},
             "cannot cut broker-1 off from broker-1: the cluster has no",
         ),
-        ({"controller_port": 0}, {}, "the controller's address is unknown"),
+        ({"peers": ()}, {}, "the controller's address is unknown"),
         ({"host": "10.0.0.1"}, {}, "only loopback addresses can be cut off, not 10.0.0.1"),
     ],
 )

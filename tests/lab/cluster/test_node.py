@@ -50,7 +50,7 @@ def test_a_broker_without_the_library_has_no_rules_to_follow(tmp_path: Path) -> 
     again = broker(tmp_path)
     again.follow_again()
 
-    assert again.peer().rules is None
+    assert again.target_node().rules is None
     assert again.start_variables() == {}
 
 
@@ -62,9 +62,9 @@ def test_a_broker_whose_library_is_gone_starts_without(tmp_path: Path) -> None:
 
     again.follow_again()
 
-    assert again.peer().rules is not None
+    assert again.target_node().rules is not None
     assert again.start_variables() == {}
-    assert again.peer().rules is None
+    assert again.target_node().rules is None
 
 
 def test_rules_that_cannot_be_read_cost_no_command(tmp_path: Path) -> None:

@@ -67,7 +67,12 @@ def afterwards(
     engine: Engine, *brokers: Broker, reviving: bool = True
 ) -> tuple[list[str], list[str], list[str]]:
     """Work to be done, what came back, and the problems."""
-    cluster: Any = SimpleNamespace(engine=engine, brokers=brokers, wait_served=lambda *_: None)
+    cluster: Any = SimpleNamespace(
+        engine=engine,
+        brokers=brokers,
+        nodes=dict(enumerate(brokers)),
+        wait_served=lambda *_: None,
+    )
     problems: list[str] = []
     to_do, came_back = breaking.afterwards("x", cluster, problems, reviving=reviving)
     return to_do, came_back, problems

@@ -46,7 +46,7 @@ def test_the_other_directory_is_named_as_the_first_one(cluster: Cluster, word: s
         ("broker-1", "expected a directory such as broker-1/2, got 'broker-1'"),
         ("broker-2/3", "expected a directory of broker-1, got 'broker-2/3'"),
         ("4", "broker-1 has the directories 1 to 3, not 4"),
-        ("broker-1/x", "expected a target such as broker-1 or broker-1/2, got 'broker-1/x'"),
+        ("broker-1/x", "such as broker-1, broker-1/2 or controller-100/1, got 'broker-1/x'"),
     ],
 )
 def test_what_is_no_other_directory_of_the_broker_is_refused(

@@ -49,7 +49,7 @@ class Run:
     def __call__(self, *words: str) -> bool:
         options = self._options("--cluster", "x", *words)
         with chosen_cluster(options, self.files, Interrupts(), lambda _: None) as found:
-            self.breakable = [broker.target_broker().rules for broker in found.cluster.brokers]
+            self.breakable = [broker.target_node().rules for broker in found.cluster.brokers]
             return found.stays
 
     def name(self, *words: str) -> str:

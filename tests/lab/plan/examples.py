@@ -402,8 +402,8 @@ WRONG = {
     ),
     "a cut from somebody who is not known": (
         entry("{at: 5s, do: cut, where: broker-1, from: [world], as: first, for: 2s}"),
-        "p.yaml:10: timeline[0].from: expected controller, brokers, clients or broker-N, "
-        "got 'world'",
+        "p.yaml:10: timeline[0].from: expected controller, brokers, clients, broker-N "
+        "or controller-N, got 'world'",
     ),
     "a cut from itself": (
         entry("{at: 5s, do: cut, where: broker-1, from: broker-1, as: first, for: 2s}"),
