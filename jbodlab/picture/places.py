@@ -13,7 +13,11 @@ WORDS = {CONTROLLER: "controller", CLUSTER: "cluster"}
 
 @dataclass(frozen=True, slots=True, order=True)
 class Place:
-    """A target in a moment: a directory of a broker, or a whole node with directory 0."""
+    """A target in a moment: a directory of a node, or a whole node with directory 0.
+
+    Attributes:
+        broker: A broker; below -1 a controller, as minus its `node.id`.
+    """
 
     broker: int
     directory: int = 0
@@ -21,4 +25,5 @@ class Place:
     def __str__(self) -> str:
         if self.broker in WORDS:
             return WORDS[self.broker]
-        return f"broker-{self.broker}" + (f"/dir-{self.directory}" if self.directory else "")
+        node = f"broker-{self.broker}" if self.broker > 0 else f"controller-{-self.broker}"
+        return node + (f"/dir-{self.directory}" if self.directory else "")

@@ -19,7 +19,7 @@ from lab.machine.disk_kinds import FOLDER, FUSE, SIZED
 from lab.machine.kafka_jars import RELEASE
 from lab.plan.targets import Target
 from lab.plan.values import parse_rate
-from lab.plan.vocabulary import OF_COMMAND, OF_READERS, OF_STREAMS, OF_WRITERS
+from lab.plan.vocabulary import OF_CHANGES, OF_COMMAND, OF_READERS, OF_STREAMS, OF_WRITERS
 from lab.plan.written import (
     RATE_MAX,
     Addresses,
@@ -294,7 +294,23 @@ class Streams(Keys, frozen=True, kw_only=True):
         return f"jbodlab-rehearsal-{self.name}"
 
 
-Load = Writers | Readers | Command | Streams
+class Changes(Keys, frozen=True, kw_only=True):
+    """A writer of metadata: it changes a setting of a topic again and again.
+
+    Attributes:
+        changes: The topic.
+        every_s: Time between two changes.
+        timeout_s: After which a change without an answer is given up.
+    """
+
+    metrics: ClassVar[Mapping[str, MetricUnit]] = OF_CHANGES
+    name: Text = "controller"
+    changes: Text
+    every_s: LongerThanZero = field(default=0.05, name="every")
+    timeout_s: LongerThanZero = field(default=1.0, name="timeout")
+
+
+Load = Writers | Readers | Command | Streams | Changes
 
 
 class Steady(Keys, frozen=True, kw_only=True):

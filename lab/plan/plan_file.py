@@ -17,10 +17,12 @@ from lab.plan.plan import (
     BROKERS_MAX,
     PARTITIONS_MAX,
     Attach,
+    Changes,
     ClusterKeys,
     Command,
     EntryKeys,
     Keys,
+    Load,
     Moment,
     Objective,
     Readers,
@@ -99,10 +101,11 @@ ENTRIES: Mapping[str, type[EntryKeys]] = {
 }
 
 
-def choose_client(item: Item) -> type[Writers | Readers | Command | Streams]:
+def choose_client(item: Item) -> type[Load]:
     """Return what a client of the load is, by its keys."""
     given = item.value if isinstance(item.value, dict) else {}
-    kinds: Mapping[str, type[Writers | Command | Streams]] = {
+    kinds: Mapping[str, type[Load]] = {
+        "changes": Changes,
         "command": Command,
         "streams": Streams,
         "rate": Writers,
@@ -147,7 +150,9 @@ class EndKeys(Keys, frozen=True, kw_only=True):
             raise ValueError("'plus' goes with 'after' only")
 
 
-Client = Annotated[Any, _any_of(choose_client, "Writers", "Readers", "Command", "Streams")]
+Client = Annotated[
+    Any, _any_of(choose_client, "Writers", "Readers", "Command", "Streams", "Changes")
+]
 Entry = Annotated[Any, _any_of(_choose_entry, *ENTRIES)]
 Limit = Annotated[Any, _any_of(_choose_objective, "Objective", also=[{"type": "string"}])]
 
@@ -172,7 +177,7 @@ class PlanKeys(Keys, frozen=True, kw_only=True):
 
 def schema() -> dict[str, Any]:
     """Return the JSON Schema of plans."""
-    structs = (PlanKeys, Writers, Readers, Command, Streams, Objective, *ENTRIES.values())
+    structs = (PlanKeys, Writers, Readers, Command, Streams, Changes, Objective, *ENTRIES.values())
     _, found = msgspec.json.schema_components(structs, ref_template="#/$defs/{name}")
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -12,6 +12,7 @@ from lab.plan import document
 from lab.plan.document import Item, Mistakes
 from lab.plan.plan import (
     At,
+    Changes,
     ClusterKeys,
     End,
     Entry,
@@ -109,6 +110,8 @@ def _name_client(item: Item, client: Load | UnsetType, names: Names) -> None:
     names.add_owner(item, default if name is item else str(name.plain), kind.metrics)
     if isinstance(client, Writers | Readers):
         names.topic(item.child("topic"), client.topic)
+    if isinstance(client, Changes):
+        names.topic(item.child("changes"), client.changes)
     if isinstance(client, Streams):
         names.topic(item.child("from"), client.source)
         names.topic(item.child("to"), client.target)

@@ -5,7 +5,7 @@
     broker-2                          controller                      cluster
     broker-2/dir-1                    all directories of broker-2
     leader-of orders/0                follower-of orders/0
-    coordinator-of writers
+    coordinator-of writers            active controller
     (busiest | emptiest | random) directory of (broker-2 | any broker)
 """
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from jbodlab.picture.cluster_picture import ClusterPicture
 
 EXAMPLES = (
-    "broker-2, broker-2/dir-1, controller, leader-of orders/0, coordinator-of writers, "
-    "busiest directory of broker-3, all directories of broker-1"
+    "broker-2, broker-2/dir-1, controller, active controller, leader-of orders/0, "
+    "coordinator-of writers, busiest directory of broker-3, all directories of broker-1"
 )
 _BROKER = re.compile(r"broker-(\d+)")
 _DIRECTORY = re.compile(r"broker-(\d+)/dir-(\d+)")
@@ -79,7 +79,13 @@ class AllOf:
     broker: int
 
 
-Target = Node | Directory | ReplicaOf | CoordinatorOf | Pick | AllOf
+@dataclass(frozen=True, slots=True)
+class ActiveController:
+    """The controller that is active in the moment, or the directory of its metadata."""
+
+
+ACTIVE = "active controller"
+Target = ActiveController | Node | Directory | ReplicaOf | CoordinatorOf | Pick | AllOf
 
 
 def parse(text: str) -> Target:
@@ -91,6 +97,8 @@ def parse(text: str) -> Target:
     for number, word in WORDS.items():
         if text == word:
             return Node(number)
+    if text == ACTIVE:
+        return ActiveController()
     if match := _BROKER.fullmatch(text):
         return Node(int(match[1]))
     if match := _DIRECTORY.fullmatch(text):
@@ -133,6 +141,8 @@ def resolve(
     match target:
         case Node(number):
             return (Place(number),)
+        case ActiveController():
+            return _none("brokers have to be asked for the active controller")
         case Directory(broker, number):
             return (Place(broker, number),)
         case AllOf(broker):

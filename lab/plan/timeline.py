@@ -36,11 +36,19 @@ from lab.plan.plan import (
 )
 from lab.plan.plan_file import OTHER
 from lab.plan.targets import Target
-from lab.plan.vocabulary import ALL, OF_CONTROLLER, TRANSACTIONS, Owners, metrics_of
+from lab.plan.vocabulary import (
+    ALL,
+    OF_CONTROLLER,
+    OF_DISK_OF_CONTROLLER,
+    TRANSACTIONS,
+    Owners,
+    metrics_of,
+)
 
 DISK_MECHANISMS = ("loop", "fuse")
 """Mechanisms that make faults by the disks themselves, whatever rules the brokers follow."""
 WHEN_WITHIN_S = 30.0
+_ACTIVE = targets.ActiveController()
 _CONTROLLER, _CLUSTER = targets.Node(CONTROLLER), targets.Node(CLUSTER)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -277,6 +285,9 @@ class Timeline:
             item.wrong(f"expected a directory for {do}, got the node {item.shown}")
         elif kind.scope is Scope.BROKER and targets.is_directory(where):
             item.wrong(f"expected a broker for {do}, got the directory {item.shown}")
+        elif where == _ACTIVE and do not in (*OF_CONTROLLER, *OF_DISK_OF_CONTROLLER):
+            known = ", ".join((*OF_CONTROLLER, *OF_DISK_OF_CONTROLLER))
+            item.wrong(f"{do} is a fault of brokers; faults of a controller: {known}")
         elif where == _CONTROLLER and do not in OF_CONTROLLER:
             known = ", ".join(OF_CONTROLLER)
             item.wrong(f"{do} is a fault of brokers; faults of the controller: {known}")

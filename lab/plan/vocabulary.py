@@ -67,6 +67,16 @@ OF_COMMAND: Mapping[str, MetricUnit] = {
     "p99": MetricUnit.DURATION,
     "max": MetricUnit.DURATION,
 }
+OF_CHANGES: Mapping[str, MetricUnit] = {
+    "changes": MetricUnit.COUNT,
+    "errors": MetricUnit.COUNT,
+    "availability": MetricUnit.SHARE,
+    "gap": MetricUnit.DURATION,
+    "p50": MetricUnit.DURATION,
+    "p99": MetricUnit.DURATION,
+    "max": MetricUnit.DURATION,
+}
+"""Metrics of a writer of metadata; `gap` is the longest time without an acknowledged change."""
 OF_STREAMS: Mapping[str, MetricUnit] = {
     "counted": MetricUnit.COUNT,
     "missing": MetricUnit.COUNT,
@@ -105,6 +115,11 @@ LATENCIES = frozenset({"p50", "p99", "max"})
 
 OF_CONTROLLER = ("kill", "stop", "restart", "cut")
 """The faults that a controller can have too."""
+OF_DISK_OF_CONTROLLER = (
+    *("permission", "read-only-bits", "file-in-place", "deleted"),
+    *("eio", "read-only", "full", "slow", "hang"),
+)
+"""The faults that the directory of a controller can have."""
 
 
 def metrics_of(kind: str) -> Mapping[str, MetricUnit]:
@@ -152,7 +167,9 @@ class Owners:
             fields = self.known[metric.owner]
             if metric.field not in fields:
                 raise ValueError(_no(f"metric of {metric.owner}", metric.field, fields))
-        _check_argument(metric, is_writers=fields is OF_WRITERS, is_command=fields is OF_COMMAND)
+        _check_argument(
+            metric, is_writers=fields is OF_WRITERS, is_command=fields in (OF_COMMAND, OF_CHANGES)
+        )
         return fields[metric.field]
 
 

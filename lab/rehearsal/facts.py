@@ -157,7 +157,10 @@ class Probe(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandFacts:
-    """Facts about the user's own application; `exit_code` is None while it runs."""
+    """Facts about the user's own application, whose `exit_code` is None while it runs.
+
+    Of a writer of metadata a probe is one change, and there is no exit code.
+    """
 
     probes: Sequence[Probe] = ()
     exit_code: int | None = None

@@ -141,18 +141,13 @@ class Injector:
         assert entry.where is not None
         assert entry.spec is not None
         try:
-            places = targets.resolve(
-                entry.where,
-                picture,
-                self._chance,
-                directories=hits_directories(entry),
-            )
+            places = self._places(entry, picture)
             touched, led = self._touched(places, picture)
             active.facts = replace(active.facts, places=places, touched=touched, led=led)
             active.bytes_before = picture.bytes_of(touched)
             for place in places:
                 active.handles += self._break(entry, place, picture)
-        except (FaultError, LabError, ValueError, OSError) as error:
+        except (FaultError, LabError, NotInTimeError, ValueError, OSError) as error:
             text = _first_line(error)
             active.facts = replace(active.facts, problem=f"not injected: {text}")
             self._take_back(active)
@@ -176,6 +171,16 @@ class Injector:
         )
         if entry.do == "restart":
             self._healed(active)
+
+    def _places(self, entry: Entry, picture: ClusterPicture) -> tuple[Place, ...]:
+        assert entry.where is not None
+        directories = hits_directories(entry)
+        if entry.where == targets.ActiveController():
+            active = self._target_cluster.cluster.active_controller()
+            if active.state.role == "controller":
+                return (Place(-active.id, int(directories)),)
+            raise ValueError(f"{active.name} is a controller and a broker")
+        return targets.resolve(entry.where, picture, self._chance, directories=directories)
 
     def _take_back(self, active: Active) -> None:
         """Revert what was made of a fault in some places before it was refused in another one."""
@@ -212,7 +217,8 @@ class Injector:
             return [ControllerFault(self._target_cluster, entry.do)]
         if place.broker == CLUSTER:
             return [self._target_cluster.cluster.fails(entry.do, **words)]
-        broker = self._target_cluster.cluster.broker(place.broker)
+        cluster = self._target_cluster.cluster
+        broker = cluster.nodes[abs(place.broker)]
         if place.directory:
             return [broker.log_dir(place.directory).fails(entry.do, **words)]
         return [broker.fails(entry.do, **words)]
@@ -225,10 +231,11 @@ class Injector:
         led: set[TopicPartition] = set()
         for place in places:
             for partition, view in picture.partitions.items():
-                inside = (
+                # Controllers, and what users lose, are about all partitions.
+                inside = place.broker <= CONTROLLER or (
                     partition in picture.contents.get(place, {})
                     if place.directory
-                    else place.broker in view.replicas or place.broker in (CONTROLLER, CLUSTER)
+                    else place.broker in view.replicas
                 )
                 if inside:
                     found.add(partition)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import itertools
 import json
 import os
 import shutil
@@ -11,20 +13,23 @@ import subprocess
 import threading
 import time
 import urllib.request
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from jbodlab.kafka_admin import client
 from jbodlab.kafka_admin.client import bootstrap_servers
+from jbodlab.kafka_admin.configs import alter_topic_configs
 from jbodlab.kafka_admin.errors import AdminError
-from jbodlab.kafka_admin.properties import admin_properties
+from jbodlab.kafka_admin.properties import AdminProperties, admin_properties
 from jbodlab.kafka_admin.topics import describe_topics
+from jbodlab.peers.client_security import ClientSecurity
 from jbodlab.vocabulary import properties
 from jbodlab.vocabulary.ids import TopicPartition
 from lab.applications import word_count
 from lab.cluster import NotInTimeError, questions, wait_for
 from lab.machine import processes, programs
-from lab.plan.plan import Command, Plan, Readers, Streams, Writers
+from lab.plan.plan import Changes, Command, Plan, Readers, Streams, Writers
 from lab.rehearsal import messages
 from lab.rehearsal.facts import (
     CommandFacts,
@@ -163,23 +168,24 @@ class Client:
         return found
 
 
-class Prober(threading.Thread):
-    """Asks an application over and over whether it is well, by a schedule.
+class Asker(threading.Thread):
+    """Asks over and over, by a schedule.
 
     One question after the other; one that is due while another waits is measured
     from then.
+
+    Args:
+        ask: Asks once; returns whether the answer is good.
+        every_s: Time between two questions.
     """
 
-    def __init__(self, address: str, *, every_s: float, timeout_s: float) -> None:
-        super().__init__(name="prober", daemon=True)
+    def __init__(self, ask: Callable[[], bool], every_s: float) -> None:
+        super().__init__(name="asker", daemon=True)
         self.probes: list[Probe] = []
         """It only ever grows."""
-        self._address = address
+        self._ask = ask
         self._every_s = every_s
-        self._timeout_s = timeout_s
         self._stopping = threading.Event()
-        # Whatever proxy this machine goes out by, an application of its own is asked directly.
-        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
     def stop(self) -> None:
         """Ask no more."""
@@ -193,12 +199,47 @@ class Prober(threading.Thread):
             self.probes.append(Probe(int(due * 1e9), time.monotonic_ns(), is_good))
             due += self._every_s
 
-    def _ask(self) -> bool:
+
+def _asking(address: str, timeout_s: float) -> Callable[[], bool]:
+    """Return what asks an application whether it is well."""
+    # Whatever proxy this machine goes out by, an application of its own is asked directly.
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+    def ask() -> bool:
         try:
-            with self._opener.open(self._address, timeout=self._timeout_s) as answer:
+            with opener.open(address, timeout=timeout_s) as answer:
                 return bool(200 <= answer.status < 400)
         except (OSError, ValueError):
             return False
+
+    return ask
+
+
+def _changing(
+    servers: str, security: ClientSecurity | None, topic: str, timeout_s: float
+) -> Callable[[], bool]:
+    """Return what changes a setting of a topic to another value each time.
+
+    Brokers look at the delay before files are deleted, and no client sees it.
+    """
+    addresses = bootstrap_servers(servers)
+    reached = AdminProperties(
+        security=security, request_timeout_ms=round(timeout_s * 1000), patience_s=0
+    )
+    values = itertools.cycle(("60000", "60001"))
+
+    async def change() -> None:
+        async with client.opened(addresses, reached) as connected:
+            await alter_topic_configs(connected, {topic: {"file.delete.delay.ms": next(values)}})
+
+    def ask() -> bool:
+        try:
+            asyncio.run(change())
+        except AdminError:
+            return False
+        return True
+
+    return ask
 
 
 class Load:
@@ -235,7 +276,7 @@ class Load:
         self._clients: dict[str, Client] = {}
         self._commands: dict[str, Process] = {}
         self._streams: dict[str, Process] = {}
-        self._probers: dict[str, Prober] = {}
+        self._askers: dict[str, Asker] = {}
         self._sent: dict[str, GrowingSeries[Sent]] = {}
         self._transactions: dict[str, GrowingRecords[Transaction]] = {}
         self._received: dict[str, GrowingSeries[Received]] = {}
@@ -280,6 +321,10 @@ class Load:
                     self._start_command(load)
                 case Streams():
                     self._start_streams(load)
+                case Changes():
+                    way = admin_properties(self._java_client).security
+                    change = _changing(self._bootstrap, way, load.changes, load.timeout_s)
+                    self._ask_again(load.name, change, load.every_s)
 
     def go_on(self) -> None:
         """Start the commands that wait for the steady state, which is reached."""
@@ -304,8 +349,8 @@ class Load:
         Applications go on: they have to count what producers have sent until now.
         """
         self.check()
-        for prober in self._probers.values():
-            prober.stop()
+        for asker in self._askers.values():
+            asker.stop()
         ending = [each for each in self._processes() if each[0] not in self._streams]
         for _, process in ending:
             process.ask_to_end()
@@ -323,8 +368,8 @@ class Load:
 
     def kill(self) -> None:
         """End all at once."""
-        for prober in self._probers.values():
-            prober.stop()
+        for asker in self._askers.values():
+            asker.stop()
         for _, process in self._processes():
             process.ask_to_end()
         for _, process in self._processes():
@@ -454,12 +499,12 @@ class Load:
         return found
 
     def commands(self, begin_ns: int) -> dict[str, CommandFacts]:
-        """Return what the user's applications did since a time."""
+        """Return what the user's applications, and writers of metadata, did since a time."""
         found = {}
         for load in self._plan.load:
-            if isinstance(load, Command):
-                prober = self._probers.get(load.name)
-                probes = [] if prober is None else list(prober.probes)
+            if isinstance(load, Command | Changes):
+                asker = self._askers.get(load.name)
+                probes = [] if asker is None else list(asker.probes)
                 found[load.name] = CommandFacts(
                     probes=[one for one in probes if one.due_ns >= begin_ns],
                     exit_code=self._exit_codes.get(load.name),
@@ -590,10 +635,13 @@ class Load:
             owns_terminal=load.is_foreground,
         )
         if load.probe:
-            self._probers[load.name] = Prober(
-                self._fill(load.probe), every_s=load.every_s, timeout_s=load.timeout_s
+            self._ask_again(
+                load.name, _asking(self._fill(load.probe), load.timeout_s), load.every_s
             )
-            self._probers[load.name].start()
+
+    def _ask_again(self, name: str, ask: Callable[[], bool], every_s: float) -> None:
+        self._askers[name] = Asker(ask, every_s)
+        self._askers[name].start()
 
     def _fill(self, word: str) -> str:
         return word.replace("{bootstrap}", self._bootstrap)

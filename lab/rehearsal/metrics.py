@@ -410,7 +410,7 @@ def _of_command(command: CommandFacts, metric: MetricName, spans: Spans) -> floa
     match metric.field:
         case "exit":
             return command.exit_code
-        case "probes":
+        case "probes" | "changes":
             return len(command.probes)
         case "errors":
             return len(command.probes) - len(good)

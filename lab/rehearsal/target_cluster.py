@@ -25,6 +25,7 @@ from lab.machine.kafka_jars import NoKafkaError
 from lab.plan import targets
 from lab.plan.plan import Attach, AttachedBroker, Entry, Plan
 from lab.plan.targets import Node
+from lab.plan.vocabulary import OF_CONTROLLER
 from lab.state_files import StateFiles
 from lab.up_and_down import make_breakable, make_disks
 
@@ -71,9 +72,9 @@ class TargetCluster:
         """
         return self.revives or not all(node.log_file for node in self.cluster.state.brokers)
 
-    def is_away(self, broker: int) -> bool:
-        """Return whether a broker has ended that may be started here."""
-        return self.may_start and not self.cluster.broker(broker).is_running
+    def is_away(self, number: int) -> bool:
+        """Return whether the node of a place has ended that may be started here."""
+        return self.may_start and not self.cluster.nodes[abs(number)].is_running
 
     def path(self, place: Place) -> Path:
         """Return where a directory lies."""
@@ -85,6 +86,13 @@ class TargetCluster:
         Raises:
             JbodlabError: that failed.
         """
+        if place.broker < CONTROLLER:
+            # A controller has one directory, and ends over it.
+            node = self.cluster.nodes[-place.broker]
+            if node.is_running or not self.may_start:
+                return ""
+            node.start()
+            return f"{node.name} is started again"
         broker = self.cluster.broker(place.broker)
         if not broker.is_running and self.may_start:
             broker.start()
@@ -240,6 +248,9 @@ def check_faults(faults: Sequence[Entry], cluster: Cluster) -> None:
 def _any_target(entry: Entry, cluster: Cluster) -> Target | None:
     """Return some target of the right kind: which one it will be is not known before."""
     broker = cluster.brokers[0]
+    if entry.where == targets.ActiveController():
+        first = cluster.controller
+        return first.target() if entry.do in OF_CONTROLLER else first.log_dir(1).target()
     if isinstance(entry.where, Node) and entry.where.number == CONTROLLER:
         return broker.target() if entry.do == "cut" else None
     if entry.where == Node(CLUSTER):

@@ -198,6 +198,12 @@ WRONG = {
         ),
         "p.yaml:11: timeline[1].after: 'first' lasts until the end: it has no 'for'",
     ),
+    "a fault that no controller has": (
+        entry("{at: 5s, do: emptied, where: active controller, as: first}"),
+        "p.yaml:10: timeline[0].where: emptied is a fault of brokers; faults of a controller: "
+        "kill, stop, restart, cut, permission, read-only-bits, file-in-place, deleted, eio, "
+        "read-only, full, slow, hang",
+    ),
     "no target": (
         entry("{at: 5s, do: permission, as: first, for: 20s}"),
         "p.yaml:10: timeline[0]: missing key 'where'",
@@ -205,8 +211,9 @@ WRONG = {
     "a target that is none": (
         entry("{at: 5s, do: permission, where: the cellar, as: first}"),
         "p.yaml:10: timeline[0].where: expected a target such as broker-2, "
-        "broker-2/dir-1, controller, leader-of orders/0, coordinator-of writers, "
-        "busiest directory of broker-3, all directories of broker-1; got 'the cellar'",
+        "broker-2/dir-1, controller, active controller, leader-of orders/0, "
+        "coordinator-of writers, busiest directory of broker-3, all directories of broker-1; "
+        "got 'the cellar'",
     ),
     "the coordinator of a producer without transactions": (
         entry("{at: 5s, do: permission, where: coordinator-of writers, as: first, for: 20s}"),

@@ -14,6 +14,7 @@ from lab.plan import plans
 from lab.plan.plans import shipped
 from lab.plan.vocabulary import (
     OF_ALL,
+    OF_CHANGES,
     OF_CLIENTS,
     OF_CLUSTER,
     OF_COMMAND,
@@ -87,6 +88,7 @@ METRICS = {
     "readers": OF_READERS,
     "app": OF_COMMAND,
     "words": OF_STREAMS,
+    "controller": OF_CHANGES,
 }
 """Names that can be asked for, by the owner's name in the documentation."""
 

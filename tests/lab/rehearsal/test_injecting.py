@@ -47,7 +47,11 @@ class Failing:
             {P0: tuple(place.broker for place in replicas)}, {place: {P0: 1} for place in held}
         )
 
-    def broker(self, number: int) -> Any:
+    @property
+    def nodes(self) -> dict[int, Any]:
+        return {number: self._node(number) for number in (1, 2, 3)}
+
+    def _node(self, number: int) -> Any:
         def fails(_kind: str, **_words: object) -> Any:
             self.failed.append(f"broker-{number}/dir-1")
             return SimpleNamespace(mechanism="preload", injected_ns=time.monotonic_ns())
@@ -134,3 +138,41 @@ def test_what_becomes_of_clients_is_told_when_the_first_is_refused_and_when_it_i
         "clients meanwhile: 4 connections stayed, 1 closed, 7 logins failed",
         "gone reverted",
     ]
+
+
+def test_the_active_controller_is_the_one_that_is_active_in_the_moment() -> None:
+    failed: list[str] = []
+
+    def fails(kind: str, **_words: object) -> Any:
+        failed.append(kind)
+        return SimpleNamespace(mechanism="preload", injected_ns=time.monotonic_ns())
+
+    node = SimpleNamespace(
+        id=101,
+        state=SimpleNamespace(role="controller"),
+        fails=fails,
+        log_dir=lambda number: SimpleNamespace(fails=lambda kind: fails(f"{kind} {number}")),
+    )
+    cluster = SimpleNamespace(active_controller=lambda: node, nodes={101: node})
+    injector = Injector(
+        cast("TargetCluster", SimpleNamespace(cluster=cluster, outlives_us=False)),
+        cast("Observer", Failing()),
+        random.Random(0),
+        lambda *_values, **_words: None,
+        lambda _why: None,
+    )
+    entries = [
+        "  - {at: 2s, do: kill, where: active controller, as: one}\n",
+        "  - {at: 2s, do: eio, where: active controller, as: other}\n",
+    ]
+    timeline = read(PLAN[: PLAN.index("  - {")] + "".join(entries), "plan.yaml").timeline
+    faults = [Active(entry, FaultFacts(name=entry.name, kind=entry.do)) for entry in timeline]
+
+    injector.inject(faults)
+
+    assert [str(active.facts.places[0]) for active in faults] == [
+        "controller-101",
+        "controller-101/dir-1",
+    ]
+    assert failed == ["kill", "eio 1"]
+    assert all(active.facts.touched == (P0,) for active in faults)
