@@ -47,7 +47,7 @@ public final class JbodlabContainer extends GenericContainer<JbodlabContainer> {
         var advertised = IntStream.range(FIRST, FIRST + brokers)
             .mapToObj(port -> getHost() + ":" + getMappedPort(port) + "=" + port)
             .collect(Collectors.joining(","));
-        var words = "exec jbodlab serve --kind folder --listen 0.0.0.0:" + API + " --brokers " + brokers
+        var words = "exec tini -- jbodlab serve --kind folder --listen 0.0.0.0:" + API + " --brokers " + brokers
             + " --advertise " + advertised + "\n";
         copyFileToContainer(Transferable.of(words.getBytes(StandardCharsets.UTF_8), 0755), SCRIPT);
     }
