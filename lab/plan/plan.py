@@ -306,7 +306,7 @@ class Changes(Keys, frozen=True, kw_only=True):
     metrics: ClassVar[Mapping[str, MetricUnit]] = OF_CHANGES
     name: Text = "controller"
     changes: Text
-    every_s: LongerThanZero = field(default=0.05, name="every")
+    every_s: LongerThanZero = field(default=0.2, name="every")
     timeout_s: LongerThanZero = field(default=1.0, name="timeout")
 
 

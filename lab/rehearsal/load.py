@@ -506,7 +506,7 @@ class Load:
                 asker = self._askers.get(load.name)
                 probes = [] if asker is None else list(asker.probes)
                 found[load.name] = CommandFacts(
-                    probes=[one for one in probes if one.due_ns >= begin_ns],
+                    probes=[one for one in probes if counts(load, one, begin_ns)],
                     exit_code=self._exit_codes.get(load.name),
                 )
         return found
@@ -645,6 +645,14 @@ class Load:
 
     def _fill(self, word: str) -> str:
         return word.replace("{bootstrap}", self._bootstrap)
+
+
+def counts(load: Command | Changes, one: Probe, begin_ns: int) -> bool:
+    """Return whether a probe is of the time that is measured.
+
+    Of changes all count that end in it: a gap may begin with one that was due before.
+    """
+    return (one.done_ns if isinstance(load, Changes) else one.due_ns) >= begin_ns
 
 
 def _names(codes: Iterable[int]) -> dict[int, str]:

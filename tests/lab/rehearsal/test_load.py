@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from lab.cluster import wait_for
-from lab.rehearsal.load import Client, Process
+from lab.plan.plan import Changes, Command
+from lab.rehearsal.facts import Probe
+from lab.rehearsal.load import Client, Process, counts
 
 pytestmark = pytest.mark.process
 
@@ -38,3 +40,11 @@ def test_the_password_of_a_client_is_in_no_file_of_the_run(tmp_path: Path) -> No
 
     assert "no.such" in str(client.status())
     assert not any(b"s3cr3t" in path.read_bytes() for path in tmp_path.iterdir())
+
+
+def test_a_change_of_metadata_counts_from_its_end_and_a_probe_from_its_schedule() -> None:
+    """A change that was due before the steady state and ends in the run bounds a gap."""
+    probe = Probe(due_ns=1, done_ns=3, is_good=True)
+
+    assert counts(Changes(changes="orders"), probe, 2)
+    assert not counts(Command(command=("x",)), probe, 2)
