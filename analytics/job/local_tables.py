@@ -8,7 +8,7 @@ as many as are not large: one plan answers for all of them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -111,16 +111,8 @@ def write_tables(
         views["log_rows"] = rows.source()
         views["given_broker_log_lines"] = _lines(list(layouts), options.broker_logs)
         engine = opened.enter_context(DuckEngine(views))
-        writer = opened.enter_context(ThreadPoolExecutor(1, thread_name_prefix="writer"))
-        written: Future[None] | None = None
-        for table in t.TABLES:
-            if table not in _OF_RECORDS:
-                found = engine.rows(table.name)
-                if written is not None:
-                    written.result()
-                written = writer.submit(_write, table, found, outputs)
-        if written is not None:
-            written.result()
+        names = [table.name for table in t.TABLES if table not in _OF_RECORDS]
+        engine.make_all(names, partial(_write, outputs))
 
 
 def _together(layouts: Mapping[str, Layout]) -> Iterator[list[str]]:
@@ -235,10 +227,11 @@ def _lines(clusters: Sequence[str], lines: Sequence[LogLine]) -> pa.Table:
     return pa.Table.from_pylist(rows, LINES)
 
 
-def _write(table: Table, rows: pa.Table, outputs: Mapping[str, ClusterOutput]) -> None:
+def _write(outputs: Mapping[str, ClusterOutput], name: str, rows: pa.Table) -> None:
     """Write the rows of a table, each cluster's to its output."""
+    table = t.BY_NAME[name]
     clusters = rows.column(CLUSTER)
     own = rows.drop_columns([CLUSTER])
-    for name, output in outputs.items():
-        found = own if len(outputs) == 1 else own.filter(pc.equal(clusters, name))
+    for cluster, output in outputs.items():
+        found = own if len(outputs) == 1 else own.filter(pc.equal(clusters, cluster))
         output.put(table, found)

@@ -112,15 +112,18 @@ def tables_of_logs(
         for split in layout.splits
         for batch in read_split(replace(split, cluster=label), COLUMNS)
     ]
-    views = _base_views() | log_views(log_facts(layouts.items()), AssumedMinIsr())
+    views = base_views() | log_views(log_facts(layouts.items()), AssumedMinIsr())
     views["log_rows"] = pa.Table.from_batches(rows, COLUMNS)
     views |= {name: _given(name, given) for name, given in more.items()}
+    made: dict[str, pa.Table] = {}
     with DuckEngine(views) as engine:
-        made = {name: engine.rows(name) for name in names}
+        engine.make_all(names, made.__setitem__)
     return {
         label: {
-            name: _ordered(found.filter(pc.equal(found.column(CLUSTER), label)), _table(name))
-            for name, found in made.items()
+            name: _ordered(
+                made[name].filter(pc.equal(made[name].column(CLUSTER), label)), _table(name)
+            )
+            for name in names
         }
         for label in layouts
     }
@@ -194,7 +197,7 @@ def _around(name: str, rows: Mapping[str, Sequence[Row]]) -> dict[str, pa.Table]
     """Return what a table is made from."""
     views = {
         view: _typed(rows[view], base.schema) if view in rows else base
-        for view, base in _base_views().items()
+        for view, base in base_views().items()
     }
     files = {file.name: file for file in needed([name])}
     for file in files.values():
@@ -218,7 +221,8 @@ def _reached(name: str, files: Mapping[str, SqlFile], views: Mapping[str, object
     return found
 
 
-def _base_views() -> dict[str, pa.Table]:
+def base_views() -> dict[str, pa.Table]:
+    """Return the base views of no log at all."""
     return {
         **log_views(LOG_COLUMNS.empty_table(), AssumedMinIsr()),
         "log_rows": COLUMNS.empty_table(),
@@ -236,10 +240,10 @@ def _table(name: str) -> Table:
 def schema_of(name: str) -> pa.Schema:
     """Return the columns of a table, a step or a base view."""
     if name not in sql_files():
-        return _base_views()[name].schema
+        return base_views()[name].schema
     if (table := sql_files()[name].table) is not None:
         return pa.schema([pa.field(CLUSTER, STRING), *table.schema])
-    with DuckEngine(_base_views()) as engine:
+    with DuckEngine(base_views()) as engine:
         engine.make(name)
         return _texts(engine.ask(f"FROM {name}").to_arrow_table()).schema
 

@@ -9,10 +9,13 @@ from sqlglot import ErrorLevel
 from analytics.engines.duck import DuckEngine
 from analytics.engines.functions import FUNCTIONS
 from analytics.engines.sql import translate
+from analytics.read.layout import read_layout
 from analytics.tables.catalog import TABLES
 from analytics.tables.sql_files import needed, parse, sql_files
-from tests.analytics.small_logs import tables_of
+from tests.analytics.shared import FIXTURES
+from tests.analytics.small_logs import base_views, tables_of, tables_of_logs
 
+NAMES = [table.name for table in TABLES]
 BASE_VIEWS = {
     "log_rows",
     "log_layouts",
@@ -89,6 +92,33 @@ def test_a_construction_without_translation_is_an_error() -> None:
 
 
 def test_tables_of_an_empty_log_are_empty() -> None:
-    found = tables_of([table.name for table in TABLES], [])
+    found = tables_of(NAMES, [])
 
     assert [name for name, rows in found.items() if rows] == ["logs"]
+
+
+def test_tables_that_are_made_side_by_side_have_the_rows_that_each_has_alone() -> None:
+    layouts = {"one": read_layout(FIXTURES / "4.3.1-disks" / "controller" / "__cluster_metadata-0")}
+    names = ["partition_history", "outages", "gauges", "problems", "what_if"]
+
+    found = tables_of_logs(names, layouts)["one"]
+
+    assert found == {name: tables_of_logs([name], layouts)["one"][name] for name in names}
+    assert found["partition_history"]
+
+
+def test_each_table_is_given_once() -> None:
+    given: list[str] = []
+    with DuckEngine(base_views()) as engine:
+        engine.make_all(NAMES, lambda name, _: given.append(name))
+
+    assert sorted(given) == sorted(NAMES)
+
+
+def test_an_error_of_who_takes_a_table_is_that_of_all() -> None:
+    def take(name: str, _: object) -> None:
+        if name == "leadership":
+            raise OSError(28, "No space left on device")
+
+    with DuckEngine(base_views()) as engine, pytest.raises(OSError, match="No space left"):
+        engine.make_all(NAMES, take)
