@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import PurePosixPath
 from threading import RLock
 from urllib.parse import unquote
+from uuid import uuid4
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 import pyarrow.compute as pc  # type: ignore[import-untyped]
@@ -40,8 +41,8 @@ AT_ONCE = 4
 STEPS = "_steps"
 """Folder of what is kept while tables are made."""
 
-FEW_BYTES = 256 << 10
-"""Up to this size files are read back into the plans."""
+FEW_BYTES, FEW_ROWS = 1 << 20, 10_000
+"""Up to this size, and as many, rows of files are read back into the plans."""
 
 FEW_CLUSTERS = 16
 """Of more clusters Spark's tasks write the files, however few the rows are."""
@@ -65,6 +66,9 @@ _OF_FEW_ROWS = {
     "spark.sql.autoBroadcastJoinThreshold": "-1",
 }
 _NO_MARK = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
+_WRITTEN = "file string"
+_ROWS_OF_PART = 1 << 18
+"""Rows of a row group: so many a task reads at least."""
 
 Source = Callable[[Collection[str]], DataFrame]
 """Gives rows with some columns: it makes no others."""
@@ -210,8 +214,12 @@ class SparkEngine:
             self._use(self._many, [function.reads])
             rows, schema = self.spark.table(function.reads), from_arrow_schema(function.schema)
             if function.is_of_many:
-                call = partial(_of_many, function)
-                self.keep(name, rows.repartition(*function.keys).mapInArrow(call, schema))
+                path = f"{STEPS}/{name}"
+                self.folder.make_folder(path)
+                folder = str(self.folder.local or self.folder.source)
+                call = partial(write_of_many, function, folder, path)
+                found = rows.repartition(*function.keys).mapInArrow(call, _WRITTEN).toArrow()
+                self._read_back(name, path, schema, found.column("file").to_pylist())
             else:
                 self.keep(name, rows.groupBy(*function.keys).applyInArrow(function.call, schema))
             self._done.add(name)
@@ -257,15 +265,25 @@ class SparkEngine:
         if table.name not in self._done:
             self._read_back(table.name, table.name, schema)
 
-    def _read_back(self, name: str, path: str, schema: StructType) -> None:
-        files = [file for file in self.folder.files_in(path) if file.name.endswith(SUFFIX)]
-        if sum(file.size for file in files) > FEW_BYTES:
-            found = self.spark.read.schema(schema).parquet(self.folder.uri(path))
-            self._many.add(name, found)
-            return
-        arrow = to_arrow_schema(schema, timezone="UTC")
-        rows = [_read(self.folder, file.name, arrow) for file in files]
-        self.hold(name, pa.concat_tables([arrow.empty_table(), *rows]))
+    def _read_back(
+        self, name: str, path: str, schema: StructType, written: Collection[str] | None = None
+    ) -> None:
+        """Register rows in files of a folder: all, or those that have been written in the end."""
+        files = [
+            file
+            for file in self.folder.files_in(path)
+            if file.name.endswith(SUFFIX) and (written is None or file.name in written)
+        ]
+        if sum(file.size for file in files) <= FEW_BYTES:
+            arrow = to_arrow_schema(schema, timezone="UTC")
+            read = (_read(self.folder, file.name, arrow) for file in files)
+            rows = pa.concat_tables([arrow.empty_table(), *read])
+            if len(rows) <= FEW_ROWS:
+                self.hold(name, rows)
+                return
+        paths = [path] if written is None else written
+        found = self.spark.read.schema(schema).parquet(*map(self.folder.uri, paths))
+        self._many.add(name, found)
 
     def _describe(self, name: str, head: str) -> None:
         """Give the jobs of this thread the name of what they make."""
@@ -273,13 +291,21 @@ class SparkEngine:
             self.spark.sparkContext.setJobDescription(f"{name}: {head}")
 
 
-def _of_many(
-    function: ArrowFunction, batches: Iterator[pa.RecordBatch]
+def write_of_many(
+    function: ArrowFunction, folder: str, path: str, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Call a function once with all groups of a partition, most of which are small."""
+    """Call a function once with all groups of a partition, most of which are small.
+
+    A file takes the rows, whose name is returned: Java's rows and its writer would take several
+    times as long for lists. A file of an attempt that failed is named by nobody.
+    """
     given = list(batches)
     if given:
-        yield from plain(function.call(pa.Table.from_batches(given)), function.schema).to_batches()
+        rows = plain(function.call(pa.Table.from_batches(given)), function.schema)
+        store, name = Store(folder), f"{path}/{uuid4().hex}{SUFFIX}"
+        with store.files.open_output_stream(store.path(name)) as file:
+            pq.write_table(rows, file, row_group_size=_ROWS_OF_PART)
+        yield pa.RecordBatch.from_pydict({"file": [name]})
 
 
 def _schema(table: Table) -> pa.Schema:

@@ -24,7 +24,6 @@ from analytics.engines.spark import FEW_CLUSTERS, STEPS, SparkEngine
 from analytics.errors import ReplayInputError
 from analytics.job.engine import RunOptions
 from analytics.job.output import OutputDir
-from analytics.job.session import SMALL_LOG_BYTES
 from analytics.read.log_copies import LogCopy
 from analytics.read.log_facts import log_facts
 from analytics.read.named_logs import Archive, layout_of, unpack_archive
@@ -33,6 +32,9 @@ from analytics.source.data_source import SCHEMA, KraftMetadataSource
 from analytics.source.requirements import NAME
 from analytics.store.store import Store
 from analytics.tables.table import INT, LONG, STRING, TYPES
+
+FEW_ROWS_BYTES = 1 << 20
+"""Rows of logs up to this size are a part of the plans."""
 
 ADAPTED_BYTES = 256 << 20
 """Of larger logs Spark adapts its plans while they run."""
@@ -106,7 +108,6 @@ class SparkTables:
     ) -> None:
         """Write all tables of clusters into the scratch folder of an output."""
         size = sum(copy.size_bytes for copies in clusters.values() for copy in copies)
-        is_small = size <= SMALL_LOG_BYTES
         names = [table.name for table in output.tables]
         with ExitStack() as opened:
             folder = self._folder(output.scratch_store, opened)
@@ -115,7 +116,7 @@ class SparkTables:
             engine.spark.dataSource.register(KraftMetadataSource)
             read = partial(_read, engine.spark, _named(clusters))
             _view_logs(engine, clusters, read, options)
-            if is_small:
+            if size <= FEW_ROWS_BYTES:
                 engine.hold("log_rows", read().toArrow())
             else:
                 self._keep_rows(engine, read)
@@ -140,10 +141,9 @@ class SparkTables:
         if size > ADAPTED_BYTES:
             return _OF_MANY_ROWS
         # Where all partitions are known to be small, to look at each costs more than it saves.
-        partitions = 2 * self.spark.sparkContext.defaultParallelism
         return _OF_MANY_ROWS | {
             "spark.sql.adaptive.enabled": "false",
-            "spark.sql.shuffle.partitions": str(partitions),
+            "spark.sql.shuffle.partitions": str(self.spark.sparkContext.defaultParallelism),
         }
 
     def close(self) -> None:

@@ -18,6 +18,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from analytics.engines import LOCAL
+from analytics.engines.functions import ArrowFunction
+from analytics.engines.spark import FEW_ROWS, SparkEngine, write_of_many
 from analytics.errors import ReplayInputError
 from analytics.job.command import replay
 from analytics.job.spark_tables import SparkTables
@@ -74,7 +76,7 @@ def test_spark_makes_the_tables_that_this_process_makes(
 def test_tables_of_many_clusters_and_many_rows_are_one_plan_each(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("analytics.job.spark_tables.SMALL_LOG_BYTES", 0)
+    monkeypatch.setattr("analytics.job.spark_tables.FEW_ROWS_BYTES", 0)
     monkeypatch.setattr("analytics.engines.spark.FEW_BYTES", 0)
     # The files of a table are written by tasks then, however few its rows are.
     for module in ("engines.spark", "job.spark_tables"):
@@ -101,6 +103,32 @@ def test_a_store_that_a_cluster_of_spark_does_not_know_is_refused_in_one_sentenc
 
     with pytest.raises(ReplayInputError, match="give the session the library of that store"):
         SparkTables(on_cluster)._folder(Store("s3a://bucket/out"), ExitStack())  # type: ignore[arg-type]
+
+
+def test_only_few_rows_are_read_back_into_the_plans(spark: SparkSession, tmp_path: Path) -> None:
+    engine = SparkEngine(spark, Store(str(tmp_path)), clusters=1, settings={})
+
+    engine.keep("few", engine.spark.range(FEW_ROWS))
+    engine.keep("many", engine.spark.range(FEW_ROWS + 1))
+
+    # Rows of files are a view, others become one where they are read.
+    assert engine.spark.catalog.tableExists("many")
+    assert not engine.spark.catalog.tableExists("few")
+
+
+def test_each_attempt_of_a_task_writes_a_file_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "steps").mkdir()
+    rows = pa.table({"numbers": [[1, 2], []]})
+    function = ArrowFunction(reads="given", keys=(), call=lambda given: given, schema=rows.schema)
+
+    attempts = [
+        next(write_of_many(function, str(tmp_path), "steps", iter(rows.to_batches())))
+        for _ in range(2)
+    ]
+
+    files = [attempt.column("file")[0].as_py() for attempt in attempts]
+    assert len(set(files)) == len(files)
+    assert all(pq.read_table(tmp_path / file) == rows for file in files)
 
 
 def plans(spark: SparkSession) -> list[tuple[str, str]]:

@@ -166,7 +166,7 @@ def test_jobs_are_as_many_for_500_clusters_as_for_40(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Of more than 32 clusters Spark lists the folders of a table that is read back by a job.
-    monkeypatch.setattr("analytics.job.spark_tables.SMALL_LOG_BYTES", 0)
+    monkeypatch.setattr("analytics.job.spark_tables.FEW_ROWS_BYTES", 0)
     monkeypatch.setattr("analytics.engines.spark.FEW_BYTES", 0)
     generate(tmp_path / "log", RECORDS)
 
