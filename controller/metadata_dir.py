@@ -63,8 +63,7 @@ def open_metadata_dir(
         environment: Clock and disk; those of the machine by default.
 
     Raises:
-        FormatError: the directory is not formatted for this node, another process uses it, or the
-            votes of this node are lost.
+        FormatError: the directory is not formatted for this node, or another process uses it.
         CorruptRecordError: the log is damaged where valid records follow; see `MetadataLog.open`.
         ReplayError, DecodeError: its records are none that lead to a state.
         OSError: the disk.
@@ -84,12 +83,6 @@ def open_metadata_dir(
         segment_ms=settings.segment_ms,
         epoch_max=old.leader_epoch if old is not None else None,
     )
-    if config.quorum is not None and old is None and log.end_offset > 0:
-        raise FormatError(
-            f"{directory} has a metadata log, but no quorum-state: this controller may have given "
-            "votes that it does not know of. Remove it from the quorum, format the directory anew, "
-            "and add it again"
-        )
     loader, replayed_bytes = _load(log, is_committed=config.quorum is None)
     log.clean(settings, environment.wall_ms())
     return OpenedDir(

@@ -55,6 +55,8 @@ from jbodlab.raft.instructions import (
     TellConfirmed,
     TellEstablished,
     TellLeader,
+    TellWhole,
+    TellWithheld,
     TruncateLog,
     WriteQuorumState,
     WriteSnapshotPiece,
@@ -377,6 +379,20 @@ class RaftDriver:
                 self._observer.established(instruction.epoch)
             case TellConfirmed():
                 self._observer.confirmed(instruction.number)
+            case TellWithheld(candidate=None):
+                logger.warning(
+                    "there is no quorum-state: this controller gives no vote and does not count "
+                    "before all voters turn out to be new, or it has caught up with a leader that "
+                    "the others elect"
+                )
+            case TellWithheld():
+                logger.error(
+                    "a vote is withheld, as this controller may have lost its metadata log; "
+                    "a leader needs a majority of the other voters",
+                    extra={"candidate": str(instruction.candidate)},
+                )
+            case TellWhole():
+                logger.info("this controller gives votes and counts")
             case ReportLostRecords():
                 logger.error(
                     "a voter has lost acknowledged records; "

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from jbodlab.raft import leading
 from jbodlab.raft.election import grants_vote, successor_delay
-from jbodlab.raft.instructions import Respond
+from jbodlab.raft.instructions import Respond, TellWithheld
 from jbodlab.raft.messages import (
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
@@ -75,11 +75,28 @@ def _vote(node: QuorumNode, request: VoteRequest) -> tuple[ErrorCode, bool]:
         node.become_unattached(request.epoch)
     if not _is_meant(node.me, request.voter):
         return ErrorCode.INVALID_VOTER_KEY, False
+    if not node.is_whole:
+        _withhold(node, request)
+        return ErrorCode.NONE, False
     is_up_to_date = end.is_up_to_date_with(node.log.end)
     is_granted = grants_vote(node.state, request, is_up_to_date=is_up_to_date)
     if is_granted and not request.is_pre_vote:
         node.vote_for(request.candidate)
     return ErrorCode.NONE, is_granted
+
+
+def _withhold(node: QuorumNode, request: VoteRequest) -> None:
+    """Give no vote; with all other voters as empty as this one the quorum begins."""
+    if request.end.offset > 0:
+        if node.withheld_epoch < request.epoch:
+            node.withheld_epoch = request.epoch
+            node.emit(TellWithheld(request.candidate))
+        return
+    voter = node.voters.key_of(request.candidate)
+    if voter is not None and request.is_pre_vote and node.log.end_offset == 0:
+        node.empty.add(voter.node_id)
+        if node.empty.issuperset(key.node_id for key in node.voters.others(node.me)):
+            node.become_whole()
 
 
 def _is_meant(me: ReplicaKey, voter: ReplicaKey | None) -> bool:

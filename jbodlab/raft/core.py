@@ -91,7 +91,7 @@ class RaftCore:
             endpoints: Where other nodes reach it.
             settings: Timing.
             log: The log as it was opened; the core is its owner from now on.
-            stored: Content of quorum-state; None: there is no such file, and none is missing.
+            stored: Content of quorum-state; None: there is no such file.
             bootstrap_servers: The number of addresses at which a leader is looked for.
             now_ms: Time of a clock that never goes back.
             chance: From 0 up to 1.
@@ -139,6 +139,11 @@ class RaftCore:
     def high_watermark(self) -> Offset | None:
         """The first offset that is not known to be committed; None if nothing is known."""
         return self._node.high_watermark
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the node votes and counts; see `node`."""
+        return self._node.is_whole
 
     @property
     def log(self) -> LogView:
@@ -245,7 +250,7 @@ class RaftCore:
         node = self._node
         match state:
             case Unattached():
-                if node.may_stand:
+                if node.asks_for_votes:
                     node.become_prospective()
                 else:
                     node.update(replace(state, deadline_ms=None))
@@ -280,10 +285,10 @@ class RaftCore:
         if is_sole_voter and isinstance(node.state, Unattached | Follower | Resigned):
             node.become_prospective()
         if isinstance(node.state, Prospective):
-            if node.state.tally.is_won:
-                node.become_candidate()
-            elif node.state.tally.is_lost:
+            if node.state.tally.is_lost or (node.state.tally.is_won and not node.is_whole):
                 self._lose(node.state)
+            elif node.state.tally.is_won:
+                node.become_candidate()
         if isinstance(node.state, QuorumCandidate) and node.state.tally.is_won:
             node.become_leader()
 

@@ -28,7 +28,7 @@ from jbodlab.raft.messages import (
 )
 from jbodlab.raft.node import QuorumNode
 from jbodlab.raft.states import Follower
-from jbodlab.raft.voters import ReplicaKey
+from jbodlab.raft.voters import NOBODY, ReplicaKey
 from jbodlab.vocabulary.errors import QuorumViolationError
 
 
@@ -36,7 +36,7 @@ def fetch_request(node: QuorumNode) -> FetchRequest:
     """Return the next Fetch."""
     assert node.log.is_synced
     return FetchRequest(
-        replica=node.me,
+        replica=_replica(node),
         epoch=node.state.epoch,
         end=node.log.end,
         max_wait_ms=node.settings.fetch_wait_ms,
@@ -68,12 +68,16 @@ def _next_request(node: QuorumNode, state: Follower) -> FetchRequest | FetchSnap
     if state.download is None or state.position is None:
         return fetch_request(node)
     return FetchSnapshotRequest(
-        replica=node.me,
+        replica=_replica(node),
         epoch=state.epoch,
         snapshot=state.download,
         position=state.position,
         max_bytes=node.settings.fetch_snapshot_max_bytes,
     )
+
+
+def _replica(node: QuorumNode) -> ReplicaKey:
+    return node.me if node.is_whole else NOBODY
 
 
 def fetched(node: QuorumNode, state: Follower, response: QuorumFetchResponse) -> bool:
@@ -90,9 +94,21 @@ def fetched(node: QuorumNode, state: Follower, response: QuorumFetchResponse) ->
     batches = valid_batches(node, response.batches)
     if batches:
         node.append_fetched(batches)
-    is_whole = len(batches) == len(response.batches) and not response.is_damaged
+    is_of_use = len(batches) == len(response.batches) and not response.is_damaged
     _learn_high_watermark(node, response.high_watermark)
-    return is_whole
+    if not node.is_whole and is_of_use:
+        _catch_up(node, response)
+    return is_of_use
+
+
+def _catch_up(node: QuorumNode, response: QuorumFetchResponse) -> None:
+    """Count again when the leader has committed a record behind an end of its log seen here."""
+    state = node.state
+    assert isinstance(state, Follower)
+    if state.leader_end_offset < 0 and not response.batches:
+        node.update(replace(state, leader_end_offset=node.log.end_offset))
+    elif 0 <= state.leader_end_offset < response.high_watermark:
+        node.become_whole()
 
 
 def _restart_timer(node: QuorumNode, state: Follower) -> None:

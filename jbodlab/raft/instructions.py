@@ -187,6 +187,20 @@ class TellConfirmed(msgspec.Struct, frozen=True):
     number: int
 
 
+class TellWithheld(msgspec.Struct, frozen=True):
+    """This node may have forgotten votes and records, and gives no vote; see `node`.
+
+    Attributes:
+        candidate: Who has asked for it, with records in its log; None: the node begins.
+    """
+
+    candidate: ReplicaKey | None
+
+
+class TellWhole(msgspec.Struct, frozen=True):
+    """This node votes and counts again."""
+
+
 class ReportLostRecords(msgspec.Struct, frozen=True):
     """A voter has lost records that it had acknowledged to this leader.
 
@@ -220,4 +234,6 @@ Instruction = (
     | TellEstablished
     | TellConfirmed
     | ReportLostRecords
+    | TellWithheld
+    | TellWhole
 )

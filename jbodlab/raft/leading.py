@@ -24,6 +24,7 @@ from jbodlab.raft.messages import (
 )
 from jbodlab.raft.node import Confirmation, ParkedFetch, QuorumNode
 from jbodlab.raft.states import Leader
+from jbodlab.raft.voters import NOBODY
 from jbodlab.vocabulary.error_code import ErrorCode
 
 OBSERVER_SILENCE_MS = 300_000
@@ -98,6 +99,8 @@ def _answer(
 
 
 def _take_progress(node: QuorumNode, state: Leader, request: FetchRequest) -> None:
+    if request.replica == NOBODY:
+        return
     voter = node.voters.key_of(request.replica)
     replica = request.replica if voter is None else voter
     highest = state.progress.highest(replica)

@@ -3,6 +3,18 @@
 The election state is written when a change of state changes it, before anything else happens. So
 what is in memory only (asking for pre-votes, resigning) is what a restart may forget.
 
+A voter without an election state may have lost its disk, and with it votes and records that it had
+acknowledged. It is not *whole*: it gives no vote, asks for none, and fetches as `NOBODY`, so that
+no leader counts it. It becomes whole in one of two ways.
+
+* It has seen the end of a leader's log, and a later record is committed: by a majority without it,
+  each member of which followed this leader at that time. So what it had acknowledged before is
+  below that end, and nobody who lacks that record is elected with a vote that it has forgotten.
+* All other voters ask it for pre-votes with empty logs: the quorum begins.
+
+Until then no election state is written, so that a restart finds the node as it is. Kafka takes such
+a voter for a good one (KAFKA-14205).
+
 Source: `org.apache.kafka.raft.QuorumState`, `...KafkaRaftClient`; KIP-595.
 """
 
@@ -31,6 +43,8 @@ from jbodlab.raft.instructions import (
     Instruction,
     Respond,
     TellLeader,
+    TellWhole,
+    TellWithheld,
     TruncateLog,
     WriteQuorumState,
 )
@@ -138,6 +152,15 @@ class QuorumNode:
         self.instructions: list[Instruction] = []
         """Of the event that is handled."""
         self.own_endpoints = endpoints
+        voters = log.voters
+        self.is_whole = (
+            written is not None or voters.last_offset == BOOTSTRAP_OFFSET or voters.last.is_only(me)
+        )
+        """Whether the node remembers all that it has voted for and acknowledged; see the module."""
+        self.empty: set[BrokerId] = set()
+        """Voters that have told a node that is not whole that their logs are empty."""
+        self.withheld_epoch = LeaderEpoch(-1)
+        """The last epoch in which a vote was withheld."""
         self._written = written
         self._told = TellLeader(LeaderEpoch(-1), None)
 
@@ -148,8 +171,14 @@ class QuorumNode:
 
     @property
     def may_stand(self) -> bool:
-        """Whether the node may be elected: it is a voter that goes on."""
-        return self.voters.has(self.me) and not self.is_shutting_down
+        """Whether the node may be elected: it is a whole voter that goes on."""
+        return self.is_whole and self.voters.has(self.me) and not self.is_shutting_down
+
+    @property
+    def asks_for_votes(self) -> bool:
+        """Whether the node asks for pre-votes; without any log only to say that it has none."""
+        is_new = not self.is_whole and self.log.end_offset == 0 and self.voters.has(self.me)
+        return self.may_stand or (is_new and not self.is_shutting_down)
 
     @property
     def leader_id(self) -> BrokerId | None:
@@ -197,6 +226,16 @@ class QuorumNode:
         """Write down and tell the first state."""
         self._write_if_changed()
         self._tell_if_changed()
+        if not self.is_whole:
+            self.emit(TellWithheld(None))
+            if self.asks_for_votes:
+                self.become_prospective()
+
+    def become_whole(self) -> None:
+        """Vote and count from now on."""
+        self.is_whole = True
+        self._write_if_changed()
+        self.emit(TellWhole())
 
     def become_unattached(self, epoch: LeaderEpoch, leader_id: BrokerId | None = None) -> None:
         """Know no leader that can be reached."""
@@ -212,7 +251,7 @@ class QuorumNode:
         )
 
     def _unattached_deadline(self) -> int | None:
-        if not self.may_stand:
+        if not self.asks_for_votes:
             return None
         match self.state:
             case Unattached(deadline_ms=deadline) if deadline is not None:
@@ -343,6 +382,9 @@ class QuorumNode:
             QuorumViolationError: the epoch has another leader.
         """
         state = self.state
+        if leader_id == self.me.node_id and not self.is_whole:
+            # It led before it lost its disk, and will not again in that epoch.
+            leader_id = None
         if epoch < state.epoch or (epoch == state.epoch and leader_id in (None, self.me.node_id)):
             return
         if leader_id is None:
@@ -391,7 +433,7 @@ class QuorumNode:
                 raise AssertionError(state)
 
     def _redrawn(self) -> int | None:
-        return self.draw() if self.may_stand else None
+        return self.draw() if self.asks_for_votes else None
 
     def _tally(self) -> Tally:
         voters = self.voters
@@ -433,7 +475,7 @@ class QuorumNode:
 
     def _write_if_changed(self) -> None:
         state = election_state(self.state)
-        if state != self._written:
+        if self.is_whole and state != self._written:
             self._written = state
             level = self.log.kraft_versions.last
             self.emit(WriteQuorumState(state, level, self.voters.ids))

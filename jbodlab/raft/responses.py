@@ -55,7 +55,8 @@ def take_failure(node: QuorumNode, request_id: int, error: ErrorCode) -> None:
         return
     is_pre_vote = isinstance(sent.request, VoteRequest) and sent.request.is_pre_vote
     is_prospective = isinstance(node.state, Prospective)
-    if error is ErrorCode.UNSUPPORTED_VERSION and is_pre_vote and is_prospective:
+    is_old_voter = error is ErrorCode.UNSUPPORTED_VERSION and is_pre_vote and is_prospective
+    if is_old_voter and node.is_whole:
         # That voter knows no pre-vote; a real vote is all that it can be asked for.
         node.become_candidate()
     else:

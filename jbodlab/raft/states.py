@@ -106,6 +106,8 @@ class Follower(msgspec.Struct, frozen=True, kw_only=True):
         is_suspected: Whether the leader's process seems to be gone.
         fetch_deadline_ms: The deadline without a suspicion.
         high_watermark: The highest that the leader has told; -1: none.
+        leader_end_offset: Where the leader's log ended when this node, which was not whole, first
+            had all of it; -1: it had not.
         download: The snapshot that is fetched.
         position: How much of it is there, in bytes; None: it is being installed.
     """
@@ -120,6 +122,7 @@ class Follower(msgspec.Struct, frozen=True, kw_only=True):
     is_resigned: bool = False
     is_suspected: bool = False
     high_watermark: int = -1
+    leader_end_offset: int = -1
     download: OffsetAndEpoch | None = None
     position: int | None = None
 

@@ -36,6 +36,10 @@ class ReplicaKey(NamedTuple):
         return f"{self.node_id}:{self.directory_id}"
 
 
+NOBODY = ReplicaKey(BrokerId(-1))
+"""Who fetches and is not to be counted; a leader keeps no progress of it."""
+
+
 class VoterSet(msgspec.Struct, frozen=True):
     """The voters of the quorum.
 

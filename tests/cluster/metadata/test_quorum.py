@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -161,6 +162,39 @@ def test_a_controller_that_was_away_while_the_log_was_cleaned_gets_a_snapshot(
         active(cluster)
         cluster.create_topic("more", partitions=1, replicas=1)
         assert "topic-2" in {key.topic for key in cluster.view().partitions}
+
+
+def test_a_controller_that_comes_back_empty_elects_nobody_who_lacks_what_is_acknowledged(
+    cluster: Cluster,
+) -> None:
+    leader = active(cluster)
+    emptied, other = (each for each in cluster.controllers if each is not leader)
+    other.kill()
+    cluster.create_topic("kept", partitions=1, replicas=2)
+    emptied.kill()
+    leader.kill()
+    shutil.rmtree(emptied.metadata_dir / METADATA_DIR_NAME)
+
+    before = len(emptied.output())
+    emptied.start()
+    other.start()
+
+    def says(text: str) -> bool:
+        return text in emptied.output()[before:]
+
+    wait_for("a vote that is withheld", lambda: says("a vote is withheld"))
+    assert not is_active(emptied)
+    assert not is_active(other)
+    leader.start()
+    assert active(cluster) is leader
+    assert "kept" in {key.topic for key in cluster.view().partitions}
+    wait_for("a voter that has caught up", lambda: says("gives votes and counts"))
+    other.kill()
+    cluster.create_topic("more", partitions=1, replicas=2)
+    leader.kill()
+    other.start()
+    active(cluster)
+    assert {"kept", "more"} <= {key.topic for key in cluster.view().partitions}
 
 
 @pytest.mark.parametrize("fault", ["removed", "replaced"])

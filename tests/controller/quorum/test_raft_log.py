@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from jbodlab.raft.batches import fetched_batches, quorum_records
 from jbodlab.raft.voters import VoterSet
 from jbodlab.record_batch.record_batch import read_header
 from jbodlab.storage.directory.names import METADATA_DIR_NAME
-from tests.controller.quorum.nodes import Network, quorum, voters
+from tests.controller.quorum.nodes import TIMING, Network, quorum, voters
 
 
 async def told_alike(network: Network) -> None:
@@ -216,6 +217,39 @@ async def test_a_leader_that_was_cut_off_is_not_confirmed(tmp_path: Path) -> Non
             former.log.confirm(epoch)
 
 
+async def test_an_emptied_node_elects_nobody_and_counts_when_it_has_caught_up(
+    tmp_path: Path,
+) -> None:
+    async with quorum(tmp_path) as network:
+        leader = await network.leader()
+        emptied, other = [each for each in network.nodes.values() if each is not leader]
+        await other.kill()
+        committed = await leader.append(3)
+        await emptied.kill()
+        await leader.kill()
+        shutil.rmtree(emptied.directory)
+
+        emptied.start()
+        other.start()
+        await asyncio.sleep(10 * TIMING.election_timeout_ms / 1000)
+
+        assert not emptied.is_leader
+        assert not other.is_leader
+        assert read_quorum_state(emptied.files.directory) is None
+        leader.start()
+        again = await network.leader()
+        assert again is leader
+        await again.append()
+        await told_alike(network)
+        # A record behind the end of the log that it has seen makes it count.
+        while not emptied.log.core.is_whole:
+            await again.append()
+            await asyncio.sleep(0.01)
+        await network.until(lambda: emptied.log.high_watermark > committed.end_offset)
+        await other.kill()
+        await again.append()
+
+
 def format_with_voters(directory: Path, first: VoterSet) -> None:
     """Write `0-0.checkpoint`, as formatting with the first voters does."""
     folder = directory / METADATA_DIR_NAME
@@ -253,8 +287,9 @@ async def test_the_first_voters_come_from_their_checkpoint_into_the_log(tmp_path
         stored = read_quorum_state(leader.files.directory)
         assert stored is not None
         assert stored.data_version == 1
-        observers = [each.node_id for each in leader.log.followers() if not each.is_voter]
-        assert observers == [4]
+        # An observer fetches by its name as soon as it knows that it has caught up.
+        await leader.append()
+        await network.until(lambda: {each.node_id for each in leader.log.followers()} >= {4})
         # A snapshot of the log has the voters.
         assert leader.log.records_at(leader.log.high_watermark)[1] == KRaftVotersRecord(
             voters=first.voters

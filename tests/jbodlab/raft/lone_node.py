@@ -51,6 +51,9 @@ from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset
 from tests.jbodlab.raft.world import key_of, voter
 
+REMEMBERS = ElectionState(epoch=LeaderEpoch(0), leader_id=None, voted=None)
+"""Of a node that has taken part in nothing yet, and knows that."""
+
 T = TypeVar("T")
 
 SETTINGS = RaftSettings()
@@ -111,7 +114,7 @@ class LoneNode:
         self,
         *,
         voters: Iterable[int] = (1, 2, 3),
-        stored: ElectionState | None = None,
+        stored: ElectionState | None = REMEMBERS,
         log: LogView | None = None,
         settings: RaftSettings = SETTINGS,
         me: ReplicaKey | None = None,
@@ -144,6 +147,10 @@ class LoneNode:
         return self.last
 
     def _look(self) -> None:
+        if not self.core.is_whole:
+            assert not self.done(WriteQuorumState)
+            self.under_way += self.done(SendRequest)
+            return
         for each in self.last:
             if isinstance(each, WriteQuorumState):
                 self.stored = each.state

@@ -17,6 +17,7 @@ checks, which look at all disks at once; `BrokenRuleError` names the rule and wh
     R13 the epoch of a node never falls
     R14 nothing leaves before what it depends on is on the disk
     R15 a node that is no voter never votes, leads or counts
+    R16 neither does a voter whose disk was emptied, until it is whole
     RL1, RL2  with a network that works a leader is elected, and all logs become the same
     RL4 and nobody stands for election while the network works
 """
@@ -71,6 +72,8 @@ from jbodlab.raft.instructions import (
     TellConfirmed,
     TellEstablished,
     TellLeader,
+    TellWhole,
+    TellWithheld,
     TruncateLog,
     WriteQuorumState,
     WriteSnapshotPiece,
@@ -219,6 +222,10 @@ class Node:
 
     # The process.
 
+    @property
+    def is_whole(self) -> bool:
+        return self.stored is not None if self.core is None else self.core.is_whole
+
     def start(self) -> None:
         self.life += 1
         self.durable = self.written.copy()
@@ -353,7 +360,7 @@ class Node:
                 world.committed(self, instruction.high_watermark)
             case ReportLostRecords():
                 world.seen["lost records reported"] += 1
-            case TellLeader() | TellEstablished() | TellConfirmed():
+            case TellLeader() | TellEstablished() | TellConfirmed() | TellWithheld() | TellWhole():
                 world.seen[type(instruction).__name__] += 1
 
     def respond(self, instruction: Respond) -> None:
@@ -569,6 +576,23 @@ class World:
         if node is not None:
             node.stop(has_power=False, kept=pick % 3)
 
+    def empty(self, pick: int) -> None:
+        """Replace the disk of a voter, if all others are whole."""
+        numbers = list(self.voters.ids)
+        node = self.nodes[numbers[pick % len(numbers)]]
+        others = [self.nodes[number] for number in numbers if number != node.number]
+        is_harmless = len(numbers) > 2 and all(other.is_whole for other in others)
+        if not is_harmless or self.seen["voters changed"]:
+            return
+        if node.core is not None:
+            node.stop(has_power=True)
+        node.written, node.stored = Files(), None
+        # What was on its way to the process that is gone does not reach the next one.
+        self.messages = [each for each in self.messages if each[1] != node.number]
+        self.votes = {key: to for key, to in self.votes.items() if key[0] != node.key}
+        self.seen["emptied"] += 1
+        node.start()
+
     def boot(self, pick: int) -> None:
         down = [node for node in self.nodes.values() if node.core is None]
         node = self._one(down, pick)
@@ -636,13 +660,15 @@ class World:
             return
         known = _state(node).progress.high_watermark
         last = node.core.log.voters.last_offset
-        if known is None or (last is not None and last >= known):
+        if known is None or (last is not None and last >= known) or self.seen["emptied"]:
             return
         number = list(self.nodes)[pick // 7 % len(self.nodes)]
         ids = set(node.core.voters.ids) ^ {number}
-        # A leader that removes itself from two voters, and dies before the commit, has the longest
-        # log and may not stand: the other one cannot be elected. Kafka has the same gap.
-        if not ids or (len(ids) == 1 and number == node.number):
+        if not all(self.nodes[each].is_whole for each in ids):
+            return
+        # A leader that leaves one voter only, which is not itself, and dies before the commit, has
+        # the longest log and may not stand: the other cannot be elected. Kafka has the same gap.
+        if not ids or (len(ids) == 1 and node.number not in ids):
             return
         record = KRaftVotersRecord(voters=tuple(voter(each) for each in sorted(ids)))
         node.core._node.append_control((record,))
@@ -738,7 +764,9 @@ class World:
             if self.nodes[number].durable.chain_at(high_watermark) == chain
             or self.nodes[number].durable.start.offset > high_watermark
         ]
-        if len(copies) < voters.majority:
+        # A copy that was acknowledged may have been lost since with its disk.
+        lost = sum(not self.nodes[number].is_whole for number in voters.ids)
+        if len(copies) + lost < voters.majority:
             raise BrokenRuleError("R7", f"{high_watermark} is only on the disks of {copies}")
         self.committed_end = high_watermark
         self.committed_chain[high_watermark] = chain
@@ -782,6 +810,11 @@ class World:
 
     def check_answer_leaves(self, node: Node, request: Request, response: QuorumResponse) -> None:
         stored = node.stored
+        assert node.core is not None
+        if not node.core.is_whole:
+            if isinstance(response, VoteResponse) and response.is_granted:
+                raise BrokenRuleError("R16", f"{node.number} grants a vote and is not whole")
+            return
         if stored is None or stored.epoch < response.epoch:
             raise BrokenRuleError("R14", f"{node.number} answers in {response.epoch}, has {stored}")
         if not isinstance(response, VoteResponse) or not isinstance(request, VoteRequest):
@@ -864,6 +897,7 @@ STEPS: dict[str, Callable[[World, int], None]] = {
     "lose": World.lose,
     "kill": World.kill,
     "power_loss": World.power_loss,
+    "empty": World.empty,
     "boot": World.boot,
     "cut": World.cut,
     "heal": World.heal,
@@ -885,6 +919,7 @@ WEIGHTS = {
     "lose": 2,
     "kill": 0.3,
     "power_loss": 0.5,
+    "empty": 0.2,
     "boot": 3,
     "cut": 0.3,
     "heal": 1,
@@ -902,6 +937,7 @@ FAULTS = (
     "lose",
     "kill",
     "power_loss",
+    "empty",
     "cut",
     "resign",
     "shut_down",
