@@ -10,15 +10,18 @@ Source: `org.apache.kafka.raft.internals.KRaftControlRecordStateMachine`,
 
 from __future__ import annotations
 
+from jbodlab.metadata.log.batches import control_records
 from jbodlab.metadata.records.control_records import (
     ControlRecord,
     KRaftVersionRecord,
     KRaftVotersRecord,
-    decode_control,
 )
 from jbodlab.raft.messages import Batch
 from jbodlab.raft.voters import VoterSet
-from jbodlab.record_batch.record_batch import crc_is_valid, iterate_headers, iterate_records
+from jbodlab.record_batch.record_batch import (
+    crc_is_valid,
+    iterate_headers,
+)
 from jbodlab.vocabulary.errors import DecodeError
 from jbodlab.vocabulary.ids import LeaderEpoch, Offset
 
@@ -73,8 +76,8 @@ def fetched_batches(data: bytes) -> tuple[tuple[Batch, ...], bool]:
             controls: tuple[tuple[Offset, ControlRecord], ...] = ()
             if header.is_control:
                 controls = tuple(
-                    (Offset(record.offset), decode_control(record.key, record.value))
-                    for record in iterate_records(data, position, header)
+                    (Offset(offset), record)
+                    for offset, record in control_records(data, position, header)
                 )
             batches.append(
                 Batch(

@@ -13,7 +13,14 @@ from collections.abc import Iterator
 import msgspec
 
 from jbodlab.metadata.records import frame
-from jbodlab.metadata.records.control_records import ControlRecord, decode_control, encode_control
+from jbodlab.metadata.records.control_records import (
+    CONTROL_TYPES,
+    END_TRANSACTION_TYPES,
+    ControlRecord,
+    control_type,
+    decode_control,
+    encode_control,
+)
 from jbodlab.metadata.records.frame import VersionedRecord
 from jbodlab.record_batch.record_batch import (
     CONTROL,
@@ -90,12 +97,13 @@ def decode_batch(
         raise DecodeError(f"batch at offset {header.base_offset} has a wrong CRC")
     records: tuple[tuple[int, VersionedRecord | ControlRecord], ...]
     if header.is_control:
-        records = tuple(_control_records(data, position, header))
+        records = tuple(control_records(data, position, header))
     else:
         records = tuple(_data_records(data, position, header))
-    if not records or header.last_offset_delta != len(records) - 1:
+    count = header.records_count
+    if count == 0 or header.last_offset_delta != count - 1:
         raise DecodeError(
-            f"batch at offset {header.base_offset} has {len(records)} records and last offset "
+            f"batch at offset {header.base_offset} has {count} records and last offset "
             f"{header.last_offset}"
         )
     return MetadataBatch(
@@ -110,11 +118,21 @@ def decode_batch(
     )
 
 
-def _control_records(
+def control_records(
     data: bytes | bytearray | memoryview, position: int, header: BatchHeader
 ) -> Iterator[tuple[int, ControlRecord]]:
+    """Yield offset and content of each record of a control batch.
+
+    Those of an unknown type are passed over: a later release of Kafka may write them.
+
+    Raises:
+        DecodeError: a record of a known type is malformed, or one that ends a transaction, which
+            this log never has.
+    """
     for record in iterate_records(data, position, header):
-        yield record.offset, decode_control(record.key, record.value)
+        number = control_type(record.key)
+        if number in CONTROL_TYPES or number in END_TRANSACTION_TYPES:
+            yield record.offset, decode_control(record.key, record.value)
 
 
 def _data_records(

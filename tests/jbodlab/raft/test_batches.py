@@ -18,10 +18,11 @@ from jbodlab.metadata.records.control_records import (
     KRaftVotersRecord,
     LeaderChangeMessage,
     SnapshotHeaderRecord,
+    encode_control,
 )
 from jbodlab.raft.batches import fetched_batches, quorum_of, quorum_records
 from jbodlab.raft.voters import VoterSet
-from jbodlab.record_batch.record_batch import build_batch
+from jbodlab.record_batch.record_batch import CONTROL, build_batch
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.errors import DecodeError
@@ -158,3 +159,19 @@ def test_nothing_is_taken_behind_damage(which: int) -> None:
     assert is_damaged
     assert len(batches) == which
     assert fetched_batches(b"\xff" * 100) == ((), True)
+
+
+def test_a_control_record_of_an_unknown_type_is_passed_over() -> None:
+    later = build_batch(
+        [(b"\0\0\0\x63", b"later"), encode_control(LeaderChangeMessage(leader_id=3))],
+        base_offset=7,
+        leader_epoch=4,
+        timestamp_ms=1,
+        attributes=CONTROL,
+    )
+
+    (batch,), is_damaged = fetched_batches(later)
+
+    assert not is_damaged
+    assert batch.controls == ((8, LeaderChangeMessage(leader_id=3)),)
+    assert [each.records for each in read_batches(later)] == [batch.controls]
