@@ -39,6 +39,9 @@ CONTROLLER_ASK_S, CONTROLLER_PAUSE_S = 0.3, 0.05
 """Longest wait for the answers of all controllers to who is active, and the pause, with as much
 again by chance, before they are asked once more."""
 
+CONTROLLER_LATE_S = 0.5
+"""After which a call without an answer has the broker ask who is active now, among several."""
+
 
 # Transactions.
 MARKER_REQUESTS_MAX = 4

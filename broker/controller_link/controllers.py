@@ -13,7 +13,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any
 
-from broker.bounds.limits import CONTROLLER_ASK_S, CONTROLLER_PAUSE_S
+from broker.bounds.limits import CONTROLLER_ASK_S, CONTROLLER_LATE_S, CONTROLLER_PAUSE_S
 from jbodlab.controller_api.requests import DescribeQuorumRequest, DescribeQuorumResponse
 from jbodlab.controller_api.translate import from_proto, to_proto
 from jbodlab.controller_api.transport import RpcTransport
@@ -45,7 +45,8 @@ class ControllerDirectory:
     """The way to the active controller among several; used on a running event loop.
 
     A call waits until one is active, for as long as it may take altogether. When another one has
-    become active, calls that the former one has not answered fail.
+    become active, calls that the former one has not answered fail. That is looked for when an
+    answer is late: a controller that hangs keeps its connections.
 
     Args:
         addresses: `host:port` of each.
@@ -78,10 +79,23 @@ class ControllerDirectory:
                 f"{method}: no active controller at {', '.join(self._ways)}"
             ) from error
         try:
-            return await self._ways[address].unary(method, message, end_s - loop.time())
+            return await self._answer(address, method, message, end_s - loop.time())
         except ControllerUnavailableError:
             self._lost(address)
             raise
+
+    async def _answer(self, address: str, method: str, message: Any, timeout_s: float) -> Any:
+        call = asyncio.ensure_future(self._ways[address].unary(method, message, timeout_s))
+        try:
+            while not (await asyncio.wait({call}, timeout=CONTROLLER_LATE_S))[0]:
+                epoch, other = await self._newest()
+                if epoch > self._epoch and other != address and not call.done():
+                    raise ControllerUnavailableError(
+                        f"{method}: the controller at {other} is active, not that at {address}"
+                    )
+            return call.result()
+        finally:
+            call.cancel()
 
     async def stream(self, method: str, message: Any) -> AsyncGenerator[Any, None]:
         """Call a method that goes on responding; closing the generator ends the call."""
@@ -117,8 +131,7 @@ class ControllerDirectory:
 
     async def _search_active(self) -> None:
         while True:
-            answers = await asyncio.gather(*map(self._epoch_of, self._ways))
-            epoch, address = max(zip(answers, self._ways, strict=True))
+            epoch, address = await self._newest()
             if epoch >= max(0, self._epoch):
                 break
             await asyncio.sleep(CONTROLLER_PAUSE_S * (1 + self._random()))
@@ -129,6 +142,11 @@ class ControllerDirectory:
             self._ways[self._former] = self._connect(self._former)
             await former.close()
         self._active = address
+
+    async def _newest(self) -> tuple[int, str]:
+        """Ask all; returns the highest epoch, -1 if nobody leads, and the address of its leader."""
+        answers = await asyncio.gather(*map(self._epoch_of, self._ways))
+        return max(zip(answers, self._ways, strict=True))
 
     async def _epoch_of(self, address: str) -> int:
         """Return the epoch in which a controller leads; -1 if it does not, or does not answer."""

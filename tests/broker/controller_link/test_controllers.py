@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from broker.bounds.limits import CONTROLLER_LATE_S
 from broker.controller_link.channel import ControllerChannel
 from broker.controller_link.controllers import way_to_controllers
 from jbodlab.controller_api.grpc_transport import GrpcTransport
@@ -178,6 +179,23 @@ async def test_calls_that_a_former_controller_has_not_answered_fail_at_a_change(
         again = channel.metadata_stream(STREAM)
         assert (await anext(again)).high_watermark == 2
         await again.aclose()
+
+
+async def test_a_controller_that_hangs_is_left_when_another_one_is_active() -> None:
+    hanging, second = Controller(epoch=1), Controller()
+    async with channel_to(hanging=hanging, second=second) as channel:
+        await channel.call(HEARTBEAT, DEADLINE_S)
+        hanging.silent.clear()
+        late = asyncio.create_task(channel.call(HEARTBEAT, 10 * DEADLINE_S))
+        await asyncio.wait([late], timeout=1.5 * CONTROLLER_LATE_S)
+        assert not late.done()
+        assert second.asked == 2
+        second.epoch = 2
+
+        with pytest.raises(ControllerUnavailableError, match="at second is active"):
+            await late
+        await channel.call(HEARTBEAT, DEADLINE_S)
+        assert (hanging.heartbeats, second.heartbeats) == (2, 1)
 
 
 async def test_a_controller_that_comes_back_to_another_address_is_found_there() -> None:
