@@ -182,9 +182,12 @@ class ControllerServer:
                 "the controller serves brokers",
                 extra={"addresses": ", ".join(rpc_server.addresses)},
             )
-            await _until_one_ends(tasks, stop)
-            if quorum is not None:
-                await quorum.log.leave()
+            try:
+                await _until_one_ends(tasks, stop)
+            finally:
+                # Also without a disk: the others need not wait for the end of their timers.
+                if quorum is not None:
+                    await quorum.log.leave()
         finally:
             if metrics is not None:
                 await metrics.close()

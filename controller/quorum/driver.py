@@ -17,6 +17,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, Protocol, assert_never
 
@@ -30,6 +31,7 @@ from jbodlab.raft.events import (
     ConfirmationAsked,
     DeadlineReached,
     Event,
+    NodeShutdownBegun,
     RecordsProposed,
     RequestReceived,
     ResignRequested,
@@ -64,12 +66,17 @@ from jbodlab.raft.instructions import (
 from jbodlab.raft.log_view import OffsetAndEpoch
 from jbodlab.raft.messages import Answer, FetchSnapshotAnswer, QuorumFetchAnswer, Request
 from jbodlab.raft.states import Leader
+from jbodlab.vocabulary.errors import LogDirError
 from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset
 
 logger = logging.getLogger(__name__)
 
 TURNS_BEFORE_A_LATE_DEADLINE = 10
 """Turns of the event loop in which what has arrived while the process stood still is taken in."""
+
+
+FAREWELL_S = 0.1
+"""How long a leader whose disk failed waits until the others know."""
 
 
 class Served(NamedTuple):
@@ -220,8 +227,27 @@ class RaftDriver:
         """
         try:
             await self._ended
+        except LogDirError:
+            await self._hand_over_leadership()
+            raise
         finally:
             self._stop()
+
+    async def _hand_over_leadership(self) -> None:
+        """Tell the others to elect another leader: that needs no disk."""
+        if self._core is None or not isinstance(self.core.state, Leader):
+            return
+        instructions = self.core.handle(
+            NodeShutdownBegun(), now_ms=self._now_ms(), chance=self._random()
+        )
+        sent = [each for each in instructions if isinstance(each, SendRequest)]
+        answered = asyncio.Semaphore(0)
+        for each in sent:
+            self._peers.send(each, lambda _: answered.release())
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FAREWELL_S):
+                for _ in sent:
+                    await answered.acquire()
 
     def _stop(self) -> None:
         if self._timer is not None:

@@ -38,6 +38,7 @@ from jbodlab.raft.settings import RaftSettings
 from jbodlab.raft.voters import UNKNOWN_DIRECTORY, ReplicaKey, VoterSet
 from jbodlab.runtime.machine import system_environment
 from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import LogDirError
 from jbodlab.vocabulary.ids import BrokerId, DirectoryId, LeaderEpoch, Offset
 
 T = TypeVar("T")
@@ -171,7 +172,7 @@ class Node:
         self.is_leader = False
         running, self.running = self.running, None
         running.cancel()
-        with suppress(asyncio.CancelledError, OSError):
+        with suppress(asyncio.CancelledError, LogDirError):
             await running
         await self.thread.run(lambda: self.files._files.abandon())
         self.thread.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import shutil
 from pathlib import Path
 
@@ -19,9 +20,11 @@ from jbodlab.metadata.records.control_records import (
     LeaderChangeMessage,
 )
 from jbodlab.raft.batches import fetched_batches, quorum_records
+from jbodlab.raft.states import Follower
 from jbodlab.raft.voters import VoterSet
 from jbodlab.record_batch.record_batch import read_header
 from jbodlab.storage.directory.names import METADATA_DIR_NAME
+from jbodlab.vocabulary.errors import LogDirError
 from tests.controller.quorum.nodes import TIMING, Network, quorum, voters
 
 
@@ -136,6 +139,36 @@ async def test_a_leader_that_leaves_hands_over_before_its_time_is_over(tmp_path:
 
         assert not former.is_leader
         await network.leader(but=former)
+
+
+async def test_a_leader_whose_disk_fails_resigns_before_it_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with quorum(tmp_path) as network:
+        leader = await network.leader()
+        epoch = leader.log.core.state.epoch
+        others = [each for each in network.nodes.values() if each is not leader]
+        await leader.append()
+        await told_alike(network)
+
+        def fail(data: bytes) -> None:
+            raise OSError(errno.EIO, "Input/output error")
+
+        monkeypatch.setattr(leader.files, "append", fail)
+        append = leader.append()
+        append.add_done_callback(lambda _: append.exception())
+        assert leader.running is not None
+        with pytest.raises(LogDirError):
+            await leader.running
+
+        # They stand for election, or one was elected, without the end of a timer.
+        states = [each.log.core.state for each in others]
+        assert all(
+            state.epoch > epoch or not isinstance(state, Follower) or state.is_resigned
+            for state in states
+        )
+        await leader.kill()
+        await network.leader(but=leader)
 
 
 async def test_an_append_outside_of_the_epoch_is_refused(tmp_path: Path) -> None:
