@@ -10,18 +10,15 @@ Source: `org.apache.kafka.raft.internals.KRaftControlRecordStateMachine`,
 
 from __future__ import annotations
 
-from jbodlab.metadata.log.batches import control_records
 from jbodlab.metadata.records.control_records import (
     ControlRecord,
     KRaftVersionRecord,
     KRaftVotersRecord,
+    decode_known_control,
 )
 from jbodlab.raft.messages import Batch
 from jbodlab.raft.voters import VoterSet
-from jbodlab.record_batch.record_batch import (
-    crc_is_valid,
-    iterate_headers,
-)
+from jbodlab.record_batch.record_batch import crc_is_valid, iterate_headers, iterate_records
 from jbodlab.vocabulary.errors import DecodeError
 from jbodlab.vocabulary.ids import LeaderEpoch, Offset
 
@@ -76,8 +73,9 @@ def fetched_batches(data: bytes) -> tuple[tuple[Batch, ...], bool]:
             controls: tuple[tuple[Offset, ControlRecord], ...] = ()
             if header.is_control:
                 controls = tuple(
-                    (Offset(offset), record)
-                    for offset, record in control_records(data, position, header)
+                    (Offset(record.offset), control)
+                    for record in iterate_records(data, position, header)
+                    if (control := decode_known_control(record.key, record.value)) is not None
                 )
             batches.append(
                 Batch(

@@ -14,11 +14,8 @@ import msgspec
 
 from jbodlab.metadata.records import frame
 from jbodlab.metadata.records.control_records import (
-    CONTROL_TYPES,
-    END_TRANSACTION_TYPES,
     ControlRecord,
-    control_type,
-    decode_control,
+    decode_known_control,
     encode_control,
 )
 from jbodlab.metadata.records.frame import VersionedRecord
@@ -97,7 +94,7 @@ def decode_batch(
         raise DecodeError(f"batch at offset {header.base_offset} has a wrong CRC")
     records: tuple[tuple[int, VersionedRecord | ControlRecord], ...]
     if header.is_control:
-        records = tuple(control_records(data, position, header))
+        records = tuple(_control_records(data, position, header))
     else:
         records = tuple(_data_records(data, position, header))
     count = header.records_count
@@ -118,21 +115,13 @@ def decode_batch(
     )
 
 
-def control_records(
+def _control_records(
     data: bytes | bytearray | memoryview, position: int, header: BatchHeader
 ) -> Iterator[tuple[int, ControlRecord]]:
-    """Yield offset and content of each record of a control batch.
-
-    Those of an unknown type are passed over: a later release of Kafka may write them.
-
-    Raises:
-        DecodeError: a record of a known type is malformed, or one that ends a transaction, which
-            this log never has.
-    """
     for record in iterate_records(data, position, header):
-        number = control_type(record.key)
-        if number in CONTROL_TYPES or number in END_TRANSACTION_TYPES:
-            yield record.offset, decode_control(record.key, record.value)
+        control = decode_known_control(record.key, record.value)
+        if control is not None:
+            yield record.offset, control
 
 
 def _data_records(

@@ -175,6 +175,18 @@ def decode_control(key: bytes | None, value: bytes | None) -> ControlRecord:
     return record
 
 
+def decode_known_control(key: bytes | None, value: bytes | None) -> ControlRecord | None:
+    """Return the control record that key and value hold; None for one of a later release of Kafka.
+
+    Raises:
+        DecodeError: as for `decode_control`, but for an unknown type.
+    """
+    number = control_type(key)
+    if number not in CONTROL_TYPES and number not in END_TRANSACTION_TYPES:
+        return None
+    return decode_control(key, value)
+
+
 def decode_end_transaction(key: bytes | None, value: bytes | None) -> EndTransactionMarker:
     """Return the marker that key and value hold.
 
