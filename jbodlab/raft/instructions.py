@@ -191,7 +191,7 @@ class TellWithheld(msgspec.Struct, frozen=True):
     """This node may have forgotten votes and records, and gives no vote; see `node`.
 
     Attributes:
-        candidate: Who has asked for it, with records in its log; None: the node begins.
+        candidate: The voter that has asked for it, with records in its log; None: the node begins.
     """
 
     candidate: ReplicaKey | None

@@ -37,7 +37,7 @@ class ReplicaKey(NamedTuple):
 
 
 NOBODY = ReplicaKey(BrokerId(-1))
-"""Who fetches and is not to be counted; a leader keeps no progress of it."""
+"""The replica of a Fetch that is not to be counted; a leader keeps no progress of it."""
 
 
 class VoterSet(msgspec.Struct, frozen=True):

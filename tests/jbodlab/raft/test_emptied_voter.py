@@ -117,7 +117,7 @@ def test_an_emptied_voter_fetches_as_nobody_until_a_later_record_is_committed() 
 
 
 def test_a_high_watermark_that_an_emptied_voter_only_reaches_does_not_make_it_whole() -> None:
-    # What is below it may have been committed with what this voter has acknowledged and lost.
+    # Records below it may have been committed with what this voter has acknowledged and lost.
     node = follower(stored=None)
     node.answer(FetchRequest, epoch=5, leader=2, batches=(batch(0, 3, 5),), high_watermark=9)
     node.disk_works()

@@ -587,7 +587,7 @@ class World:
         if node.core is not None:
             node.stop(has_power=True)
         node.written, node.stored = Files(), None
-        # What was on its way to the process that is gone does not reach the next one.
+        # A message on its way to the process that is gone does not reach the next one.
         self.messages = [each for each in self.messages if each[1] != node.number]
         self.votes = {key: to for key, to in self.votes.items() if key[0] != node.key}
         self.seen["emptied"] += 1
