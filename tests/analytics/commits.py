@@ -58,15 +58,15 @@ def killed_at(step: int, do: Callable[..., None]) -> Callable[..., None]:
 
 def kill_commit(output: OutputDir, method: str, do: Callable[..., None]) -> bool:
     """Commit with another method of stores; returns whether that ended the process."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Store, method, do)
-        try:
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Store, method, do)
             output.put_in_place(["one"])
-        except Killed:
-            # So does the end of a process.
-            assert output.lock is not None
-            output.lock.release()
-            return True
+    except Killed:
+        # So does the end of a process, with the store's own methods.
+        assert output.lock is not None
+        output.lock.release()
+        return True
     return False
 
 

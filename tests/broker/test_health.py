@@ -26,6 +26,7 @@ def config(node_id: BrokerId, port: int) -> NodeConfig:
         node_id=node_id,
         voters=(),
         controllers=(),
+        bootstrap_servers=(),
         controller_listener_names=("controller",),
         listeners=listeners,
         advertised_listeners=listeners,

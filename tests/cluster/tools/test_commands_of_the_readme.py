@@ -55,7 +55,7 @@ class Reader:
         words = line.replace("kafka:9092", self.servers)
         words = words.replace("__cluster_metadata-0", str(self.folder / "state" / LOG))
         command = [sys.executable, "-m", "jbodlab", *shlex.split(words)]
-        if words.startswith("ui"):
+        if words.startswith(("ui", "serve")):
             return self._watches(command)
         done = subprocess.run(
             command,
@@ -88,7 +88,7 @@ def reader() -> Iterator[Reader]:
     folder = make_folder()
     found = Reader(folder)
     yield found
-    for name in ("default", "closed"):
+    for name in ("default", "closed", "api"):
         found.types(f"down --cluster {name}")
     remove_folder(folder)
 
