@@ -160,6 +160,9 @@ class Reported(Stage):
             return ""
         told = await self._do(command, names)
         await turns()
+        if command == "knows":
+            # Replicas are made by threads then: the next command waits for them, and tells.
+            return ""
         new, self.printed = self.sender.reports[self.printed :], len(self.sender.reports)
         names_of = {directory: name for name, directory in self.named.items()}
         reports = [f"{index} {names_of[found]}" for index, found in sorted(new)]
