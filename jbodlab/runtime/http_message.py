@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
@@ -23,13 +23,11 @@ class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         method: In capitals.
         path: Without the query, decoded.
-        query: Its fields; of several with one name the last.
         headers: Values by lower-case name.
     """
 
     method: str
     path: str
-    query: Mapping[str, str]
     headers: Mapping[str, str]
 
     @property
@@ -60,12 +58,11 @@ def parse_head(head: bytes) -> HttpRequest | None:
     return HttpRequest(
         method=line[1],
         path=unquote(target.path),
-        query=dict(parse_qsl(target.query)),
         headers=headers,
     )
 
 
-def head_of_answer(status: str, headers: Mapping[str, str]) -> bytes:
+def _head(status: str, headers: Mapping[str, str]) -> bytes:
     """Return the head of an answer after which the connection is closed."""
     lines = [f"HTTP/1.1 {status}", *(f"{name}: {value}" for name, value in headers.items())]
     return "\r\n".join([*lines, "Connection: close", "", ""]).encode("latin-1")
@@ -82,4 +79,4 @@ def answer(
     """Return an answer after which the connection is closed; without a body it says its status."""
     content = f"{status}\n".encode() if body is None else body
     fields = {"Content-Type": kind, "Content-Length": str(len(content)), **(headers or {})}
-    return head_of_answer(status, fields) + (content if with_body else b"")
+    return _head(status, fields) + (content if with_body else b"")

@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from jbodlab import pages
 from lab.api import openapi, problems
-from lab.api.access import HEADERS, OWN_POLICY, Access
+from lab.api.access import HEADERS, OWN_POLICY, TOKEN_FIELD, Access
 from lab.api.once import Once
 from lab.api.operations import EVENTS, HTML, JSON, OPERATIONS, Operation
 from lab.api.problems import RequestError
@@ -247,7 +247,7 @@ def _asked(one: Operation, request: Request) -> Any:
     in_path = set(_FIELD.findall(one.path))
     given: dict[str, Any] = dict(request.path_params)
     for name, value in request.query_params.multi_items():
-        if name == "token":
+        if name == TOKEN_FIELD:
             continue
         if name in given or name in in_path:
             raise RequestError(400, f"the field {name!r} is there twice")

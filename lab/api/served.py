@@ -27,32 +27,25 @@ class Served:
     """One cluster behind the API.
 
     Args:
-        actions: Actions on it; None for one of somebody else.
-        bootstrap: Where it is, and the file by which it is reached where it is closed.
-        client_file: That file; empty where it is open.
+        actions: Actions on it.
+        bootstrap: Returns its addresses, and the file by which it is reached; empty where it is
+            open.
         start_anew: Ends the cluster and starts the one that is described; None where the cluster
             was there before this server.
     """
 
     def __init__(
         self,
-        actions: Actions | None,
+        actions: Actions,
         *,
         bootstrap: Callable[[], tuple[str, str]],
         start_anew: Callable[[Any], None] | None = None,
     ) -> None:
-        self._actions = actions
+        self.actions = actions
         self._bootstrap = bootstrap
         self._start_anew = start_anew
         self._one = threading.Lock()
         self.rehearsals = Rehearsals()
-
-    @property
-    def actions(self) -> Actions:
-        """Actions on the cluster."""
-        if self._actions is None:
-            raise RequestError(409, "`jbodlab up` did not start this cluster")
-        return self._actions
 
     def replace(self, wanted: Any) -> values.Cluster:
         """Start another cluster in the place of this one."""
