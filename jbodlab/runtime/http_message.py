@@ -30,14 +30,6 @@ class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     headers: Mapping[str, str]
 
-    @property
-    def length(self) -> int | None:
-        """Bytes of the body; None if the headers give them in an unsupported form."""
-        if "transfer-encoding" in self.headers:
-            return None
-        text = self.headers.get("content-length", "0")
-        return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else None
-
 
 def parse_head(head: bytes) -> HttpRequest | None:
     """Return a request, given all up to and including the empty line; None if it is none."""

@@ -17,7 +17,6 @@ def test_a_request_is_read() -> None:
     assert found is not None
     assert (found.method, found.path) == ("GET", "/a b")
     assert dict(found.headers) == {"host": "h:1", "x-y": "z"}
-    assert found.length == 0
 
 
 @pytest.mark.parametrize(
@@ -36,23 +35,6 @@ def test_a_request_is_read() -> None:
 )
 def test_what_is_no_request_or_ambiguous_is_refused(lines: tuple[str, ...]) -> None:
     assert parse_head(head(*lines)) is None
-
-
-@pytest.mark.parametrize(
-    ("header", "length"),
-    [
-        ("Content-Length: 12", 12),
-        ("Content-Length: -1", None),
-        ("Content-Length: +1", None),
-        ("Content-Length: 99999999999", None),
-        ("Transfer-Encoding: chunked", None),
-    ],
-)
-def test_the_length_of_a_body_is_told_or_unknown(header: str, length: int | None) -> None:
-    found = parse_head(head("POST / HTTP/1.1", header))
-
-    assert found is not None
-    assert found.length == length
 
 
 def test_an_answer_without_a_body_says_its_status() -> None:
