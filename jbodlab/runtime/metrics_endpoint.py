@@ -13,19 +13,22 @@ import asyncio
 import hmac
 import ipaddress
 import logging
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from http import HTTPStatus
+from typing import NamedTuple, cast
+
+import h11
 
 from jbodlab.config.key_table import Values
-from jbodlab.runtime.http_connections import HttpConnections, finish
-from jbodlab.runtime.http_message import HttpRequest, answer, parse_head
+from jbodlab.runtime.accepting import Acceptor
 from jbodlab.runtime.metrics import Metric, render
 from jbodlab.security.secret import HIDDEN, Secret
 from jbodlab.vocabulary.errors import ConfigError
-from jbodlab.vocabulary.limits import HTTP_CONNECTIONS_MAX, HTTP_REQUEST_S
+from jbodlab.vocabulary.limits import HTTP_CONNECTIONS_MAX, HTTP_HEAD_BYTES_MAX, HTTP_REQUEST_S
 
 logger = logging.getLogger(__name__)
 
+TEXT = "text/plain; charset=utf-8"
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 TOKEN = "jbodlab.metrics.token"
@@ -81,7 +84,11 @@ class MetricsEndpoint:
     def __init__(self, address: Address, collect: Callable[[], Iterable[Metric]]) -> None:
         self._host, self._port, self._token = address
         self._collect = collect
-        self._connections = HttpConnections("metrics", HTTP_CONNECTIONS_MAX, self._serve)
+        self._connections: set[_Connection] = set()
+        self._acceptor = Acceptor(
+            lambda: _Connection(self._answer_to, self._connections),
+            lambda: HTTP_CONNECTIONS_MAX - len(self._connections),
+        )
 
     @property
     def port(self) -> int:
@@ -95,7 +102,7 @@ class MetricsEndpoint:
             ConfigError: the address cannot be bound.
         """
         try:
-            self._port = await self._connections.start(self._host, self._port)
+            self._port = await self._acceptor.start(self._host, self._port)
         except OSError as error:
             where = f"{self._host}:{self._port}"
             raise ConfigError("jbodlab.metrics.port", where, f"cannot be bound: {error}") from error
@@ -103,43 +110,95 @@ class MetricsEndpoint:
 
     async def close(self) -> None:
         """Stop to serve; requests on their way are dropped."""
-        await self._connections.close()
+        self._acceptor.close()
+        for each in tuple(self._connections):
+            each.abort()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        async with asyncio.timeout(HTTP_REQUEST_S):
-            try:
-                head = await reader.readuntil(b"\r\n\r\n")
-            except asyncio.LimitOverrunError:
-                writer.write(answer("431 Request Header Fields Too Large"))
-            else:
-                writer.write(self._answer_to(head))
-            await finish(writer)
-
-    def _answer_to(self, head: bytes) -> bytes:
-        request = parse_head(head)
-        if request is None:
-            return answer("400 Bad Request")
-        if not self._may_ask(request):
-            return answer("401 Unauthorized", headers={"WWW-Authenticate": "Bearer"})
-        if request.path != "/metrics":
-            return answer("404 Not Found")
-        if request.method not in ("GET", "HEAD"):
-            return answer("405 Method Not Allowed", headers={"Allow": "GET, HEAD"})
+    def _answer_to(self, request: h11.Request) -> _Answer:
+        if not self._may_ask(dict(request.headers).get(b"authorization", b"")):
+            return _Answer(HTTPStatus.UNAUTHORIZED, headers={"WWW-Authenticate": "Bearer"})
+        if request.target.partition(b"?")[0] != b"/metrics":
+            return _Answer(HTTPStatus.NOT_FOUND)
+        if request.method not in (b"GET", b"HEAD"):
+            return _Answer(HTTPStatus.METHOD_NOT_ALLOWED, headers={"Allow": "GET, HEAD"})
         try:
-            text = render(self._collect())
+            return _Answer(HTTPStatus.OK, render(self._collect()).encode(), PROMETHEUS)
         except Exception:
             # A scrape must never end the process that it monitors.
             logger.exception("cannot collect metrics")
-            return answer("500 Internal Server Error")
-        with_body = request.method == "GET"
-        return answer("200 OK", text.encode(), kind=PROMETHEUS, with_body=with_body)
+            return _Answer(HTTPStatus.INTERNAL_SERVER_ERROR)
 
-    def _may_ask(self, request: HttpRequest) -> bool:
+    def _may_ask(self, authorization: bytes) -> bool:
         if self._token is None:
             return True
         # A scheme is the same in any case.
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        is_token = hmac.compare_digest(
-            given.strip().encode("latin-1"), self._token.reveal().encode()
+        scheme, _, given = authorization.partition(b" ")
+        is_token = hmac.compare_digest(given.strip(), self._token.reveal().encode())
+        return is_token and scheme.lower() == b"bearer"
+
+
+class _Answer(NamedTuple):
+    """A response; without a body it says its status."""
+
+    status: HTTPStatus
+    body: bytes | None = None
+    kind: str = TEXT
+    headers: Mapping[str, str] = {}
+
+
+class _Connection(asyncio.Protocol):
+    """A connection, which is closed after one response, or when its time is over.
+
+    Args:
+        answer_to: Returns the response to a request.
+        open_ones: Contains this connection while it is open.
+    """
+
+    def __init__(
+        self, answer_to: Callable[[h11.Request], _Answer], open_ones: set[_Connection]
+    ) -> None:
+        self._answer_to = answer_to
+        self._open_ones = open_ones
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=HTTP_HEAD_BYTES_MAX)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._open_ones.add(self)
+        loop = asyncio.get_running_loop()
+        self._deadline = loop.call_later(HTTP_REQUEST_S, self._transport.abort)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._deadline.cancel()
+        self._open_ones.discard(self)
+
+    def abort(self) -> None:
+        """Drop the connection."""
+        self._transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        self._http.receive_data(data)
+        try:
+            event = self._http.next_event()
+        except h11.RemoteProtocolError as error:
+            self._send(_Answer(HTTPStatus(error.error_status_hint)))
+        else:
+            if isinstance(event, h11.Request):
+                self._send(self._answer_to(event), with_body=event.method != b"HEAD")
+
+    def _send(self, answer: _Answer, *, with_body: bool = True) -> None:
+        """Send a response; the rest of the request is not read."""
+        phrase = answer.status.phrase
+        body = f"{answer.status} {phrase}\n".encode() if answer.body is None else answer.body
+        fields = {
+            "Content-Type": answer.kind,
+            "Content-Length": str(len(body)),
+            **answer.headers,
+            "Connection": "close",
+        }
+        head = h11.Response(
+            status_code=answer.status, reason=phrase.encode(), headers=list(fields.items())
         )
-        return is_token and scheme.lower() == "bearer"
+        self._transport.write(self._http.send(head) or b"")
+        if with_body:
+            self._transport.write(body)
+        self._transport.close()

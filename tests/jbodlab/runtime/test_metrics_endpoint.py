@@ -66,6 +66,9 @@ async def test_metrics_are_answered_and_the_connection_is_closed(endpoint: Metri
         (b"GET /metrics", 400),
         (b"\x16\x03\x01 nonsense \xff", 400),
         (b"GET /metrics SPDY/3", 400),
+        (b"GET  /metrics HTTP/1.1", 400),
+        (b"GET /metrics HTTP/1.1\r\nHost: y", 400),
+        (b"GET /metrics HTTP/1.1\r\nno colon", 400),
     ],
 )
 async def test_each_request_has_its_status(
@@ -89,7 +92,7 @@ async def test_a_slow_request_is_dropped(
 
     with pytest.raises(ConnectionError):
         raise_if_closed(await ask(endpoint.port, b"GET /met"))
-    assert status(await ask(endpoint.port, b"GET /metrics HTTP/1.1\r\n\r\n")) == 200
+    assert status(await ask(endpoint.port, b"GET /metrics HTTP/1.0\r\n\r\n")) == 200
 
 
 def raise_if_closed(answer: bytes) -> None:
@@ -107,21 +110,45 @@ async def test_connections_beyond_a_number_wait_and_are_served(endpoint: Metrics
     count = metrics_endpoint.HTTP_CONNECTIONS_MAX
     open_ones = [await asyncio.open_connection("127.0.0.1", endpoint.port) for _ in range(count)]
     await until(lambda: len(endpoint._connections) == count)
-    request = b"GET /metrics HTTP/1.1\r\n\r\n"
+    request = b"GET /metrics HTTP/1.0\r\n\r\n"
     waiting = [asyncio.create_task(ask(endpoint.port, request)) for _ in range(3 * count)]
-    await until(lambda: endpoint._connections._acceptor.is_waiting)
+    await until(lambda: endpoint._acceptor.is_waiting)
     assert len(endpoint._connections) == count
     for _, writer in open_ones:
         writer.close()
     assert [status(await each) for each in waiting] == [200] * 3 * count
 
 
+async def test_a_request_whose_end_is_missing_is_ended_by_its_next_bytes(
+    endpoint: MetricsEndpoint,
+) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", endpoint.port)
+    for each in b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n":
+        writer.write(bytes([each]))
+        await asyncio.sleep(0)
+    assert status(await reader.read()) == 200
+    writer.close()
+
+
+async def test_a_reader_that_stops_is_dropped(
+    monkeypatch: pytest.MonkeyPatch, endpoint: MetricsEndpoint
+) -> None:
+    monkeypatch.setattr(metrics_endpoint, "HTTP_REQUEST_S", 0.2)
+    long = list(values(("g", "z" * (16 << 20), 1)))
+    monkeypatch.setattr(endpoint, "_collect", lambda: long)
+    _, writer = await asyncio.open_connection("127.0.0.1", endpoint.port, limit=1024)
+    writer.write(b"GET /metrics HTTP/1.0\r\n\r\n")
+    await until(lambda: len(endpoint._connections) == 1)
+    await until(lambda: not endpoint._connections)
+    writer.transport.abort()
+
+
 async def test_a_client_that_goes_away_does_no_harm(endpoint: MetricsEndpoint) -> None:
-    for sent in (b"", b"GET /metrics HTTP/1.1\r\n", b"GET /metrics HTTP/1.1\r\n\r\n"):
+    for sent in (b"", b"GET /metrics HTTP/1.1\r\n", b"GET /metrics HTTP/1.0\r\n\r\n"):
         _, writer = await asyncio.open_connection("127.0.0.1", endpoint.port)
         writer.write(sent)
         writer.transport.abort()
-    assert status(await ask(endpoint.port, b"GET /metrics HTTP/1.1\r\n\r\n")) == 200
+    assert status(await ask(endpoint.port, b"GET /metrics HTTP/1.0\r\n\r\n")) == 200
 
 
 async def test_what_cannot_be_collected_is_an_error_of_that_request_only(
@@ -135,9 +162,9 @@ async def test_what_cannot_be_collected_is_an_error_of_that_request_only(
             raise ZeroDivisionError
 
     monkeypatch.setattr(endpoint, "_collect", collect)
-    assert status(await ask(endpoint.port, b"GET /metrics HTTP/1.1\r\n\r\n")) == 500
+    assert status(await ask(endpoint.port, b"GET /metrics HTTP/1.0\r\n\r\n")) == 500
     fail = False
-    assert status(await ask(endpoint.port, b"GET /metrics HTTP/1.1\r\n\r\n")) == 200
+    assert status(await ask(endpoint.port, b"GET /metrics HTTP/1.0\r\n\r\n")) == 200
     assert "ZeroDivisionError" in caplog.text
 
 
