@@ -97,9 +97,9 @@ class ClosedCluster:
         return found
 
 
-def hosts(name: str) -> tuple[str, ...]:
+def hosts(name: str, host: str) -> tuple[str, ...]:
     """Return what the certificate of a server names; in containers it is reached by its name."""
-    return ("localhost", "127.0.0.1", "::1", name)
+    return tuple(dict.fromkeys(("localhost", "127.0.0.1", "::1", name, host)))
 
 
 def look(brokers: Iterable[ClosedBroker], others: Iterable[ClosedBroker]) -> dict[str, Any]:

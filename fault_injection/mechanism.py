@@ -22,13 +22,14 @@ class Peer:
 
     Attributes:
         name: As people call it, such as `broker-2` or `controller-101`.
-        ports: Where it listens, as this; empty if that is not known.
+        host, ports: Where it listens, as this; empty if that is not known.
         pid: Its process; 0 where it does not run.
         rules: The file that holds the rules for its calls; None if it was not started with one.
     """
 
     name: str
     ports: tuple[int, ...]
+    host: str = ""
     pid: int = 0
     rules: Path | None = None
 
@@ -140,8 +141,8 @@ class Broken:
     """The number of calls, files or processes that a fault broke so far.
 
     Attributes:
-        what: Unit of the count: `calls`, `connections`, `replicas`, `files`, `bytes`, `processes`,
-            `handshakes`, `logins`, `requests`.
+        what: Unit of the count: `calls`, `connections`, `packets`, `replicas`, `files`, `bytes`,
+            `processes`, `handshakes`, `logins`, `requests`.
         count: How many were broken.
         seen: Of how many, where that is known.
         first_ns, last_ns: When the first and the last one was broken, monotonic; None where none

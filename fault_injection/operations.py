@@ -27,7 +27,7 @@ _OWN_FILES = (Path(__file__).resolve(), Path(os.path.realpath(sys.prefix)) / "bi
 """The files that `heal` needs to run."""
 
 _TOGETHER = (
-    *("preload", "fuse", "process", "balloon", "connections"),
+    *("preload", "fuse", "process", "balloon", "connections", "packets"),
     *("certificates", "administrator"),
 )
 """Mechanisms whose faults can be reverted in any order, so that one place may have several."""

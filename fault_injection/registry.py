@@ -16,6 +16,7 @@ from fault_injection.mechanisms.directories import Directories
 from fault_injection.mechanisms.file_operations import FileOperations
 from fault_injection.mechanisms.followers import OnFuseDisk, Preloaded
 from fault_injection.mechanisms.loop_disk import LoopDisk
+from fault_injection.mechanisms.packets import Packets
 from fault_injection.mechanisms.process import ProcessFaults
 from fault_injection.mechanisms.rules_for_calls import RulesForCalls
 
@@ -29,6 +30,7 @@ MECHANISMS: Mapping[str, Mechanism] = MappingProxyType(
         "directories": Directories(),
         "process": ProcessFaults(),
         "connections": Connections(),
+        "packets": Packets(),
         "certificates": Certificates(),
         "administrator": Administrator(),
     }

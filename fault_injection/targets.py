@@ -98,9 +98,9 @@ def as_peers(node: NodeState, pid: int, rules: Path | None) -> list[Peer]:
     found = []
     if of_controller := _controller_ports(node):
         name = f"controller-{node.node_id}"
-        found.append(Peer(name=name, ports=of_controller, pid=pid, rules=rules))
+        found.append(Peer(name=name, ports=of_controller, host=node.host, pid=pid, rules=rules))
     if node.role == "broker":
-        found.append(Peer(name=node.name, ports=(node.port,), pid=pid, rules=rules))
+        found.append(Peer(name=node.name, ports=(node.port,), host=node.host, pid=pid, rules=rules))
     return found
 
 

@@ -86,7 +86,8 @@ class Certificates:
         authority = Authority.load(
             (cluster.folder / "ca.pem").read_bytes(), (cluster.folder / "ca.key").read_bytes()
         )
-        key, chain = authority.issue(fault.broker, closed_cluster.hosts(fault.broker), now, until)
+        names = closed_cluster.hosts(fault.broker, fault.undo["host"])
+        key, chain = authority.issue(fault.broker, names, now, until)
         if not _kept(store).exists():
             _write(_kept(store), store.read_bytes(), store)
         _write(store, (key + chain).encode(), store)

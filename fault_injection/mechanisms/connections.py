@@ -53,18 +53,9 @@ class Connections:
         assert broker is not None
         if broker.process is None:
             return f"{broker.name} does not run"
-        known = {CONTROLLER, BROKERS, CLIENTS, *(peer.name for peer in broker.peers)}
-        for word in spec.cut_from:
-            if word not in known:
-                return f"cannot cut {broker.name} off from {word}: the cluster has no such node"
-        if not broker.is_broker and CLIENTS in spec.cut_from:
-            return f"clients are not connected to {broker.name}"
-        parties = _parties(spec, broker)
-        controllers = [peer.ports for peer in broker.peers if peer.is_controller]
-        if not broker.is_controller and _names(spec, CONTROLLER) and not any(controllers):
-            return "the controller's address is unknown"
-        if not parties:
-            return f"there is nobody to cut {broker.name} off from"
+        if reason := unknown_party(spec, broker):
+            return reason
+        cut_off = parties(spec, broker)
         with contextlib.suppress(ValueError):
             if not ipaddress.ip_address(broker.host).is_loopback:
                 return f"only loopback addresses can be cut off, not {broker.host}"
@@ -72,7 +63,7 @@ class Connections:
         follow += [
             (peer.name, peer.rules)
             for peer in _connecting(broker)
-            if peer.name in parties or CLIENTS in parties
+            if peer.name in cut_off or CLIENTS in cut_off
         ]
         for name, rules in follow:
             if rules is None:
@@ -87,21 +78,21 @@ class Connections:
         assert broker is not None
         assert broker.process is not None
         assert broker.rules is not None
-        parties = _parties(spec, broker)
-        refused = [port for peer in broker.peers if peer.name in parties for port in peer.ports]
+        cut_off = parties(spec, broker)
+        refused = [port for peer in broker.peers if peer.name in cut_off for port in peer.ports]
         rules = []
         if refused:
             rules.append(_entry(broker.rules, CallClass.CONNECT, refused))
-        if CLIENTS in parties:
+        if CLIENTS in cut_off:
             rules.append(_entry(broker.rules, CallClass.ACCEPT, broker.ports[:1]))
         for peer in _connecting(broker):
-            if peer.name in parties:
+            if peer.name in cut_off:
                 rules.append(_entry(peer.rules, CallClass.CONNECT, broker.ports))
-            elif CLIENTS in parties:
+            elif CLIENTS in cut_off:
                 rules.append(_entry(peer.rules, CallClass.CONNECT, broker.ports, marks=True))
         return {
             "rules": rules,
-            "parties": parties,
+            "parties": cut_off,
             "refused": [f"{broker.host}:{port}" for port in refused],
             "address": f"{broker.host}:{broker.ports[0]}",
             "ports": list(broker.ports),
@@ -116,8 +107,8 @@ class Connections:
             control = Control.open(Path(entry["file"]))
             control.impose(_rule(entry), entry["counter"], fault.length_s)
         pid = ProcessState(**fault.undo["process"]).pid
-        parties = fault.undo["parties"]
-        dropped = sockets.shut_down(pid, lambda one: self._party(one, fault) in parties)
+        cut_off = fault.undo["parties"]
+        dropped = sockets.shut_down(pid, lambda one: self._party(one, fault) in cut_off)
         record({"dropped": dropped})
 
     def verify(self, fault: Fault) -> str:
@@ -196,7 +187,23 @@ class Connections:
         return ""
 
 
-def _parties(spec: FaultSpec, broker: TargetBroker) -> list[str]:
+def unknown_party(spec: FaultSpec, broker: TargetBroker) -> str:
+    """Return why a node cannot be cut off from whom a fault names; empty if it can."""
+    known = {CONTROLLER, BROKERS, CLIENTS, *(peer.name for peer in broker.peers)}
+    for word in spec.cut_from:
+        if word not in known:
+            return f"cannot cut {broker.name} off from {word}: the cluster has no such node"
+    if not broker.is_broker and CLIENTS in spec.cut_from:
+        return f"clients are not connected to {broker.name}"
+    controllers = [peer.ports for peer in broker.peers if peer.is_controller]
+    if not broker.is_controller and _names(spec, CONTROLLER) and not any(controllers):
+        return "the controller's address is unknown"
+    if not parties(spec, broker):
+        return f"there is nobody to cut {broker.name} off from"
+    return ""
+
+
+def parties(spec: FaultSpec, broker: TargetBroker) -> list[str]:
     """Return from whom a node is cut off: other nodes by name, clients."""
     found = [CLIENTS] if broker.is_broker and _names(spec, CLIENTS) else []
     return found + [

@@ -89,7 +89,7 @@ def make(state: ClusterState, user: ServerUser) -> None:
     _write(own / "ca.key", authority.key_pem)
     for node in state.nodes:
         name = _name(node)
-        key, chain = authority.issue(name, hosts(name), now, now + VALID)
+        key, chain = authority.issue(name, hosts(name, node.host), now, now + VALID)
         _write(keys / f"{name}.pem", key + chain)
     brokers = [_name(node) for node in state.brokers]
     users = [*rights.USERS, *brokers] if security is Security.SASL_SSL else []
