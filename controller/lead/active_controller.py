@@ -234,6 +234,10 @@ class ActiveController:
         await self._has_ended.wait()
         raise NotLeaderError if self._failure is None else self._failure
 
+    def controls_appended(self, end_offset: Offset) -> None:
+        """Take note that the quorum has appended records of its own up to an offset."""
+        self.state = replace(self.state, next_offset=end_offset)
+
     def resign(self) -> None:
         """Fail everything that waits, and go back to the committed state; on the loop, in one turn.
 

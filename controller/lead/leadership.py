@@ -46,7 +46,7 @@ from jbodlab.metadata.records.frame import VersionedRecord
 from jbodlab.metadata.records.metadata_version import FEATURE_NAME
 from jbodlab.runtime.environment import Environment
 from jbodlab.storage.directory import names
-from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch
+from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset
 
 logger = logging.getLogger(__name__)
 
@@ -153,6 +153,11 @@ class Leadership:
         if leader is not None:
             self.is_settled.set()
 
+    def on_controls(self, end_offset: Offset) -> None:
+        """Have the next batch begin behind records of the quorum; see `RoleListener`."""
+        if self._term is not None:
+            self._term.controller.controls_appended(end_offset)
+
     async def run(self) -> None:
         """Lead in a term after each election; runs until cancelled.
 
@@ -253,7 +258,7 @@ class Leadership:
         if not records:
             return
         batch = NewBatch(
-            base_offset=self._log.high_watermark,
+            base_offset=self._log.end_offset,
             records=[(None, frame.encode(record, version)) for record, version in records],
             timestamp_ms=self.wall_ms(),
         )
@@ -282,6 +287,6 @@ class Leadership:
                 static_configs=config.static_configs,
                 authorizer=config.authorizer,
             ),
-            next_offset=self._log.high_watermark,
+            next_offset=self._log.end_offset,
             mutations=MutationQuotas(kept_s=config.mutations_kept_s),
         )

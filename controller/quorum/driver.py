@@ -113,6 +113,9 @@ class QuorumObserver(Protocol):
     def established(self, epoch: LeaderEpoch) -> None:
         """This node leads, and all records of former epochs in its log are committed."""
 
+    def controls_appended(self, end_offset: Offset) -> None:
+        """This leader has appended records of the quorum itself."""
+
     def advanced(self, high_watermark: Offset) -> None:
         """All below an offset is committed, and in the log of this node."""
 
@@ -369,7 +372,9 @@ class RaftDriver:
             case BeginEpoch():
                 self._hand_over(_Append(partial(files.begin_epoch, instruction.epoch), None))
             case AppendControl():
-                self._append(instruction.number, [self._control(instruction)])
+                control = self._control(instruction)
+                self._append(instruction.number, [control])
+                self._observer.controls_appended(control.end_offset)
             case AppendProposed():
                 proposal, self._proposal = self._proposal, None
                 assert proposal is not None

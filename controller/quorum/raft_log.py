@@ -135,6 +135,11 @@ class RaftLog:
         return self._told
 
     @property
+    def end_offset(self) -> Offset:
+        """Where the next batch begins; see `ReplicatedLog`."""
+        return self.core.end_offset
+
+    @property
     def core(self) -> RaftCore:
         """The state of this node in the quorum; to be read only."""
         return self._driver.core
@@ -195,9 +200,9 @@ class RaftLog:
         """Take note that this node has written a snapshot or cleaned the log."""
         self._driver.snapshots_changed()
 
-    def resign(self) -> None:
+    def resign(self, successor: BrokerId | None = None) -> None:
         """Give up the leadership; see `ReplicatedLog`."""
-        self._driver.pass_on(ResignRequested())
+        self._driver.pass_on(ResignRequested(successor))
 
     async def leave(self) -> None:
         """Lead no more, and wait a moment until the other voters know: the process ends."""
@@ -270,6 +275,10 @@ class RaftLog:
             _, future = self._confirming.popleft()
             if not future.done():
                 future.set_result(None)
+
+    def controls_appended(self, end_offset: Offset) -> None:
+        """Tell the term where its next batch begins; see `QuorumObserver`."""
+        self._roles.on_controls(end_offset)
 
     def advanced(self, high_watermark: Offset) -> None:
         """Tell listeners what is committed; see `QuorumObserver`."""

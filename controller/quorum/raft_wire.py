@@ -10,6 +10,10 @@ partition is refused before the core sees it, with an error at the top of the re
     EndQuorumEpoch     1           0 to 1      directories of the successors from 1
     Fetch              18          13 to 18    directory from 17, high watermark from 18
     FetchSnapshot      1           0 to 1      directory from 1
+    AddRaftVoter       1           0 to 1      whether the commit is waited for from 1
+    RemoveRaftVoter    0           0
+    UpdateRaftVoter    0           0
+    ApiVersions        4           0 to 4      levels of kraft.version from 4
 
 Source: Kafka's messages of these names; `org.apache.kafka.raft.RaftUtil`.
 """
@@ -18,15 +22,22 @@ from __future__ import annotations
 
 import datetime
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
+from importlib.metadata import version
 from typing import Any, assert_never
 
 from jbodlab.kafka_wire.api_table import ApiKey, request_class
-from jbodlab.metadata.records.control_records import KRaftVoterEndpoint
+from jbodlab.metadata.records.control_records import (
+    KRaftVersionFeature,
+    KRaftVoter,
+    KRaftVoterEndpoint,
+)
+from jbodlab.metadata.records.features import KRAFT_VERSION
 from jbodlab.raft.batches import fetched_batches
 from jbodlab.raft.log_view import OffsetAndEpoch
 from jbodlab.raft.messages import (
+    AddVoterRequest,
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
     EndQuorumEpochRequest,
@@ -34,9 +45,17 @@ from jbodlab.raft.messages import (
     FetchRequest,
     FetchSnapshotRequest,
     FetchSnapshotResponse,
+    PlainResponse,
     QuorumFetchResponse,
     QuorumResponse,
+    RaiseKRaftVersionRequest,
+    RemoveVoterRequest,
     Request,
+    UpdateVoterRequest,
+    UpdateVoterResponse,
+    VersionsRequest,
+    VersionsResponse,
+    VoterChangeRequest,
     VoteRequest,
     VoteResponse,
 )
@@ -62,6 +81,10 @@ ASKED_IN = {
     ApiKey.END_QUORUM_EPOCH: 1,
     ApiKey.FETCH: 18,
     ApiKey.FETCH_SNAPSHOT: 1,
+    ApiKey.ADD_RAFT_VOTER: 1,
+    ApiKey.REMOVE_RAFT_VOTER: 0,
+    ApiKey.UPDATE_RAFT_VOTER: 0,
+    ApiKey.API_VERSIONS: 4,
 }
 """The version of each request that a controller sends."""
 
@@ -88,6 +111,16 @@ def request_message(request: Request, cluster_id: str) -> tuple[ApiKey, Any]:
             return ApiKey.FETCH, _fetch_message(request, cluster_id)
         case FetchSnapshotRequest():
             return ApiKey.FETCH_SNAPSHOT, _fetch_snapshot_message(request, cluster_id)
+        case AddVoterRequest():
+            return ApiKey.ADD_RAFT_VOTER, _add_message(request, cluster_id)
+        case RemoveVoterRequest():
+            return ApiKey.REMOVE_RAFT_VOTER, _remove_message(request, cluster_id)
+        case UpdateVoterRequest():
+            return ApiKey.UPDATE_RAFT_VOTER, _update_message(request, cluster_id)
+        case VersionsRequest():
+            return ApiKey.API_VERSIONS, _versions_message()
+        case RaiseKRaftVersionRequest():
+            raise AssertionError("no controller asks another one for it")
         case _:
             assert_never(request)
 
@@ -186,6 +219,54 @@ def _fetch_snapshot_message(request: FetchSnapshotRequest, cluster_id: str) -> A
     )
 
 
+def _add_message(request: AddVoterRequest, cluster_id: str) -> Any:
+    kind = messages(ApiKey.ADD_RAFT_VOTER)
+    return kind.AddRaftVoterRequest(
+        cluster_id=cluster_id,
+        timeout=request.timeout_ms * MILLISECOND,
+        voter_id=request.voter.node_id,
+        voter_directory_id=_directory_field(request.voter),
+        listeners=_listener_fields(kind, request.endpoints),
+        ack_when_committed=request.acks_commit,
+    )
+
+
+def _remove_message(request: RemoveVoterRequest, cluster_id: str) -> Any:
+    return messages(ApiKey.REMOVE_RAFT_VOTER).RemoveRaftVoterRequest(
+        cluster_id=cluster_id,
+        voter_id=request.voter.node_id,
+        voter_directory_id=_directory_field(request.voter),
+    )
+
+
+def _update_message(request: UpdateVoterRequest, cluster_id: str) -> Any:
+    kind, voter = messages(ApiKey.UPDATE_RAFT_VOTER), request.voter
+    versions = voter.k_raft_version_feature
+    return kind.UpdateRaftVoterRequest(
+        cluster_id=cluster_id,
+        current_leader_epoch=request.epoch,
+        voter_id=voter.voter_id,
+        voter_directory_id=voter.voter_directory_id,
+        listeners=_listener_fields(kind, voter.endpoints),
+        k_raft_version_feature=kind.KRaftVersionFeature(
+            min_supported_version=versions.min_supported_version,
+            max_supported_version=versions.max_supported_version,
+        ),
+    )
+
+
+def _versions_message() -> Any:
+    return messages(ApiKey.API_VERSIONS).ApiVersionsRequest(
+        client_software_name="jbodlab", client_software_version=version("jbodlab")
+    )
+
+
+def _listener_fields(kind: Any, endpoints: Endpoints) -> tuple[Any, ...]:
+    return tuple(
+        kind.Listener(name=each.name, host=each.host, port=each.port) for each in endpoints
+    )
+
+
 def _directory_field(key: ReplicaKey) -> DirectoryId | None:
     return None if key.directory_id == UNKNOWN_DIRECTORY else key.directory_id
 
@@ -276,12 +357,45 @@ def _fetch_snapshot_of(message: Any) -> FetchSnapshotRequest:
     )
 
 
+def _add_of(message: Any) -> AddVoterRequest:
+    return AddVoterRequest(
+        voter=_key(message.voter_id, message.voter_directory_id),
+        endpoints=_listeners(message),
+        acks_commit=getattr(message, "ack_when_committed", True),
+        timeout_ms=message.timeout // MILLISECOND,
+    )
+
+
+def _remove_of(message: Any) -> RemoveVoterRequest:
+    return RemoveVoterRequest(voter=_key(message.voter_id, message.voter_directory_id))
+
+
+def _update_of(message: Any) -> UpdateVoterRequest:
+    key = _key(message.voter_id, message.voter_directory_id)
+    versions = message.k_raft_version_feature
+    return UpdateVoterRequest(
+        epoch=LeaderEpoch(message.current_leader_epoch),
+        voter=KRaftVoter(
+            voter_id=key.node_id,
+            voter_directory_id=key.directory_id,
+            endpoints=_listeners(message),
+            k_raft_version_feature=KRaftVersionFeature(
+                min_supported_version=versions.min_supported_version,
+                max_supported_version=versions.max_supported_version,
+            ),
+        ),
+    )
+
+
 _READERS: dict[ApiKey, Callable[[Any], Request]] = {
     ApiKey.VOTE: _vote_of,
     ApiKey.BEGIN_QUORUM_EPOCH: _begin_of,
     ApiKey.END_QUORUM_EPOCH: _end_of,
     ApiKey.FETCH: _fetch_of,
     ApiKey.FETCH_SNAPSHOT: _fetch_snapshot_of,
+    ApiKey.ADD_RAFT_VOTER: _add_of,
+    ApiKey.REMOVE_RAFT_VOTER: _remove_of,
+    ApiKey.UPDATE_RAFT_VOTER: _update_of,
 }
 
 
@@ -312,16 +426,25 @@ def _key(node_id: int, directory_id: Any) -> ReplicaKey:
 
 
 def _endpoints(message: Any) -> Endpoints:
+    return _endpoints_of(getattr(message, "leader_endpoints", ()))
+
+
+def _listeners(message: Any) -> Endpoints:
+    return _endpoints_of(message.listeners)
+
+
+def _endpoints_of(listeners: Iterable[Any]) -> Endpoints:
     return tuple(
-        KRaftVoterEndpoint(name=each.name, host=each.host, port=each.port)
-        for each in getattr(message, "leader_endpoints", ())
+        KRaftVoterEndpoint(name=each.name, host=each.host, port=each.port) for each in listeners
     )
 
 
 # Responses of other nodes.
 
 
-def response_of(request: Request, message: Any, listener_name: str) -> QuorumResponse:
+def response_of(
+    request: Request, message: Any, listener_name: str
+) -> QuorumResponse | PlainResponse:
     """Return the response to a request of this node.
 
     Args:
@@ -334,8 +457,14 @@ def response_of(request: Request, message: Any, listener_name: str) -> QuorumRes
         DecodeError: the response is not about the metadata log, or has an unknown error.
     """
     error = _error(message.error_code)
+    if isinstance(request, UpdateVoterRequest) and message.current_leader.leader_epoch >= 0:
+        return _updated(message, error, listener_name)
     if error is not ErrorCode.NONE:
         raise KafkaError(error)
+    if isinstance(request, VersionsRequest):
+        return VersionsResponse(versions=_versions_of(message))
+    if isinstance(request, VoterChangeRequest):
+        return PlainResponse()
     topics = message.responses if isinstance(request, FetchRequest) else message.topics
     found = [each for topic in topics for each in topic.partitions]
     if len(found) != 1:
@@ -380,6 +509,27 @@ def response_of(request: Request, message: Any, listener_name: str) -> QuorumRes
             )
         case _:
             assert_never(request)
+
+
+def _updated(message: Any, error: ErrorCode, listener_name: str) -> UpdateVoterResponse:
+    leader = message.current_leader
+    is_known = leader.leader_id >= 0
+    endpoint = KRaftVoterEndpoint(name=listener_name, host=leader.host, port=leader.port)
+    return UpdateVoterResponse(
+        error=error,
+        epoch=LeaderEpoch(leader.leader_epoch),
+        leader_id=BrokerId(leader.leader_id) if is_known else None,
+        leader_endpoints=(endpoint,) if is_known and leader.host else (),
+    )
+
+
+def _versions_of(message: Any) -> KRaftVersionFeature:
+    for each in message.supported_features:
+        if each.name == KRAFT_VERSION:
+            return KRaftVersionFeature(
+                min_supported_version=each.min_version, max_supported_version=each.max_version
+            )
+    return KRaftVersionFeature(min_supported_version=0, max_supported_version=0)
 
 
 def _error(code: int) -> ErrorCode:

@@ -120,6 +120,9 @@ class RoleListener(Protocol):
     def on_leader(self, epoch: LeaderEpoch) -> None:
         """This node leads, and all records of former epochs in its log are committed."""
 
+    def on_controls(self, end_offset: Offset) -> None:
+        """The quorum has appended records of its own, and the next batch begins at an offset."""
+
     def on_follower(self, epoch: LeaderEpoch, leader: BrokerId | None) -> None:
         """This node does not lead; nothing is committed any more that it appends.
 
@@ -135,6 +138,10 @@ class ReplicatedLog(Protocol):
     @property
     def high_watermark(self) -> Offset:
         """First offset that is not committed."""
+
+    @property
+    def end_offset(self) -> Offset:
+        """Where the next batch of the leader begins."""
 
     def followers(self) -> Sequence[QuorumFollower]:
         """Return the other controllers of the quorum; none where this node does not lead."""
@@ -155,8 +162,12 @@ class ReplicatedLog(Protocol):
             LogDirError: the metadata directory failed.
         """
 
-    def resign(self) -> None:
-        """Give up the leadership, if this node leads; `on_follower` is told before it returns."""
+    def resign(self, successor: BrokerId | None = None) -> None:
+        """Give up the leadership, if this node leads; `on_follower` is told before it returns.
+
+        Args:
+            successor: The voter that should lead next, if anybody cares.
+        """
 
     def confirm(self, epoch: LeaderEpoch) -> asyncio.Future[None] | None:
         """Ask the other voters whether this node still leads.

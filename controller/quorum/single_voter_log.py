@@ -74,6 +74,12 @@ class SingleVoterLog:
         """First offset that is not committed."""
         return self._high_watermark
 
+    @property
+    def end_offset(self) -> Offset:
+        """Where the next batch begins; see `ReplicatedLog`."""
+        under_way = self._unwritten or self._writing
+        return under_way[-1].committed.end_offset if under_way else self._high_watermark
+
     def followers(self) -> Sequence[QuorumFollower]:
         """Return none: this node is the only controller."""
         return ()
@@ -119,7 +125,7 @@ class SingleVoterLog:
         await self.append(voter.epoch, [batch])
         return voter.epoch
 
-    def resign(self) -> None:
+    def resign(self, successor: BrokerId | None = None) -> None:
         """Lead no longer; appends that wait fail, also those that are committed later."""
         if not self.voter.leads_in(self.voter.epoch):
             return

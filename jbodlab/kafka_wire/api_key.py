@@ -83,6 +83,9 @@ class ApiKey(IntEnum):
     LIST_CONFIG_RESOURCES = 74, 0
     DESCRIBE_TOPIC_PARTITIONS = 75, 0
     SHARE_GROUP_HEARTBEAT = 76, 0
+    ADD_RAFT_VOTER = 80, 0
+    REMOVE_RAFT_VOTER = 81, 0
+    UPDATE_RAFT_VOTER = 82, 0
     REVIVE_LOG_DIR = 10_000, 0
     """Not one of Kafka's; see `jbodlab.kafka_wire.revive_log_dir`."""
     DESCRIBE_LOG_DIR_STATES = 10_001, 0

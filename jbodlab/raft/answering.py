@@ -15,14 +15,20 @@ from msgspec.structs import replace
 from jbodlab.raft import leading
 from jbodlab.raft.election import grants_vote, successor_delay
 from jbodlab.raft.instructions import Respond, TellWithheld
+from jbodlab.raft.membership import change_voters
 from jbodlab.raft.messages import (
+    AddVoterRequest,
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
     EndQuorumEpochRequest,
     EndQuorumEpochResponse,
     FetchRequest,
     FetchSnapshotRequest,
+    RaiseKRaftVersionRequest,
+    RemoveVoterRequest,
     Request,
+    UpdateVoterRequest,
+    VersionsRequest,
     VoteRequest,
     VoteResponse,
 )
@@ -57,6 +63,15 @@ def answer(node: QuorumNode, request_id: int, request: Request) -> None:
             leading.fetch(node, request_id, request)
         case FetchSnapshotRequest():
             leading.fetch_snapshot(node, request_id, request)
+        case (
+            AddVoterRequest()
+            | RemoveVoterRequest()
+            | UpdateVoterRequest()
+            | RaiseKRaftVersionRequest()
+        ):
+            change_voters(node, request_id, request)
+        case VersionsRequest():
+            raise AssertionError("ApiVersions is answered by the listener")
         case _:
             assert_never(request)
 

@@ -11,8 +11,8 @@ answer means, when a Fetch is answered, what is committed.
     states, node, start               the states, and each change of state or log
     election, tally                   votes
     answering, responses              requests and answers of other nodes
-    leading, progress                 the duties of a leader
-    following, log_view               the duties of a follower, and where two logs diverge
+    leading, progress, membership     the duties of a leader
+    following, joining, log_view      the duties of a follower, and where two logs diverge
     outbox                            requests under way
     voters                            voter sets by offset
 
@@ -46,6 +46,7 @@ from jbodlab.raft.events import (
 )
 from jbodlab.raft.instructions import ElectionState, Instruction
 from jbodlab.raft.log_view import LogView
+from jbodlab.raft.membership import send_question
 from jbodlab.raft.messages import EndQuorumEpochRequest, VoteRequest
 from jbodlab.raft.node import QuorumNode
 from jbodlab.raft.outbox import Outbox
@@ -225,7 +226,7 @@ class RaftCore:
                 self._suspect()
             case ResignRequested():
                 if isinstance(node.state, Leader):
-                    node.become_resigned()
+                    node.become_resigned(event.successor)
             case NodeShutdownBegun():
                 node.is_shutting_down = True
                 if isinstance(node.state, Leader):
@@ -320,6 +321,7 @@ class RaftCore:
                 self._send_votes(state)
             case Leader():
                 leading.send_begin_epoch(node, state)
+                send_question(node)
             case Resigned():
                 for key in state.unacknowledged:
                     if node.outbox.is_ready(key.node_id):

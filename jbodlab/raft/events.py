@@ -9,10 +9,10 @@ from __future__ import annotations
 import msgspec
 
 from jbodlab.raft.log_view import OffsetAndEpoch
-from jbodlab.raft.messages import QuorumResponse, Request
+from jbodlab.raft.messages import PlainResponse, QuorumResponse, Request
 from jbodlab.raft.voters import VoterSet
 from jbodlab.vocabulary.error_code import ErrorCode
-from jbodlab.vocabulary.ids import LeaderEpoch, Offset
+from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset
 
 
 class DeadlineReached(msgspec.Struct, frozen=True):
@@ -34,7 +34,7 @@ class ResponseReceived(msgspec.Struct, frozen=True):
     """A node answers a `SendRequest`; the core drops an answer that it no longer expects."""
 
     request_id: int
-    response: QuorumResponse
+    response: QuorumResponse | PlainResponse
 
 
 class RequestFailed(msgspec.Struct, frozen=True):
@@ -121,7 +121,13 @@ class LeaderSuspected(msgspec.Struct, frozen=True):
 
 
 class ResignRequested(msgspec.Struct, frozen=True):
-    """The node is not to lead any more; it may be elected again."""
+    """The node is not to lead any more; it may be elected again.
+
+    Attributes:
+        successor: The voter that should lead next, if anybody cares.
+    """
+
+    successor: BrokerId | None = None
 
 
 class NodeShutdownBegun(msgspec.Struct, frozen=True):

@@ -18,6 +18,7 @@ from jbodlab.raft.instructions import (
     InstallSnapshot,
     WriteSnapshotPiece,
 )
+from jbodlab.raft.joining import request_about_itself
 from jbodlab.raft.log_view import OffsetAndEpoch
 from jbodlab.raft.messages import (
     Batch,
@@ -55,13 +56,21 @@ def send_fetch(node: QuorumNode) -> None:
         if state.download is not None and state.position is None:
             return
         if node.outbox.is_ready(leader.node_id):
-            node.send(leader, _next_request(node, state))
+            _send_next(node, state, leader)
             return
         if not node.outbox.is_pausing(leader.node_id):
             return
     server = node.outbox.ready_server(node.chance)
     if server is not None:
         node.emit(node.outbox.send(server, (), fetch_request(node), node.now_ms))
+
+
+def _send_next(node: QuorumNode, state: Follower, leader: ReplicaKey) -> None:
+    about_itself = request_about_itself(node, state)
+    if about_itself is not None:
+        due_ms = node.now_ms + node.settings.fetch_timeout_ms
+        node.update(replace(state, update_due_ms=due_ms))
+    node.send(leader, about_itself or _next_request(node, state))
 
 
 def _next_request(node: QuorumNode, state: Follower) -> FetchRequest | FetchSnapshotRequest:

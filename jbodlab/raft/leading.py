@@ -15,6 +15,7 @@ from jbodlab.raft.instructions import (
     TellEstablished,
 )
 from jbodlab.raft.log_view import VALID, Position
+from jbodlab.raft.membership import end_late_change, voters_committed
 from jbodlab.raft.messages import (
     BeginQuorumEpochRequest,
     FetchRequest,
@@ -181,6 +182,8 @@ def advance_high_watermark(node: QuorumNode) -> None:
         _answer_parked(node, state, request_id)
     if is_first:
         node.emit(TellEstablished(state.epoch, state.start_offset))
+    _tell_confirmed(node)
+    voters_committed(node, state)
 
 
 def records_written(node: QuorumNode) -> None:
@@ -198,6 +201,7 @@ def check_deadlines(node: QuorumNode, state: Leader) -> None:
     if deadline is not None and deadline <= node.now_ms:
         node.become_resigned()
         return
+    end_late_change(node)
     for request_id, parked in list(node.parked.items()):
         if parked.deadline_ms <= node.now_ms:
             _answer_parked(node, state, request_id)
@@ -215,7 +219,8 @@ def _look_for_silent_voters(node: QuorumNode, state: Leader) -> None:
 def deadlines_ms(node: QuorumNode, state: Leader) -> list[int | None]:
     """Return when the leader has something to do."""
     parked = [each.deadline_ms for each in node.parked.values()]
-    return [_resignation_due_ms(node, state), node.begin_due_ms, *parked]
+    change_due = None if node.change is None else node.change.deadline_ms
+    return [_resignation_due_ms(node, state), node.begin_due_ms, change_due, *parked]
 
 
 def _resignation_due_ms(node: QuorumNode, state: Leader) -> int | None:

@@ -190,8 +190,9 @@ class LogView:
                     self.kraft_versions.add(offset, record.k_raft_version)
                 case KRaftVotersRecord():
                     voters = VoterSet.of(record.voters)
-                    # The first set of a log replaces a static one, which names no directories.
-                    if self.voters.last_offset is not None:
+                    # The first set of a log replaces a static one, which names no directories,
+                    # and the one that the node was formatted with, which is in no log.
+                    if self.voters.last_offset not in (None, -1):
                         self.voters.last.check_next(voters)
                     self.voters.add(offset, voters)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import msgspec
 
-from jbodlab.metadata.records.control_records import ControlRecord
+from jbodlab.metadata.records.control_records import ControlRecord, KRaftVersionFeature, KRaftVoter
 from jbodlab.raft.log_view import OffsetAndEpoch
 from jbodlab.raft.voters import Endpoints, ReplicaKey
 from jbodlab.vocabulary.error_code import ErrorCode
@@ -91,12 +91,65 @@ class FetchSnapshotRequest(msgspec.Struct, frozen=True, kw_only=True):
     max_bytes: int
 
 
+class VersionsRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A leader asks a node which levels of kraft.version it supports, by ApiVersions."""
+
+
+class AddVoterRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """An operator, or the replica itself, wants a replica to be a voter.
+
+    Attributes:
+        acks_commit: Whether the answer waits until the new voter set is committed.
+        timeout_ms: How long it waits at most.
+    """
+
+    voter: ReplicaKey
+    endpoints: Endpoints
+    acks_commit: bool = True
+    timeout_ms: int
+
+
+class RemoveVoterRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """An operator, or a replica with the node id, wants a replica to be no voter."""
+
+    voter: ReplicaKey
+
+
+class UpdateVoterRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A voter tells its leader where it is reached, and what it supports.
+
+    Attributes:
+        epoch: Of the leader that is meant.
+        voter: As the voter set shall have it.
+    """
+
+    epoch: LeaderEpoch
+    voter: KRaftVoter
+
+
+class RaiseKRaftVersionRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """An operator wants another level of kraft.version; it comes with UpdateFeatures.
+
+    Attributes:
+        validates_only: Whether nothing shall be changed.
+    """
+
+    level: int
+    validates_only: bool = False
+
+
+VoterChangeRequest = (
+    AddVoterRequest | RemoveVoterRequest | UpdateVoterRequest | RaiseKRaftVersionRequest
+)
+
 Request = (
     VoteRequest
     | BeginQuorumEpochRequest
     | EndQuorumEpochRequest
     | FetchRequest
     | FetchSnapshotRequest
+    | VersionsRequest
+    | VoterChangeRequest
 )
 
 
@@ -127,6 +180,22 @@ class BeginQuorumEpochResponse(QuorumResponse, frozen=True, kw_only=True):
 
 class EndQuorumEpochResponse(QuorumResponse, frozen=True, kw_only=True):
     """The voter has taken note."""
+
+
+class UpdateVoterResponse(QuorumResponse, frozen=True, kw_only=True):
+    """Whether the leader has taken note."""
+
+
+class PlainResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """A response that does not say who leads."""
+
+    error: ErrorCode = ErrorCode.NONE
+
+
+class VersionsResponse(PlainResponse, frozen=True, kw_only=True):
+    """The levels of kraft.version that a node supports."""
+
+    versions: KRaftVersionFeature
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
@@ -206,10 +275,21 @@ class FetchSnapshotAnswer(QuorumResponse, frozen=True, kw_only=True):
     read: tuple[OffsetAndEpoch, int, int] | None = None
 
 
+class VoterChangeAnswer(QuorumResponse, frozen=True, kw_only=True):
+    """The outcome of a change of the voters.
+
+    Attributes:
+        message: Why it was refused; empty if it was not.
+    """
+
+    message: str = ""
+
+
 Answer = (
     VoteResponse
     | BeginQuorumEpochResponse
     | EndQuorumEpochResponse
     | QuorumFetchAnswer
     | FetchSnapshotAnswer
+    | VoterChangeAnswer
 )

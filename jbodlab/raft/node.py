@@ -23,9 +23,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, TypedDict
 
+import msgspec
+
 from jbodlab.metadata.records.control_records import (
     ControlRecord,
     KRaftVersionRecord,
+    KRaftVoter,
     KRaftVotersRecord,
     LeaderChangeMessage,
     Voter,
@@ -49,7 +52,14 @@ from jbodlab.raft.instructions import (
     WriteQuorumState,
 )
 from jbodlab.raft.log_view import LogView, OffsetAndEpoch
-from jbodlab.raft.messages import Batch, FetchRequest, QuorumFetchAnswer, Request
+from jbodlab.raft.messages import (
+    Batch,
+    FetchRequest,
+    QuorumFetchAnswer,
+    Request,
+    VoterChangeAnswer,
+    VoterChangeRequest,
+)
 from jbodlab.raft.outbox import Outbox
 from jbodlab.raft.progress import Progress
 from jbodlab.raft.settings import RaftSettings
@@ -65,7 +75,7 @@ from jbodlab.raft.states import (
     election_state,
 )
 from jbodlab.raft.tally import Tally
-from jbodlab.raft.voters import Endpoints, ReplicaKey, VoterSet
+from jbodlab.raft.voters import VERSIONS, Endpoints, ReplicaKey, VoterSet
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import QuorumViolationError
 from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset
@@ -87,6 +97,22 @@ class ParkedFetch(NamedTuple):
 
     request: FetchRequest
     deadline_ms: int
+
+
+class VoterChange(msgspec.Struct):
+    """A change of the voters that a leader has not answered yet.
+
+    Attributes:
+        deadline_ms: When it is answered in any case.
+        offset: Of its record; None before it is appended.
+        is_asked: Whether the voter that it is about was asked what it supports.
+    """
+
+    request_id: int
+    request: VoterChangeRequest
+    deadline_ms: int
+    offset: Offset | None = None
+    is_asked: bool = False
 
 
 class Confirmation:
@@ -152,6 +178,12 @@ class QuorumNode:
         self.instructions: list[Instruction] = []
         """Of the event that is handled."""
         self.own_endpoints = endpoints
+        self.change: VoterChange | None = None
+        """The change of the voters that a leader is at."""
+        self.reported: dict[BrokerId, KRaftVoter] = {}
+        """The voters at level 0 of kraft.version, as they have told a leader."""
+        self.was_removed = False
+        """Whether this process has been a voter and is none any more."""
         voters = log.voters
         self.is_whole = (
             written is not None or voters.last_offset == BOOTSTRAP_OFFSET or voters.last.is_only(me)
@@ -168,6 +200,16 @@ class QuorumNode:
     def voters(self) -> VoterSet:
         """The last voter set of the log, committed or not."""
         return self.log.voters.last
+
+    @property
+    def own_voter(self) -> KRaftVoter:
+        """This node as a voter set should have it."""
+        return KRaftVoter(
+            voter_id=self.me.node_id,
+            voter_directory_id=self.me.directory_id,
+            endpoints=self.own_endpoints,
+            k_raft_version_feature=VERSIONS,
+        )
 
     @property
     def may_stand(self) -> bool:
@@ -320,12 +362,15 @@ class QuorumNode:
             granting_voters=tuple(Voter(voter_id=each) for each in ids if each in tally.granted),
         )
         level = self.log.kraft_versions.last
-        if self.log.voters.last_offset != BOOTSTRAP_OFFSET or level < 1:
+        if level < 1:
+            return (change,)
+        voters = self.voters.with_voter(self.own_voter)
+        if self.log.voters.last_offset != BOOTSTRAP_OFFSET and voters == self.voters:
             return (change,)
         return (
             change,
             KRaftVersionRecord(k_raft_version=level),
-            KRaftVotersRecord(voters=self.voters.voters),
+            KRaftVotersRecord(voters=voters.voters),
         )
 
     def become_follower(
@@ -346,18 +391,24 @@ class QuorumNode:
                 voted=self.state.voted if epoch == self.state.epoch else None,
                 deadline_ms=deadline,
                 fetch_deadline_ms=deadline,
+                update_due_ms=deadline,
             )
         )
 
-    def become_resigned(self) -> None:
-        """Lead no longer in this epoch."""
+    def become_resigned(self, successor: BrokerId | None = None) -> None:
+        """Lead no longer in this epoch.
+
+        Args:
+            successor: The voter that should stand for election first; None: the longest log.
+        """
         assert isinstance(self.state, Leader)
+        successors = self.state.progress.successors(self.voters)
         self._enter(
             Resigned(
                 epoch=self.state.epoch,
                 leader_id=self.me.node_id,
                 unacknowledged=self.voters.others(self.me),
-                successors=self.state.progress.successors(self.voters),
+                successors=tuple(sorted(successors, key=lambda key: key.node_id != successor)),
                 deadline_ms=self.draw(),
             )
         )
@@ -472,6 +523,15 @@ class QuorumNode:
             self.emit(Respond(request_id, answer))
         self.parked.clear()
         self.confirmations.clear()
+        change, self.change = self.change, None
+        if change is not None:
+            told = VoterChangeAnswer(
+                error=ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                message="the leader has changed; the change may be committed or not",
+                **self.known_leader(),
+            )
+            self.emit(Respond(change.request_id, told))
+        self.reported.clear()
 
     def _write_if_changed(self) -> None:
         state = election_state(self.state)
@@ -505,7 +565,9 @@ class QuorumNode:
             if batch.epoch > self.log.last_epoch or not self.log.epochs:
                 self.log.begin_epoch(batch.epoch)
             number = self.log.append(batch.end_offset)
+            was_voter = self.voters.has(self.me)
             self.log.add_controls(batch.controls)
+            self.was_removed |= was_voter and not self.voters.has(self.me)
         self.emit(AppendFetched(number, tuple(batches)))
 
     def truncate(self, end_offset: Offset) -> None:

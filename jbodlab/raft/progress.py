@@ -105,6 +105,11 @@ class Progress:
             self._heard.clear()
             self.majority_heard_ms = now_ms
 
+    def voters_changed(self, now_ms: int) -> None:
+        """Give the voters of a new set time to be heard."""
+        self._heard.clear()
+        self.majority_heard_ms = now_ms
+
     def advance(self, voters: VoterSet, own_synced: Offset) -> bool:
         """Compute the high watermark; returns whether it rose.
 

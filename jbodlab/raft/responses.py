@@ -13,12 +13,16 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from jbodlab.raft import following
+from jbodlab.raft.membership import question_answered
 from jbodlab.raft.messages import (
     BeginQuorumEpochResponse,
     EndQuorumEpochResponse,
     FetchSnapshotResponse,
+    PlainResponse,
     QuorumFetchResponse,
     QuorumResponse,
+    UpdateVoterRequest,
+    UpdateVoterResponse,
     VoteRequest,
     VoteResponse,
 )
@@ -34,7 +38,9 @@ from jbodlab.raft.states import (
 from jbodlab.vocabulary.error_code import ErrorCode
 
 
-def take_response(node: QuorumNode, request_id: int, response: QuorumResponse) -> None:
+def take_response(
+    node: QuorumNode, request_id: int, response: QuorumResponse | PlainResponse
+) -> None:
     """Take an answer in; a node whose answer is of no use is asked after a pause again.
 
     Raises:
@@ -44,7 +50,9 @@ def take_response(node: QuorumNode, request_id: int, response: QuorumResponse) -
     if sent is None:
         return
     _end_suspicion(node, sent)
-    if not _is_of_use(node, sent, response):
+    if isinstance(response, PlainResponse):
+        question_answered(node, sent, response)
+    elif not _is_of_use(node, sent, response):
         node.outbox.pause(sent.destination, node.now_ms)
 
 
@@ -59,8 +67,12 @@ def take_failure(node: QuorumNode, request_id: int, error: ErrorCode) -> None:
     if is_old_voter and node.is_whole:
         # That voter knows no pre-vote; a real vote is all that it can be asked for.
         node.become_candidate()
-    else:
-        node.outbox.pause(sent.destination, node.now_ms)
+        return
+    node.outbox.pause(sent.destination, node.now_ms)
+    question_answered(node, sent, PlainResponse(error=error))
+    is_old_leader = error is ErrorCode.UNSUPPORTED_VERSION
+    if is_old_leader and isinstance(sent.request, UpdateVoterRequest):
+        _leader_knows(node)
 
 
 def _is_of_use(node: QuorumNode, sent: SentRequest, response: QuorumResponse) -> bool:
@@ -89,12 +101,20 @@ def _is_of_use(node: QuorumNode, sent: SentRequest, response: QuorumResponse) ->
             rest = [key for key in state.unacknowledged if key.node_id != sent.destination]
             node.update(replace(state, unacknowledged=tuple(rest)))
             return True
+        case UpdateVoterResponse():
+            _leader_knows(node)
+            return True
         case QuorumFetchResponse() if isinstance(state, Follower):
             return following.fetched(node, state, response)
         case FetchSnapshotResponse() if isinstance(state, Follower):
             return following.snapshot_fetched(node, state, response)
         case _:
             return False
+
+
+def _leader_knows(node: QuorumNode) -> None:
+    if isinstance(node.state, Follower):
+        node.update(replace(node.state, has_told_itself=True))
 
 
 def _end_suspicion(node: QuorumNode, sent: SentRequest) -> None:

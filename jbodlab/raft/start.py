@@ -35,7 +35,7 @@ def first_state(
     if stored is None or stored.epoch < log.last_epoch:
         return Unattached(epoch=log.last_epoch, deadline_ms=deadline if is_voter else None)
     leader, epoch = stored.leader_id, stored.epoch
-    if leader == me.node_id and is_voter:
+    if leader == me.node_id:
         return Resigned(
             epoch=epoch,
             leader_id=me.node_id,
@@ -51,6 +51,7 @@ def first_state(
             voted=stored.voted,
             deadline_ms=now_ms + settings.fetch_timeout_ms,
             fetch_deadline_ms=now_ms + settings.fetch_timeout_ms,
+            update_due_ms=now_ms + settings.fetch_timeout_ms,
         )
     if leader is None and stored.voted is not None and _is_own(me, stored.voted) and is_voter:
         return QuorumCandidate(

@@ -110,6 +110,8 @@ class Follower(msgspec.Struct, frozen=True, kw_only=True):
             had all of it; -1: it had not.
         download: The snapshot that is fetched.
         position: How much of it is there, in bytes; None: it is being installed.
+        update_due_ms: When the node may next ask for something about itself.
+        has_told_itself: Whether the leader knows the directory of this voter.
     """
 
     epoch: LeaderEpoch
@@ -125,6 +127,8 @@ class Follower(msgspec.Struct, frozen=True, kw_only=True):
     leader_end_offset: int = -1
     download: OffsetAndEpoch | None = None
     position: int | None = None
+    update_due_ms: int = 0
+    has_told_itself: bool = False
 
 
 class Resigned(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,7 +15,11 @@ from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from jbodlab.metadata.records.control_records import KRaftVoter, KRaftVoterEndpoint
+from jbodlab.metadata.records.control_records import (
+    KRaftVersionFeature,
+    KRaftVoter,
+    KRaftVoterEndpoint,
+)
 from jbodlab.vocabulary.directory_id import MIGRATING
 from jbodlab.vocabulary.errors import QuorumViolationError
 from jbodlab.vocabulary.ids import BrokerId, DirectoryId, Offset
@@ -24,6 +28,14 @@ UNKNOWN_DIRECTORY = MIGRATING
 """The zero id: at kraft.version 0 a voter set does not name the directories of its voters."""
 
 Endpoints = tuple[KRaftVoterEndpoint, ...]
+
+VERSIONS = KRaftVersionFeature(min_supported_version=0, max_supported_version=1)
+"""Levels of kraft.version that this program supports."""
+
+
+def supports(versions: KRaftVersionFeature, level: int) -> bool:
+    """Return whether a level is among others."""
+    return versions.min_supported_version <= level <= versions.max_supported_version
 
 
 class ReplicaKey(NamedTuple):
@@ -65,7 +77,7 @@ class VoterSet(msgspec.Struct, frozen=True):
     @property
     def keys(self) -> tuple[ReplicaKey, ...]:
         """Replica keys as the set has them, by node id."""
-        return tuple(_key(voter) for voter in self.voters)
+        return tuple(key_of(voter) for voter in self.voters)
 
     @property
     def majority(self) -> int:
@@ -98,10 +110,20 @@ class VoterSet(msgspec.Struct, frozen=True):
 
     def endpoints(self, node_id: int) -> Endpoints:
         """Return where a voter is reached; empty if unknown."""
-        for voter in self.voters:
-            if voter.voter_id == node_id:
-                return voter.endpoints
-        return ()
+        voter = self.voter(node_id)
+        return () if voter is None else voter.endpoints
+
+    def voter(self, node_id: int) -> KRaftVoter | None:
+        """Return all that the set says of a voter; None: the node is none."""
+        return next((each for each in self.voters if each.voter_id == node_id), None)
+
+    def with_voter(self, voter: KRaftVoter) -> VoterSet:
+        """Return the set with one more voter, or with another one of its id."""
+        return VoterSet.of((*self.without(BrokerId(voter.voter_id)).voters, voter))
+
+    def without(self, node_id: BrokerId) -> VoterSet:
+        """Return the set without a node."""
+        return VoterSet(tuple(each for each in self.voters if each.voter_id != node_id))
 
     def check_next(self, other: VoterSet) -> None:
         """Check that another set may follow this one.
@@ -116,7 +138,8 @@ class VoterSet(msgspec.Struct, frozen=True):
             )
 
 
-def _key(voter: KRaftVoter) -> ReplicaKey:
+def key_of(voter: KRaftVoter) -> ReplicaKey:
+    """Return the replica that a voter is."""
     return ReplicaKey(BrokerId(voter.voter_id), DirectoryId(voter.voter_directory_id))
 
 

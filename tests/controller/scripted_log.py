@@ -29,6 +29,10 @@ class ScriptedLog:
         self.listeners: list[CommitListener] = []
         self.waiting: deque[tuple[asyncio.Future[Committed], Committed]] = deque()
 
+    @property
+    def end_offset(self) -> Offset:
+        return self.waiting[-1][1].end_offset if self.waiting else self.high_watermark
+
     def followers(self) -> Sequence[QuorumFollower]:
         return ()
 
@@ -54,7 +58,7 @@ class ScriptedLog:
         self.waiting.clear()
         self.roles().on_follower(LeaderEpoch(epoch), None if leader is None else BrokerId(leader))
 
-    def resign(self) -> None:
+    def resign(self, successor: BrokerId | None = None) -> None:
         if self.epoch is not None:
             self.follow(self.epoch)
 

@@ -12,6 +12,9 @@ from jbodlab.metadata.records import metadata_version
 
 METADATA_VERSION_MINIMUM = 7
 
+KRAFT_VERSION = "kraft.version"
+"""With its level 1 the log of the controllers names the voters, KIP-853."""
+
 GROUP_VERSION = "group.version"
 """Its level 1 is the protocol of KIP-848."""
 TRANSACTION_VERSION = "transaction.version"
@@ -42,7 +45,7 @@ NOTHING = LevelRange(0, 0)
 """The supported levels of an unknown feature: level 0 only."""
 
 LEVEL_MAX: Mapping[str, int] = {
-    "kraft.version": 1,
+    KRAFT_VERSION: 1,
     TRANSACTION_VERSION: 2,
     GROUP_VERSION: 1,
     ELR_VERSION: 1,
@@ -62,7 +65,7 @@ with default levels runs here and there again; nobody raises them.
 """
 
 REQUIRED_LEVEL: Mapping[tuple[str, int], int] = {
-    ("kraft.version", 1): 21,
+    (KRAFT_VERSION, 1): 21,
     (ELR_VERSION, 1): metadata_version.ELR_LEVEL,
 }
 """Level of metadata.version that the level of a feature requires."""

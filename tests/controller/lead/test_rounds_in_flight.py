@@ -20,7 +20,7 @@ from jbodlab.metadata.records.config_records import NoOpRecord
 from jbodlab.metadata.records.frame import VersionedRecord
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError, LogDirError
-from jbodlab.vocabulary.ids import LeaderEpoch
+from jbodlab.vocabulary.ids import LeaderEpoch, Offset
 from tests.builders import PureController
 from tests.controller.scripted_log import ScriptedLog
 from tests.waiting import turns
@@ -69,6 +69,9 @@ class Rounds:
 
     def on_leader(self, epoch: LeaderEpoch) -> None:
         raise AssertionError("only one term")
+
+    def on_controls(self, end_offset: Offset) -> None:
+        pass
 
     def on_follower(self, epoch: LeaderEpoch, leader: object) -> None:
         self.controller.resign()

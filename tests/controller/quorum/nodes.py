@@ -130,6 +130,9 @@ class Node:
         self.roles.append(("leader", epoch))
         self.is_leader = True
 
+    def on_controls(self, end_offset: Offset) -> None:
+        pass
+
     def on_follower(self, epoch: LeaderEpoch, leader: BrokerId | None) -> None:
         self.roles.append(("follower", epoch))
         self.is_leader = False

@@ -54,6 +54,9 @@ class Quorum:
         self.roles.append(("leader", epoch))
         self.led.set()
 
+    def on_controls(self, end_offset: Offset) -> None:
+        pass
+
     def on_follower(self, epoch: LeaderEpoch, leader: BrokerId | None) -> None:
         assert leader is None
         self.roles.append(("follower", epoch))

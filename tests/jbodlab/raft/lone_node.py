@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from jbodlab.metadata.records.control_records import KRaftVoterEndpoint
+from jbodlab.metadata.records.control_records import (
+    KRaftVersionFeature,
+    KRaftVoter,
+    KRaftVoterEndpoint,
+)
 from jbodlab.raft.core import RaftCore
 from jbodlab.raft.events import (
     DeadlineReached,
@@ -41,12 +45,21 @@ from jbodlab.raft.messages import (
     QuorumFetchResponse,
     QuorumResponse,
     Request,
+    UpdateVoterRequest,
+    UpdateVoterResponse,
     VoteRequest,
     VoteResponse,
 )
 from jbodlab.raft.settings import RaftSettings
 from jbodlab.raft.states import State, election_state
-from jbodlab.raft.voters import Endpoints, History, ReplicaKey, VoterSet
+from jbodlab.raft.voters import (
+    UNKNOWN_DIRECTORY,
+    VERSIONS,
+    Endpoints,
+    History,
+    ReplicaKey,
+    VoterSet,
+)
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset
 from tests.jbodlab.raft.world import key_of, voter
@@ -62,6 +75,7 @@ DRAW = SETTINGS.election_timeout_ms + 250
 CHANCE = 0.25
 
 RESPONSES: dict[type[Request], type[QuorumResponse]] = {
+    UpdateVoterRequest: UpdateVoterResponse,
     VoteRequest: VoteResponse,
     BeginQuorumEpochRequest: BeginQuorumEpochResponse,
     EndQuorumEpochRequest: EndQuorumEpochResponse,
@@ -94,6 +108,36 @@ def log_of(
     )
 
 
+ONLY_LEVEL_0 = KRaftVersionFeature(min_supported_version=0, max_supported_version=0)
+
+
+def moved(node: int = 2) -> KRaftVoter:
+    """A voter that is reached at further places."""
+    known = voter(node)
+    return KRaftVoter(
+        voter_id=known.voter_id,
+        voter_directory_id=known.voter_directory_id,
+        endpoints=(*MORE_ENDPOINTS,),
+        k_raft_version_feature=VERSIONS,
+    )
+
+
+def static(node: int) -> KRaftVoter:
+    return KRaftVoter(
+        voter_id=node,
+        voter_directory_id=UNKNOWN_DIRECTORY,
+        endpoints=endpoints_of(node),
+        k_raft_version_feature=ONLY_LEVEL_0,
+    )
+
+
+def static_log() -> LogView:
+    log = log_of()
+    log.voters = History(VoterSet.of(map(static, (1, 2, 3))))
+    log.kraft_versions = History(0)
+    return log
+
+
 def batch(base: int, end: int, epoch: int, **more: object) -> Batch:
     return Batch(
         base_offset=Offset(base),
@@ -119,6 +163,7 @@ class LoneNode:
         settings: RaftSettings = SETTINGS,
         me: ReplicaKey | None = None,
         bootstrap_servers: int = 2,
+        endpoints: Endpoints | None = None,
     ) -> None:
         self.now_ms = 0
         self.chance = CHANCE
@@ -127,7 +172,7 @@ class LoneNode:
         self.under_way: list[SendRequest] = []
         self.core, self.last = RaftCore.start(
             me=me or key_of(1),
-            endpoints=endpoints_of(1),
+            endpoints=endpoints or endpoints_of(1),
             settings=settings,
             log=log or log_of(voters=voters),
             stored=stored,

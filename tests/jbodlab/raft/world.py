@@ -80,6 +80,7 @@ from jbodlab.raft.instructions import (
 )
 from jbodlab.raft.log_view import LogView, OffsetAndEpoch
 from jbodlab.raft.messages import (
+    AddVoterRequest,
     Batch,
     BeginQuorumEpochRequest,
     FetchRequest,
@@ -88,13 +89,17 @@ from jbodlab.raft.messages import (
     QuorumFetchAnswer,
     QuorumFetchResponse,
     QuorumResponse,
+    RemoveVoterRequest,
     Request,
+    VersionsRequest,
+    VersionsResponse,
+    VoterChangeAnswer,
     VoteRequest,
     VoteResponse,
 )
 from jbodlab.raft.settings import RaftSettings
-from jbodlab.raft.states import Leader
-from jbodlab.raft.voters import History, ReplicaKey, VoterSet
+from jbodlab.raft.states import Leader, Resigned
+from jbodlab.raft.voters import VERSIONS, History, ReplicaKey, VoterSet
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId, DirectoryId, LeaderEpoch, Offset
 
@@ -321,6 +326,8 @@ class Node:
                 world.leads(self, instruction.epoch)
             case AppendControl():
                 base = instruction.base_offset
+                if isinstance(instruction.records[-1], KRaftVotersRecord):
+                    world.seen["voters changed"] += 1
                 data = f"{self.number} {instruction.epoch} {base} {instruction.records}".encode()
                 batch = Batch(
                     base_offset=base,
@@ -373,6 +380,9 @@ class Node:
                 response = self.read(answer)
             case FetchSnapshotAnswer():
                 response = self.read_snapshot(answer)
+            case VoterChangeAnswer():
+                self.world.seen[f"change {answer.error.name}"] += 1
+                return
             case _:
                 response = answer
         self.world.check_answer_leaves(self, request, response)
@@ -651,29 +661,19 @@ class World:
         node.handle(SnapshotsChanged((snapshot,), snapshot.offset))
 
     def change_voters(self, pick: int) -> None:
-        """Let a leader append a voter set with one voter more or less.
-
-        As KIP-853 demands, it knows a high watermark in its epoch, and no other change is pending.
-        """
+        """Ask a leader for one voter more or less."""
         node = self._one([node for node in self._up() if isinstance(_state(node), Leader)], pick)
-        if node is None or node.waits or node.core is None:
-            return
-        known = _state(node).progress.high_watermark
-        last = node.core.log.voters.last_offset
-        if known is None or (last is not None and last >= known) or self.seen["emptied"]:
+        if node is None or node.core is None or self.seen["emptied"]:
             return
         number = list(self.nodes)[pick // 7 % len(self.nodes)]
-        ids = set(node.core.voters.ids) ^ {number}
-        if not all(self.nodes[each].is_whole for each in ids):
-            return
-        # A leader that leaves one voter only, which is not itself, and dies before the commit, has
-        # the longest log and may not stand: the other cannot be elected. Kafka has the same gap.
-        if not ids or (len(ids) == 1 and node.number not in ids):
-            return
-        record = KRaftVotersRecord(voters=tuple(voter(each) for each in sorted(ids)))
-        node.core._node.append_control((record,))
-        self.seen["voters changed"] += 1
-        node.carry_out(node.core._finished())
+        request: Request = RemoveVoterRequest(voter=key_of(number))
+        if number not in node.core.voters.ids:
+            request = AddVoterRequest(
+                voter=key_of(number), endpoints=voter(number).endpoints, timeout_ms=5_000
+            )
+        self.requests += 1
+        node.asked[self.requests] = (node.number, node.life, 0), request
+        node.handle(RequestReceived(self.requests, request))
 
     # The network.
 
@@ -700,6 +700,10 @@ class World:
             assert asked is not None
             if node.core is None:
                 self.post(number, asked, RequestFailed(asked[2], ErrorCode.BROKER_NOT_AVAILABLE))
+                return
+            if isinstance(event.request, VersionsRequest):
+                told = VersionsResponse(versions=VERSIONS)
+                self.post(number, asked, ResponseReceived(asked[2], told))
                 return
             # A request that was doubled has an id of its own.
             self.requests += 1
@@ -751,7 +755,8 @@ class World:
             )
         if high_watermark <= self.committed_end:
             return
-        if not isinstance(state, Leader):
+        # A leader that was removed resigns as soon as that is committed.
+        if not isinstance(state, Leader | Resigned):
             raise BrokenRuleError(
                 "R7", f"{node.number} knows of {high_watermark} before its leader"
             )
