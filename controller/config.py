@@ -25,9 +25,12 @@ from jbodlab.raft.settings import RaftSettings
 from jbodlab.raft.voters import UNKNOWN_DIRECTORY, Endpoints, VoterSet
 from jbodlab.runtime.metrics_endpoint import Address, metrics_address
 from jbodlab.security.authorizer import AuthorizerSettings
+from jbodlab.security.node_names import NodeNames, node_names
 from jbodlab.security.tls_settings import TlsSettings
 from jbodlab.vocabulary.endpoint import Endpoint
 from jbodlab.vocabulary.errors import ConfigError
+
+CONTROLLER_PRINCIPAL = "jbodlab.controller.principal"
 
 
 class QuorumConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,6 +42,8 @@ class QuorumConfig(msgspec.Struct, frozen=True, kw_only=True):
         voters: The voters where the log names none.
         bootstrap_servers: Host and port of other controllers that may know who leads.
         timing: Times and sizes.
+        names: Which certificate is which controller's.
+        tls: Keys of this controller for the others; None where they reach each other without.
     """
 
     listener: Endpoint
@@ -46,6 +51,8 @@ class QuorumConfig(msgspec.Struct, frozen=True, kw_only=True):
     voters: VoterSet
     bootstrap_servers: tuple[tuple[str, int], ...]
     timing: RaftSettings
+    names: NodeNames
+    tls: TlsSettings | None
 
 
 class ControllerConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +64,7 @@ class ControllerConfig(msgspec.Struct, frozen=True, kw_only=True):
         metrics: Where to show metrics, if at all.
         idle_interval_ms: Silence of the metadata log before a NoOp record; 0 for none.
         mutations_kept_s: How many seconds' worth of changes a client may make at once.
-        tls: Keys of this controller; None where brokers reach it without.
+        tls: Keys of this controller for brokers; None where they reach it without.
         principals: Which certificate is which broker's.
         reload_interval_ms: Time between two looks for new certificates.
         authorizer: Whose rights count; None without an authorizer.
@@ -142,12 +149,6 @@ def _principals(values: Values, node: NodeConfig) -> BrokerPrincipals:
 
 def _quorum(values: Values, node: NodeConfig) -> QuorumConfig:
     name = node.controller_listener_names[0].upper()
-    if node_config.encrypts(node.controller_protocol):
-        raise ConfigError(
-            "listener.security.protocol.map",
-            f"{name}:SSL",
-            "controllers of a quorum reach each other by PLAINTEXT only",
-        )
     listener = node.controller_listener(name)
     own = next((each for each in node.voters if each.node_id == node.node_id), None)
     host = (listener.host or "localhost") if own is None else own.host
@@ -176,6 +177,12 @@ def _quorum(values: Values, node: NodeConfig) -> QuorumConfig:
             fetch_snapshot_max_bytes=values.integer("controller.quorum.fetch.snapshot.max.bytes"),
             suspect_ms=values.integer("jbodlab.quorum.suspect.ms"),
             suspect_stagger_ms=values.integer("jbodlab.quorum.suspect.stagger.ms"),
+        ),
+        names=node_names(CONTROLLER_PRINCIPAL, values.text(CONTROLLER_PRINCIPAL)),
+        tls=(
+            tls_keys.controllers_tls(values.properties, prefix_of(name))
+            if node_config.encrypts(node.controller_protocol)
+            else None
         ),
     )
 

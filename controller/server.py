@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import datetime
 import logging
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 from controller.config import ControllerConfig, QuorumConfig
+from controller.encryption import Encryption
 from controller.lead import periodic
 from controller.lead.active_controller import ActiveController
 from controller.lead.committed_state import CommittedState
@@ -28,17 +29,14 @@ from controller.quorum.single_voter_log import SingleVoterLog
 from controller.serve.kafka_listener import KafkaListener
 from controller.serve.raft_apis import QuorumParts
 from controller.serve.service import ControllerService
-from jbodlab.controller_api.rpc_tls import RpcKeys, RpcServerTls, rpc_keys
 from jbodlab.controller_api.transport import RpcServer
-from jbodlab.peers.peer_pool import PeerPool
+from jbodlab.peers.peer_pool import REFUSED_S, PeerPool
 from jbodlab.raft.voters import ReplicaKey
 from jbodlab.runtime.environment import Environment
 from jbodlab.runtime.machine import system_environment
 from jbodlab.runtime.metrics_endpoint import MetricsEndpoint
 from jbodlab.runtime.supervised import supervised
-from jbodlab.security.tls_context import TlsContext
 from jbodlab.server.rights import AllRights, EnforcedRights, Rights
-from jbodlab.server.tls_watch import TlsWatch
 
 logger = logging.getLogger(__name__)
 
@@ -65,48 +63,29 @@ class ControllerServer:
             LogDirError: the metadata directory failed while serving.
             OSError: it failed before.
         """
-        keys = self._keys()
-        watch = TlsWatch(
-            [] if keys is None else [keys],
-            self._environment.threads,
-            self._config.reload_interval_ms / 1000,
-        )
-        rpc_server = self._environment.rpc_server(
-            self._config.listener,
-            None
-            if keys is None
-            else RpcServerTls(
-                keys=lambda: keys.current, principals=self._config.principals, now=self._now
-            ),
-        )
+        encryption = Encryption(self._config, self._environment)
+        rpc_server = self._environment.rpc_server(self._config.listener, encryption.brokers)
         log_thread = LogThread(self._environment.threads)
-        watch.start()
+        encryption.watch.start()
         try:
             opened = await log_thread.run(
                 partial(open_metadata_dir, self._config, self._environment)
             )
             # Everything that was answered is on the disk, so an error leaves nothing to save.
-            await self._serve(opened, log_thread, rpc_server, stop)
+            await self._serve(opened, log_thread, rpc_server, encryption, stop)
             async with asyncio.timeout(CLOSE_DEADLINE_S):
                 await log_thread.run(opened.log.close)
             opened.lock.close()
         finally:
             log_thread.stop()
-            await watch.stop()
-
-    def _keys(self) -> TlsContext[RpcKeys] | None:
-        if self._config.tls is None:
-            return None
-        return TlsContext(self._config.listener.name, self._config.tls, rpc_keys, self._now)
-
-    def _now(self) -> datetime.datetime:
-        return datetime.datetime.fromtimestamp(self._environment.wall_ms() / 1000, datetime.UTC)
+            await encryption.watch.stop()
 
     async def _serve(
         self,
         opened: OpenedDir,
         log_thread: LogThread,
         rpc_server: RpcServer,
+        encryption: Encryption,
         stop: asyncio.Event,
     ) -> None:
         config, environment = self._config, self._environment
@@ -114,7 +93,7 @@ class ControllerServer:
         quorum = (
             None
             if config.quorum is None
-            else self._quorum(config.quorum, opened, log_thread, committed)
+            else self._quorum(config.quorum, opened, log_thread, committed, encryption)
         )
         log: ReplicatedLog
         if quorum is None:
@@ -161,7 +140,9 @@ class ControllerServer:
         metrics = None
         if config.metrics is not None:
             collect = ControllerMetrics(leadership, committed, snapshotter.snapshots)
-            metrics = MetricsEndpoint(config.metrics, collect)
+            metrics = MetricsEndpoint(
+                config.metrics, lambda: chain(collect(), encryption.metrics())
+            )
             await metrics.start()
         watch = watch_metadata_dir(
             environment.fs_of(metadata_dir := Path(config.node.metadata_log_dir)),
@@ -204,6 +185,7 @@ class ControllerServer:
         opened: OpenedDir,
         log_thread: LogThread,
         committed: CommittedState,
+        encryption: Encryption,
     ) -> _Quorum:
         environment, node_id = self._environment, self._config.node.node_id
         log = RaftLog(
@@ -218,7 +200,13 @@ class ControllerServer:
             files=RaftFiles(opened.log),
             log_thread=log_thread,
             peers=RaftPeers(
-                PeerPool(f"raft-client-{node_id}", config.timing.request_timeout_ms / 1000),
+                PeerPool(
+                    f"raft-client-{node_id}",
+                    config.timing.request_timeout_ms / 1000,
+                    encryption.peers,
+                    # The node itself asks, too, as soon as it has other keys.
+                    refused_s_max=REFUSED_S,
+                ),
                 cluster_id=opened.cluster_id,
                 listener_name=config.listener.name,
                 bootstrap_servers=config.bootstrap_servers,
@@ -235,7 +223,12 @@ class ControllerServer:
         if authorizer is not None:
             rights = EnforcedRights(lambda: committed.image, authorizer, environment.monotonic_s)
         listener = KafkaListener(
-            config.listener, QuorumParts(opened.cluster_id, log.ask), rights, environment
+            config.listener,
+            QuorumParts(opened.cluster_id, log.ask),
+            rights=rights,
+            names=config.names,
+            tls=encryption.listener,
+            environment=environment,
         )
         return _Quorum(log, listener)
 

@@ -59,6 +59,8 @@ def main() -> None:
     MADE.mkdir()
     security.make(state, SERVERS)
     shutil.copytree(MADE / "keys", KEYS, dirs_exist_ok=True)
+    # Servers find their key by the name of their service.
+    (KEYS / f"{state.controller.name}.pem").rename(KEYS / f"{state.controller.host}.pem")
     give(KEYS, SERVERS.uid, SERVERS.gid)
     owner = CLIENTS.stat()
     for made in (MADE / "security").iterdir():

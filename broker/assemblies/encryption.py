@@ -80,7 +80,7 @@ class Encryption:
         Returns:
             None where brokers share a user, or have none, as this one has not that of its id.
         """
-        name_for = self._config.broker_principals.name_for
+        name_for = self._config.broker_principals.names.of
         return name_for if self._own_user() == name_for(self._config.node_id) else None
 
     def _own_user(self) -> str | None:

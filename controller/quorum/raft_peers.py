@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 from controller.quorum.raft_wire import ASKED_IN, request_message, response_of
 from jbodlab.peers.client import PeerRefusedError
@@ -17,6 +17,7 @@ from jbodlab.peers.peer_pool import Address, PeerPool
 from jbodlab.raft.events import Event, LeaderSuspected, RequestFailed, ResponseReceived
 from jbodlab.raft.instructions import BootstrapServer, SendRequest
 from jbodlab.raft.messages import FetchRequest, FetchSnapshotRequest
+from jbodlab.server.told_lately import ToldLately
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import DecodeError, KafkaError
 
@@ -49,6 +50,7 @@ class RaftPeers:
         self._bootstrap_servers = bootstrap_servers
         self._timeout_s = timeout_ms / 1000
         self._calls: set[asyncio.Task[None]] = set()
+        self._told = ToldLately()
 
     def send(self, instruction: SendRequest, pass_on: Callable[[Event], None]) -> None:
         """Ask a node; the event of its answer, or of the failure, is passed on."""
@@ -74,7 +76,12 @@ class RaftPeers:
             answer = await self._pool.call(address, key, ASKED_IN[key], message, self._timeout_s)
             response = response_of(request, answer, self._listener_name)
         except PeerRefusedError as error:
-            logger.warning("a controller and this one do not know each other: %s", error)
+            if self._tell(address, "refused"):
+                logger.warning(
+                    "a controller and this one do not know each other: %s",
+                    error,
+                    extra={"address": address},
+                )
             pass_on(RequestFailed(request_id, ErrorCode.NETWORK_EXCEPTION))
         except ConnectionRefusedError:
             # Only the leader is asked for records by its own id.
@@ -83,10 +90,11 @@ class RaftPeers:
                 pass_on(LeaderSuspected())
             pass_on(RequestFailed(request_id, ErrorCode.BROKER_NOT_AVAILABLE))
         except KafkaError as error:
-            logger.info(
-                "a controller refuses a request",
-                extra={"address": address, "api": key.name, "error": error.code.name},
-            )
+            if self._tell(address, key.name, error.code):
+                logger.info(
+                    "a controller refuses a request",
+                    extra={"address": address, "api": key.name, "error": error.code.name},
+                )
             pass_on(RequestFailed(request_id, error.code))
         except DecodeError as error:
             logger.warning(
@@ -97,6 +105,9 @@ class RaftPeers:
             pass_on(RequestFailed(request_id, ErrorCode.BROKER_NOT_AVAILABLE))
         else:
             pass_on(ResponseReceived(request_id, response))
+
+    def _tell(self, *line: Hashable) -> bool:
+        return self._told.tell(line, asyncio.get_running_loop().time())
 
     def _address(self, instruction: SendRequest) -> Address | None:
         if isinstance(instruction.destination, BootstrapServer):

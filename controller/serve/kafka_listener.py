@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from controller.serve.known_controllers import KnownControllers, RightsOfControllers
 from controller.serve.raft_apis import APIS, QuorumParts
 from jbodlab.runtime.environment import Environment
+from jbodlab.security.node_names import NodeNames
 from jbodlab.server.bounds import Bounds
 from jbodlab.server.dispatch import Dispatcher
 from jbodlab.server.helper_thread import HelperThread
 from jbodlab.server.listener import Listener
+from jbodlab.server.listener_tls import ListenerTls
 from jbodlab.server.open_connections import ConnectionLimits
 from jbodlab.server.request_counts import RequestCounts
 from jbodlab.server.rights import Rights
@@ -25,12 +30,22 @@ class KafkaListener:
         endpoint: Where to listen.
         parts: Of the controller.
         rights: Of those who ask.
+        names: Those of controllers.
+        tls: How connections are encrypted; None where they are not.
         environment: Clock and threads.
     """
 
     def __init__(
-        self, endpoint: Endpoint, parts: QuorumParts, rights: Rights, environment: Environment
+        self,
+        endpoint: Endpoint,
+        parts: QuorumParts,
+        *,
+        rights: Rights,
+        names: NodeNames,
+        tls: ListenerTls | None,
+        environment: Environment,
     ) -> None:
+        rights = RightsOfControllers(rights, names)
         self.counts = RequestCounts(environment.monotonic_s)
         self._thread = HelperThread(environment.threads, "requests of controllers")
         self._bounds = Bounds(
@@ -39,12 +54,18 @@ class KafkaListener:
             max_request_bytes=REQUEST_BYTES_MAX,
         )
         dispatcher = Dispatcher(
-            served(APIS, parts, rights=rights, counts=self.counts),
+            served(
+                APIS,
+                parts,
+                rights=rights,
+                counts=self.counts,
+                filters=[partial(KnownControllers, names, rights)],
+            ),
             self._thread,
             environment.monotonic_s,
         )
         self._listener = Listener(
-            endpoint.name, endpoint.host, endpoint.port, dispatcher, self._bounds
+            endpoint.name, endpoint.host, endpoint.port, dispatcher, self._bounds, tls=tls
         )
 
     async def start(self) -> None:

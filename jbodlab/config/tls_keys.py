@@ -113,10 +113,6 @@ def client_tls(properties: Mapping[str, str], prefix: str = "") -> TlsSettings:
     """
     settings = _Settings(properties, prefix)
     minimum, maximum, suites = _versions_and_suites(settings)
-    algorithm = settings.text("ssl.endpoint.identification.algorithm") or ""
-    if algorithm.lower() not in ("", "https"):
-        name = settings.name("ssl.endpoint.identification.algorithm")
-        raise ConfigError(name, algorithm, "must be https, or empty")
     return TlsSettings(
         prefix=prefix,
         key_store=_key_store(settings),
@@ -125,7 +121,7 @@ def client_tls(properties: Mapping[str, str], prefix: str = "") -> TlsSettings:
         minimum=minimum,
         maximum=maximum,
         suites=suites,
-        checks_host=bool(algorithm),
+        checks_host=_checks_host(settings),
     )
 
 
@@ -164,9 +160,22 @@ def listener_tls(properties: Mapping[str, str], prefix: str, *, logs_in: bool) -
         maximum=maximum,
         suites=suites,
         rules=_rules(settings),
+        checks_host=_checks_host(settings),
         allows_other_name=settings.flag("ssl.allow.dn.changes"),
         allows_fewer_names=settings.flag("ssl.allow.san.changes"),
     )
+
+
+def controllers_tls(properties: Mapping[str, str], prefix: str) -> TlsSettings:
+    """Read how controllers encrypt among themselves, as servers and as clients.
+
+    Each of them shows a certificate, whatever `ssl.client.auth` says.
+
+    Raises:
+        ConfigError: as `listener_tls`.
+    """
+    known = {**properties, prefix + CLIENT_AUTH: ClientAuth.REQUIRED.value}
+    return listener_tls(known, prefix, logs_in=False)
 
 
 def mapping(properties: Mapping[str, str], prefix: str) -> MappingRules:
@@ -181,6 +190,14 @@ def mapping(properties: Mapping[str, str], prefix: str) -> MappingRules:
 def _rules(settings: _Settings) -> MappingRules:
     key = "ssl.principal.mapping.rules"
     return mapping_rules.parse(settings.name(key), settings.text(key) or "")
+
+
+def _checks_host(settings: _Settings) -> bool:
+    key = "ssl.endpoint.identification.algorithm"
+    algorithm = settings.text(key) or ""
+    if algorithm.lower() not in ("", "https"):
+        raise ConfigError(settings.name(key), algorithm, "must be https, or empty")
+    return bool(algorithm)
 
 
 def _client_auth(settings: _Settings, *, logs_in: bool) -> ClientAuth:

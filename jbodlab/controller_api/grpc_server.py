@@ -18,6 +18,7 @@ from google.protobuf.message_factory import GetMessageClass
 from jbodlab.controller_api.messages import SERVICE
 from jbodlab.controller_api.rpc_tls import RpcKeys, RpcPeer, RpcServerTls
 from jbodlab.controller_api.transport import Refusal, RpcRefusedError, RpcService
+from jbodlab.security.certificate import LATE_S
 from jbodlab.vocabulary.endpoint import Endpoint
 from jbodlab.vocabulary.errors import ConfigError
 from jbodlab.vocabulary.limits import CALLS_MAX
@@ -25,7 +26,6 @@ from jbodlab.vocabulary.limits import CALLS_MAX
 Context = grpc.aio.ServicerContext[Any, Any]
 
 MESSAGE_SIZE_BYTES_MAX = 64 << 20
-LATE_S = 0.05
 
 OPTIONS = (
     ("grpc.max_receive_message_length", MESSAGE_SIZE_BYTES_MAX),
@@ -148,7 +148,6 @@ async def _until_expiry(
     while True:
         left_s = (caller.until - tls.now()).total_seconds()
         try:
-            # A timer may be a moment early, and certificates are valid through their last second.
             async with asyncio.timeout(left_s + LATE_S):
                 response = await anext(responses)
         except StopAsyncIteration:

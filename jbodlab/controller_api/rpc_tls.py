@@ -16,13 +16,13 @@ import msgspec
 from jbodlab.controller_api.transport import Refusal, RpcRefusedError
 from jbodlab.security import certificate, tls_files
 from jbodlab.security.mapping_rules import SUBJECT_ITSELF, MappingRules
+from jbodlab.security.node_names import NodeNames, node_names
 from jbodlab.security.secret import Secret
 from jbodlab.security.tls_files import Pem
 from jbodlab.security.tls_settings import TlsSettings
 from jbodlab.vocabulary.errors import ConfigError, DecodeError
 
 BROKER_PRINCIPAL = "jbodlab.broker.principal"
-ID = "{id}"
 USER = "User:"
 
 OF_ONE_BROKER = frozenset(
@@ -93,10 +93,10 @@ class BrokerPrincipals(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         rules: Make names of the subjects of certificates.
-        template: Name of a broker, with `{id}` where its id stands.
+        names: Names of the brokers.
     """
 
-    template: str
+    names: NodeNames
     rules: MappingRules = SUBJECT_ITSELF
 
     def caller_of(self, der: bytes, now: datetime.datetime) -> RpcPeer:
@@ -123,16 +123,6 @@ class BrokerPrincipals(msgspec.Struct, frozen=True, kw_only=True):
             )
         return name
 
-    def name_for(self, broker_id: int) -> str:
-        """Return the name that a broker has."""
-        return self.template.replace(ID, str(broker_id))
-
-    def is_broker(self, name: str) -> bool:
-        """Return whether a name is one of a broker, whichever its id."""
-        start, _, end = self.template.partition(ID)
-        middle = name[len(start) : len(name) - len(end)]
-        return name == f"{start}{middle}{end}" and middle.isascii() and middle.isdecimal()
-
     def check(self, name: str, method: str, message: Any) -> None:
         """Check that a caller may call a method, and is the broker that its message names.
 
@@ -140,11 +130,11 @@ class BrokerPrincipals(msgspec.Struct, frozen=True, kw_only=True):
             RpcRefusedError: PERMISSION_DENIED.
         """
         if method in OF_ONE_BROKER:
-            if name != self.name_for(message.broker_id):
+            if name != self.names.of(message.broker_id):
                 raise RpcRefusedError(
                     Refusal.PERMISSION_DENIED, f"{USER}{name} is not broker {message.broker_id}"
                 )
-        elif not self.is_broker(name):
+        elif self.names.id_of(name) is None:
             raise RpcRefusedError(Refusal.PERMISSION_DENIED, f"{USER}{name} is no broker")
 
 
@@ -154,9 +144,7 @@ def broker_principals(template: str, rules: MappingRules) -> BrokerPrincipals:
     Raises:
         ConfigError: it is malformed.
     """
-    if not template.startswith(USER) or template.count(ID) != 1:
-        raise ConfigError(BROKER_PRINCIPAL, template, f"expected {USER}NAME with {ID} in NAME")
-    return BrokerPrincipals(template=template.removeprefix(USER), rules=rules)
+    return BrokerPrincipals(names=node_names(BROKER_PRINCIPAL, template), rules=rules)
 
 
 class RpcServerTls(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import datetime
 import ssl
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -24,6 +25,7 @@ from jbodlab.kafka_wire.framing import MAX_FRAME_BYTES, SIZE, FrameDecoder
 from jbodlab.kafka_wire.headers import read_response_header, request_header
 from jbodlab.peers.client_security import ClientSecurity, Login, is_refusal, tls_problem
 from jbodlab.runtime import tcp
+from jbodlab.security import certificate
 from jbodlab.security.plain import PLAIN
 from jbodlab.security.scram import MECHANISMS
 from jbodlab.security.scram_client import ScramClient
@@ -74,7 +76,7 @@ class KafkaConnection:
 
         Raises:
             TimeoutError: no connection within `timeout_s` seconds.
-            PeerRefusedError: one side does not know the other.
+            PeerRefusedError: one side does not know the other, or its certificate has expired.
             ConnectionError: refused, or the address does not answer.
             DecodeError: what answers there does not speak the protocol.
         """
@@ -82,7 +84,7 @@ class KafkaConnection:
         tls = None if security is None or security.tls is None else security.tls()
         try:
             async with asyncio.timeout(timeout_s):
-                _, protocol = await loop.create_connection(
+                transport, protocol = await loop.create_connection(
                     lambda: _ClientProtocol(max_response_bytes),
                     host,
                     port,
@@ -90,6 +92,8 @@ class KafkaConnection:
                     server_hostname=None if tls is None else host,
                 )
                 connection = cls(protocol, client_id)
+                if tls is not None and security is not None and security.now is not None:
+                    protocol.end_at_expiry(transport.get_extra_info("ssl_object"), security.now())
                 if security is not None and security.login is not None:
                     await connection.log_in(security.login, security.random_bytes)
                 return connection
@@ -259,12 +263,28 @@ class _ClientProtocol(asyncio.BufferedProtocol):
         self._decoder = FrameDecoder(max_frame_bytes=max_response_bytes)
         self._transport: asyncio.Transport | None = None
         self._waiting: deque[asyncio.Future[memoryview]] = deque()
+        self._expiry: asyncio.TimerHandle | None = None
         self.failure: Exception | None = None
         """Why nothing more can be sent; None while the connection is open."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         tcp.set_up(transport)
+
+    def end_at_expiry(self, shown: ssl.SSLObject, now: datetime.datetime) -> None:
+        """Close when the certificate that the other side has shown expires.
+
+        Raises:
+            PeerRefusedError: it has expired.
+        """
+        der = shown.getpeercert(binary_form=True)
+        assert der is not None
+        expired = PeerRefusedError("its certificate has expired")
+        left_s = certificate.read(der).seconds_left(now)
+        if left_s <= 0:
+            self.close(expired)
+            raise expired
+        self._expiry = asyncio.get_running_loop().call_later(left_s, self.close, expired)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._decoder.get_buffer()
@@ -301,6 +321,8 @@ class _ClientProtocol(asyncio.BufferedProtocol):
     def close(self, failure: Exception) -> None:
         if self.failure is None:
             self.failure = failure
+        if self._expiry is not None:
+            self._expiry.cancel()
         if self._transport is not None:
             self._transport.abort()
         abandoned, self._waiting = self._waiting, deque()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import ssl
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -39,12 +40,15 @@ class ClientSecurity:
         tls: Returns the context of a new connection; None where nothing is encrypted.
         login: The user's login; None where nobody has to log in.
         random_bytes: Draws nonces, as `os.urandom`.
+        now: Clock by which a connection ends when the certificate of the other side expires; None
+            where it stays, as Kafka's do.
         refusals: How often one side did not know the other, by the address of the other.
     """
 
     tls: Callable[[], ssl.SSLContext] | None = None
     login: Login | None = None
     random_bytes: Callable[[int], bytes]
+    now: Callable[[], datetime.datetime] | None = None
     refusals: Counter[str] = field(default_factory=Counter)
 
 

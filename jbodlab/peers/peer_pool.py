@@ -24,7 +24,7 @@ Address = tuple[str, int]
 """Host and port."""
 
 REFUSED_S, REFUSED_S_MAX = 1.0, 30.0
-"""First and longest time for which a node that refuses this one is left alone."""
+"""First and, for most, longest time for which a node that refuses this one is left alone."""
 
 
 class PeerRefusal(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +53,7 @@ class PeerPool:
         client_id: Client id, as this node names itself.
         connect_timeout_s: Longest wait for a connection.
         security: How to encrypt and to log in; None for neither.
+        refused_s_max: Longest time for which a node that refuses this one is left alone.
     """
 
     def __init__(
@@ -60,10 +61,12 @@ class PeerPool:
         client_id: str,
         connect_timeout_s: float,
         security: ClientSecurity | None = None,
+        refused_s_max: float = REFUSED_S_MAX,
     ) -> None:
         self._client_id = client_id
         self._connect_timeout_s = connect_timeout_s
         self._security = security
+        self._refused_s_max = refused_s_max
         self._idle: dict[KafkaConnection, tuple[Address, asyncio.TimerHandle]] = {}
         self._refusals: dict[Address, PeerRefusal] = {}
 
@@ -94,7 +97,7 @@ class PeerPool:
         """Leave a node alone for some time."""
         was, context = self._refusals.get(address), self._context()
         is_again = was is not None and was.context is context
-        pause_s = min(REFUSED_S_MAX, 2 * was.pause_s) if was and is_again else REFUSED_S
+        pause_s = min(self._refused_s_max, 2 * was.pause_s) if was and is_again else REFUSED_S
         until_s = asyncio.get_running_loop().time() + pause_s
         self._refusals[address] = PeerRefusal(
             text=str(error), context=context, pause_s=pause_s, until_s=until_s

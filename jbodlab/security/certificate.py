@@ -24,6 +24,9 @@ VERSION, EXTENSIONS = 0xA0, 0xA3
 SUBJECT_ALTERNATIVE_NAME = bytes.fromhex("551d11")
 DSA = bytes.fromhex("2a8648ce380401")
 
+LATE_S = 0.05
+"""A timer may be a moment early, and certificates are valid through their last second."""
+
 KEYWORDS = {
     bytes.fromhex("550403"): "CN",
     bytes.fromhex("550406"): "C",
@@ -67,6 +70,10 @@ class Certificate:
     not_before: datetime.datetime
     not_after: datetime.datetime
     key_algorithm: bytes
+
+    def seconds_left(self, now: datetime.datetime) -> float:
+        """Return after how many seconds it is not valid any more; negative from then on."""
+        return (self.not_after - now).total_seconds() + LATE_S
 
 
 @dataclass(frozen=True, slots=True)

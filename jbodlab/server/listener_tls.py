@@ -14,6 +14,7 @@ from jbodlab.kafka_wire.framing import new_scratch
 from jbodlab.runtime.metrics import Metric
 from jbodlab.security import certificate, tls_files
 from jbodlab.security.acl import ANONYMOUS
+from jbodlab.security.certificate import Certificate
 from jbodlab.security.mapping_rules import MappingRules
 from jbodlab.security.tls_context import TlsContext
 from jbodlab.security.tls_layer import TlsError
@@ -33,19 +34,27 @@ class ListenerTls:
         name: Of the listener.
         settings: Where its keys are.
         now: Clock of the certificates.
+        ends_at_expiry: Whether a connection ends when the client's certificate expires; Kafka's
+            stay.
 
     Raises:
         ConfigError: the keys are of no use.
     """
 
     def __init__(
-        self, name: str, settings: TlsSettings, now: Callable[[], datetime.datetime]
+        self,
+        name: str,
+        settings: TlsSettings,
+        now: Callable[[], datetime.datetime],
+        *,
+        ends_at_expiry: bool = False,
     ) -> None:
         self.context: TlsContext[ssl.SSLContext] = TlsContext(
             name, settings, tls_files.server_context, now
         )
         """Context of the next connection."""
         self._now = now
+        self._ends_at_expiry = ends_at_expiry
         self._scratch = new_scratch()
         self.failures: Counter[str] = Counter()
         """Failed handshakes, by their reasons."""
@@ -70,13 +79,20 @@ class ListenerTls:
 
     def _opened(
         self, rules: MappingRules | None, connection: Connection, der: bytes | None
-    ) -> None:
-        """Know the client by its certificate; without rules that names nobody, and a login does."""
+    ) -> float | None:
+        """Know the client by its certificate; without rules that names nobody, and a login does.
+
+        Returns:
+            After how many seconds the connection ends; None if it stays.
+        """
+        now = self._now()
+        found = None if rules is None or der is None else _valid(der, now)
         if rules is not None:
-            connection.authenticated(
-                ANONYMOUS if der is None else principal_of(rules, der, self._now())
-            )
+            connection.authenticated(ANONYMOUS if found is None else _named(rules, found))
         self.handshakes += 1
+        if found is None or not self._ends_at_expiry:
+            return None
+        return found.seconds_left(now)
 
     def _failed(self, connection: Connection, error: TlsError) -> None:
         self.failures[error.reason] += 1
@@ -88,12 +104,11 @@ class ListenerTls:
             )
 
 
-def principal_of(rules: MappingRules, der: bytes, now: datetime.datetime) -> str:
-    """Return the name that rules give to the owner of a certificate.
+def _valid(der: bytes, now: datetime.datetime) -> Certificate:
+    """Return the certificate of a client.
 
     Raises:
-        TlsError: they give none, or the certificate has expired since the session began that the
-            client has taken up again.
+        TlsError: it has expired since the session began that the client has taken up again.
     """
     try:
         found = certificate.read(der)
@@ -101,6 +116,11 @@ def principal_of(rules: MappingRules, der: bytes, now: datetime.datetime) -> str
         raise TlsError("certificate", str(error)) from error
     if now > found.not_after:
         raise TlsError("certificate", "certificate has expired")
+    return found
+
+
+def _named(rules: MappingRules, found: Certificate) -> str:
+    """Return the name that rules give to the owner of a certificate; raises TlsError for none."""
     subject = found.subject
     name = rules.name_of(subject) if subject else None
     if not name:

@@ -32,8 +32,9 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
         connection: The connection that the client speaks to.
         context: Of its TLS, which is made of the first bytes: who is sent away before costs none.
         scratch: Where bytes are received; others may share it, as nothing stays there.
-        on_open: Called with the client's certificate once the handshake is done; raises TlsError
-            where the client is not wanted.
+        on_open: Called with the client's certificate once the handshake is done, and returns after
+            how many seconds the connection ends, None for never; raises TlsError where the client
+            is not wanted.
         on_failed: Called with the reason before the connection is closed for it.
     """
 
@@ -43,7 +44,7 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
         context: ssl.SSLContext,
         scratch: memoryview,
         *,
-        on_open: Callable[[Connection, bytes | None], None],
+        on_open: Callable[[Connection, bytes | None], float | None],
         on_failed: Callable[[Connection, TlsError], None],
     ) -> None:
         self._connection = connection
@@ -64,6 +65,7 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
         self._has_ended = False
         """Whether the client's end of the socket has been closed."""
         self._end_is_told = False
+        self._expiry: asyncio.TimerHandle | None = None
 
     # The protocol of the socket.
 
@@ -76,6 +78,8 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
         """End the connection."""
         self._is_closing = True
         self._backlog.clear()
+        if self._expiry is not None:
+            self._expiry.cancel()
         self._connection.connection_lost(exc)
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -185,7 +189,10 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
     def _shake_hands(self) -> None:
         if self._layer.handshake():
             self._connection.tls_steps = 2
-            self._on_open(self._connection, self._layer.certificate)
+            left_s = self._on_open(self._connection, self._layer.certificate)
+            if left_s is not None:
+                loop = asyncio.get_running_loop()
+                self._expiry = loop.call_later(left_s, self._connection.close)
         elif self._has_ended:
             raise TlsError("eof", "the client has gone before the end of the handshake")
 

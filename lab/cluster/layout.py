@@ -25,9 +25,8 @@ from lab.cluster.spec import ClusterSpec, spec_of, written
 from lab.machine.ports import HOST
 from lab.machine.processes import ServerUser
 
-CONTROLLER_ID = closed.FIRST_CONTROLLER
-GRPC = "CONTROLLER_GRPC"
-"""Listener of a controller for brokers, beside the one for controllers."""
+CONTROLLER_ID = 100
+"""Id of the first controller."""
 ELSEWHERE = "ELSEWHERE"
 """Name of the listener for clients that are not on this machine."""
 NOWHERE = Path("/nonexistent")
@@ -143,7 +142,7 @@ def property_file(
     address = f"{listener}://{node.host}:{node.port}"
     listeners, roles = address, node.role
     if node.grpc_port:
-        listeners += f",{GRPC}://{node.host}:{node.grpc_port}"
+        listeners += f",{closed.GRPC}://{node.host}:{node.grpc_port}"
     if node.controller_port:
         listeners += f",CONTROLLER://{node.host}:{node.controller_port}"
         roles += ",controller"
@@ -231,9 +230,9 @@ def _grpc(state: ClusterState) -> dict[str, str]:
     if not addresses:
         return {}
     return {
-        "controller.listener.names": f"CONTROLLER,{GRPC}",
+        "controller.listener.names": f"CONTROLLER,{closed.GRPC}",
         "listener.security.protocol.map": (
-            f"CONTROLLER:PLAINTEXT,{GRPC}:PLAINTEXT,PLAINTEXT:PLAINTEXT"
+            f"CONTROLLER:PLAINTEXT,{closed.GRPC}:PLAINTEXT,PLAINTEXT:PLAINTEXT"
         ),
         "jbodlab.controller.bootstrap.servers": ",".join(addresses),
     }

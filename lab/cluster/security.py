@@ -8,7 +8,7 @@ ROOT/security/                  of whoever runs the lab, for nobody else
     alice.pem  alice.key        of a user with a certificate
     admin.properties ...        by which the lab's own clients, and `--cluster`, reach it
 ROOT/keys/                      of the servers
-    broker-1.pem, controller.pem, ca.pem; of further controllers controller-101.pem
+    broker-1.pem, controller-100.pem, ca.pem
 
 Brokers and controller show each other certificates in every case. `ssl` lets clients in without
 one, `mtls` with one only; by `sasl_ssl` they log in by SCRAM-SHA-512, and so do brokers among
@@ -47,6 +47,8 @@ SALT_BYTES = PASSWORD_BYTES = 24
 RELOAD_MS = "500"
 """Servers find a new certificate within two looks."""
 LISTENER = "CLIENT"
+GRPC = "CONTROLLER_GRPC"
+"""Listener of a controller for brokers, beside the one for controllers."""
 NAMES = "RULE:^CN=([A-Za-z0-9-]+)$/$1/,DEFAULT"
 """A user with a certificate has the same name as one that logs in."""
 JAAS = (
@@ -57,9 +59,6 @@ JAAS = (
 
 DECOY_FILE = "decoy"
 """Beside the keys of the servers: what the answers to unknown users are made of."""
-
-FIRST_CONTROLLER = 100
-"""Id of the only controller of most clusters, whose name needs no number."""
 
 PROTOCOLS = {
     Security.SSL: "SSL",
@@ -88,10 +87,10 @@ def make(state: ClusterState, user: ServerUser) -> None:
         (each / "ca.pem").write_text(authority.pem)
     _write(own / "ca.key", authority.key_pem)
     for node in state.nodes:
-        name = _name(node)
+        name = node.name
         key, chain = authority.issue(name, hosts(name, node.host), now, now + VALID)
         _write(keys / f"{name}.pem", key + chain)
-    brokers = [_name(node) for node in state.brokers]
+    brokers = [node.name for node in state.brokers]
     users = [*rights.USERS, *brokers] if security is Security.SASL_SSL else []
     passwords = {name: secrets.token_urlsafe(PASSWORD_BYTES) for name in users}
     _write(own / "users.json", json.dumps(passwords))
@@ -113,21 +112,24 @@ def settings(state: ClusterState, node: NodeState) -> dict[str, str]:
     """Return what the property file of a node says about security."""
     security = Security(spec_of(state).security)
     keys = Path(state.root) / "keys"
-    name = _name(node)
+    name = node.name
+    names = ("CONTROLLER", GRPC) if state.controller.grpc_port else ("CONTROLLER",)
+    of_controllers = "".join(f"{each}:SSL," for each in names)
     found = {
-        "listener.security.protocol.map": f"CONTROLLER:SSL,{LISTENER}:{PROTOCOLS[security]}",
+        "listener.security.protocol.map": f"{of_controllers}{LISTENER}:{PROTOCOLS[security]}",
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": str(keys / f"{name}.pem"),
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": str(keys / "ca.pem"),
         "ssl.principal.mapping.rules": NAMES,
-        **rights.settings(map(_name, state.nodes)),
+        **rights.settings(node.name for node in state.nodes),
     }
     if spec_of(state).runs.is_kafka:
         found["listener.name.controller.ssl.client.auth"] = "required"
     else:
         found |= {
             "jbodlab.broker.principal": "User:broker-{id}",
+            "jbodlab.controller.principal": "User:controller-{id}",
             "jbodlab.ssl.reload.interval.ms": RELOAD_MS,
         }
         if node.metrics_port:
@@ -237,12 +239,6 @@ def of_node(node: NodeState) -> ClientSecurity | None:
 def librdkafka(client_file: str) -> dict[str, str]:
     """Return what librdkafka needs besides the addresses; empty where a cluster is open."""
     return client(client_file).librdkafka() if client_file else {}
-
-
-def _name(node: NodeState) -> str:
-    if node.role == "broker":
-        return f"broker-{node.node_id}"
-    return "controller" if node.node_id == FIRST_CONTROLLER else f"controller-{node.node_id}"
 
 
 def _has_key(security: Security, user: str) -> bool:

@@ -263,8 +263,6 @@ class ClusterSpec:
                 f"the engine {engine} has an odd number of controllers, not {self.controllers}: "
                 "one more than that survives no further failure"
             )
-        if self.controllers > 1 and self.security:
-            raise EngineError(f"a closed cluster of the engine {engine} has one controller")
         if self.combined:
             raise EngineError(
                 f"a node of the engine {engine} has one role; kafka:RELEASE has combined nodes"

@@ -4,6 +4,7 @@ import pytest
 
 from controller.config import controller_config
 from jbodlab.raft.settings import RaftSettings
+from jbodlab.security.tls_settings import ClientAuth
 from jbodlab.vocabulary.errors import ConfigError
 
 PROPERTIES = {
@@ -98,6 +99,32 @@ def test_a_controller_whose_voters_are_in_its_log_is_told_where_others_are() -> 
     assert config.quorum.bootstrap_servers == (("host-b", 9093),)
 
 
+def test_controllers_show_each_other_certificates_with_the_keys_of_their_listener() -> None:
+    secured = {
+        **QUORUM,
+        "listener.security.protocol.map": "CONTROLLER:SSL,BROKERS:SSL",
+        "ssl.keystore.location": "/keys/all",
+        "ssl.truststore.location": "/keys/trusted",
+        "ssl.client.auth": "none",
+        "listener.name.controller.ssl.keystore.location": "/keys/controllers",
+        "listener.name.controller.ssl.endpoint.identification.algorithm": "",
+        "jbodlab.controller.principal": "User:c{id}",
+    }
+
+    config, _ = controller_config(secured)
+
+    assert config.quorum is not None
+    tls = config.quorum.tls
+    assert tls is not None
+    assert tls.key_store is not None
+    assert tls.trust_store is not None
+    assert str(tls.key_store.location) == "/keys/controllers"
+    assert str(tls.trust_store.location) == "/keys/trusted"
+    assert tls.client_auth is ClientAuth.REQUIRED
+    assert not tls.checks_host
+    assert config.quorum.names.of(101) == "c101"
+
+
 @pytest.mark.parametrize(
     ("changed", "key", "reason"),
     [
@@ -118,8 +145,26 @@ def test_a_controller_whose_voters_are_in_its_log_is_told_where_others_are() -> 
         ),
         (
             {"listener.security.protocol.map": "CONTROLLER:SSL,BROKERS:SSL"},
+            "listener.name.controller.ssl.keystore.location",
+            "needs a key store",
+        ),
+        (
+            {
+                "listener.security.protocol.map": "CONTROLLER:SSL,BROKERS:SSL",
+                "ssl.keystore.location": "/keys/own",
+            },
+            "listener.name.controller.ssl.truststore.location",
+            "needs a trust store",
+        ),
+        (
+            {"listener.security.protocol.map": "CONTROLLER:SASL_SSL,BROKERS:SSL"},
             "listener.security.protocol.map",
-            "by PLAINTEXT only",
+            "they do not log in",
+        ),
+        (
+            {"jbodlab.controller.principal": "User:controller"},
+            "jbodlab.controller.principal",
+            r"expected User:NAME with \{id\} in NAME",
         ),
         (
             {"listener.security.protocol.map": "CONTROLLER:PLAINTEXT,BROKERS:SSL"},

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import dataclasses
+import datetime
 import os
 import sys
 from collections.abc import AsyncIterator
@@ -17,7 +19,7 @@ from kio.schema.metadata.v1.request import MetadataRequest
 from jbodlab.config.tls_keys import client_tls, listener_tls
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.peers import peer_pool
-from jbodlab.peers.client import KafkaConnection
+from jbodlab.peers.client import KafkaConnection, PeerRefusedError
 from jbodlab.peers.client_security import ClientSecurity, Login
 from jbodlab.peers.peer_pool import PeerPool
 from jbodlab.runtime.machine import system_environment
@@ -174,6 +176,57 @@ async def test_who_refuses_a_login_is_left_alone_longer_and_longer(
         # At 0, 0.2 and 0.6 seconds, and each time the same is said.
         assert 2 <= ours.refusals[f"localhost:{listener.port}"] <= 3
         assert len(asked) == 1
+
+
+async def test_the_longest_pause_may_be_a_shorter_one(
+    tmp_path: Path, ca: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peer_pool, "REFUSED_S", 0.1)
+    ours = security(Authority("another"))
+    pool, loop = PeerPool("c", DEADLINE_S, ours, refused_s_max=0.1), asyncio.get_running_loop()
+    async with serving(tmp_path, ca.issue(), logs_in=False) as listener:
+        address = ("localhost", listener.port)
+        end_s = loop.time() + 1.0
+        while loop.time() < end_s:
+            with pytest.raises(ConnectionRefusedError):
+                await pool.open(address)
+            await asyncio.sleep(0.01)
+        # At 0, 0.1, 0.3 and 0.7 seconds with twice the pause each time.
+        assert ours.refusals[f"localhost:{listener.port}"] > 4
+
+
+async def test_a_connection_ends_with_the_servers_certificate_where_that_is_asked_for(
+    tmp_path: Path, ca: Authority
+) -> None:
+    # Certificates know whole seconds.
+    issued = ca.issue(valid_to=datetime.timedelta(seconds=2))
+    stays = security(ca)
+    ends = dataclasses.replace(stays, now=now)
+    async with serving(tmp_path, issued, logs_in=False) as listener:
+        address = ("localhost", listener.port)
+        one, other = [await PeerPool("c", DEADLINE_S, each).open(address) for each in (stays, ends)]
+        await metadata(other)
+        await asyncio.sleep(2.2)
+
+        assert one.is_open
+        assert not other.is_open
+        with pytest.raises(PeerRefusedError, match="has expired"):
+            await metadata(other)
+        one.close()
+
+
+async def test_a_server_whose_certificate_has_expired_by_the_clients_clock_is_refused(
+    tmp_path: Path, ca: Authority
+) -> None:
+    ours = dataclasses.replace(security(ca), now=lambda: now() + 3 * DAY)
+    async with serving(tmp_path, ca.issue(), logs_in=False) as listener:
+        with pytest.raises(PeerRefusedError, match="has expired"):
+            await PeerPool("c", DEADLINE_S, ours).open(("localhost", listener.port))
+        for _ in range(200):
+            if not listener.open_connections:
+                break
+            await asyncio.sleep(0.01)
+        assert not listener.open_connections
 
 
 async def test_a_refused_certificate_is_a_refusal_though_it_is_told_after_the_handshake(

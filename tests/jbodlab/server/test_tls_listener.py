@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
+import gc
 import logging
 import ssl
 import struct
@@ -22,6 +24,7 @@ from jbodlab.security.scram import Decoys
 from jbodlab.security.tls_settings import SUITES, TlsSettings
 from jbodlab.server.authentication import SaslSettings
 from jbodlab.server.bounds import Bounds
+from jbodlab.server.connection import Connection
 from jbodlab.server.helper_thread import HelperThread
 from jbodlab.server.listener import Listener
 from jbodlab.server.listener_counts import TOO_MANY_LOGINS
@@ -72,6 +75,7 @@ class Stage:
         self.folder = folder
         self.ca = ca
         self.handler = EchoHandler()
+        ends = properties.pop("ends_at_expiry", "") == "yes"
         self.server = ca.issue("broker-1", is_rsa=properties.pop("rsa", "") == "yes")
         self.server.write(folder / "server.pem")
         ca.write(folder / "ca.pem")
@@ -82,7 +86,7 @@ class Stage:
             "ssl.truststore.location": str(folder / "ca.pem"),
             **{key.replace("_", "."): value for key, value in properties.items()},
         }
-        self.tls = ListenerTls("CLIENTS", self.settings(), now)
+        self.tls = ListenerTls("CLIENTS", self.settings(), now, ends_at_expiry=ends)
         bounds = Bounds(system_environment(), limits)
         self.listener = Listener("CLIENTS", "127.0.0.1", 0, self.handler, bounds, tls=self.tls)
         self.helper = HelperThread(MachineThreads(), "certificates")
@@ -403,6 +407,46 @@ async def test_t08_dates_of_client_certificates_are_checked(stage: Stage) -> Non
     assert await stage.refusal(stage.context(expired)) == "SSLV3_ALERT_CERTIFICATE_EXPIRED"
     assert await stage.refusal(stage.context(early)) == "SSLV3_ALERT_BAD_CERTIFICATE"
     assert not stage.handler.frames
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [
+        {"ssl_client_auth": "requested", "ends_at_expiry": "yes"},
+        {"ssl_client_auth": "requested", "ends_at_expiry": "no"},
+    ],
+    indirect=True,
+    ids=["ends", "stays"],
+)
+async def test_a_connection_ends_with_the_clients_certificate_where_that_is_asked_for(
+    stage: Stage, request: pytest.FixtureRequest
+) -> None:
+    # Certificates know whole seconds.
+    reader, writer = await stage.connect(
+        stage.context(stage.ca.issue("alice", valid_to=datetime.timedelta(seconds=2)))
+    )
+    assert await exchange(reader, writer, b"before it") == b"before it"
+    has_ended = asyncio.create_task(reader.read(1))
+    await asyncio.sleep(2.2)
+
+    if "ends" in request.node.callspec.id:
+        assert await asyncio.wait_for(has_ended, DEADLINE_S) == b""
+        assert not stage.listener._connections
+    else:
+        assert not has_ended.done()
+        has_ended.cancel()
+    await closed(writer)
+
+
+@listening(ends_at_expiry="yes", ssl_client_auth="requested")
+async def test_a_connection_that_is_closed_keeps_no_timer(stage: Stage) -> None:
+    assert await stage.principal(stage.context(stage.ca.issue("alice"))) == "CN=alice"
+    for _ in range(200):
+        if not stage.listener._connections:
+            break
+        await asyncio.sleep(0.01)
+    gc.collect()
+    assert not [each for each in gc.get_objects() if isinstance(each, Connection)]
 
 
 @listening(ssl_client_auth="requested")

@@ -47,7 +47,7 @@ def test_each_of_several_controllers_has_a_key_and_a_name_of_its_own(tmp_path: P
         number: Path(found["ssl.keystore.location"]) for number, found in files(state).items()
     }
     assert {number: store.name for number, store in stores.items()} == {
-        100: "controller.pem",
+        100: "controller-100.pem",
         101: "controller-101.pem",
         102: "controller-102.pem",
         1: "broker-1.pem",

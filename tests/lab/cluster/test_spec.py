@@ -128,7 +128,6 @@ def test_the_page_of_engines_has_the_table_of_settings() -> None:
         ({"brokers": 0}, "expected brokers from 1 to 20, got 0"),
         ({"controllers": 8}, "expected controllers from 1 to 7, got 8"),
         ({"controllers": 2}, "the engine jbodlab has an odd number of controllers, not 2"),
-        ({"controllers": 3, "security": "ssl"}, "a closed cluster of the engine jbodlab has one"),
         ({"combined": True}, "a node of the engine jbodlab has one role"),
         ({"jvm_options": "-Xmx1g"}, "the engine jbodlab has no JVM for '-Xmx1g'"),
         ({"engine": KAFKA, "combined": True, "controllers": 3}, "combined nodes are"),
