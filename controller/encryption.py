@@ -20,7 +20,7 @@ PEERS = "to controllers"
 """Name of a context that belongs to no listener."""
 
 
-class Encryption:
+class ControllerEncryption:
     """Holds what is made of the files, and follows them.
 
     Args:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from controller.config import ControllerConfig, QuorumConfig
-from controller.encryption import Encryption
+from controller.encryption import ControllerEncryption
 from controller.lead import periodic
 from controller.lead.active_controller import ActiveController
 from controller.lead.committed_state import CommittedState
@@ -63,7 +63,7 @@ class ControllerServer:
             LogDirError: the metadata directory failed while serving.
             OSError: it failed before.
         """
-        encryption = Encryption(self._config, self._environment)
+        encryption = ControllerEncryption(self._config, self._environment)
         rpc_server = self._environment.rpc_server(self._config.listener, encryption.brokers)
         log_thread = LogThread(self._environment.threads)
         encryption.watch.start()
@@ -85,7 +85,7 @@ class ControllerServer:
         opened: OpenedDir,
         log_thread: LogThread,
         rpc_server: RpcServer,
-        encryption: Encryption,
+        encryption: ControllerEncryption,
         stop: asyncio.Event,
     ) -> None:
         config, environment = self._config, self._environment
@@ -185,7 +185,7 @@ class ControllerServer:
         opened: OpenedDir,
         log_thread: LogThread,
         committed: CommittedState,
-        encryption: Encryption,
+        encryption: ControllerEncryption,
     ) -> _Quorum:
         environment, node_id = self._environment, self._config.node.node_id
         log = RaftLog(
