@@ -7,7 +7,6 @@ import logging
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
 
 from controller.config import ControllerConfig, QuorumConfig
 from controller.encryption import ControllerEncryption
@@ -105,7 +104,7 @@ class ControllerServer:
                 wall_ms=environment.wall_ms,
             )
         else:
-            log = quorum.log
+            log = quorum
         log.add_listener(committed)
         leadership = Leadership(
             config=config,
@@ -126,7 +125,7 @@ class ControllerServer:
             threads=environment.threads,
             monotonic_s=environment.monotonic_s,
             wall_ms=environment.wall_ms,
-            quorum=None if quorum is None else quorum.log,
+            quorum=quorum,
         )
         log.add_listener(snapshotter)
         service = ControllerService(
@@ -152,12 +151,15 @@ class ControllerServer:
             interval_ms=config.probe_interval_ms,
         )
         running = (log.run(leadership), leadership.run(), snapshotter.run(), watch)
+        listener = None
+        if quorum is not None and config.quorum is not None:
+            listener = self._kafka_listener(config.quorum, quorum, leadership, service, encryption)
         tasks = [asyncio.create_task(each) for each in running]
         try:
-            if quorum is None:
+            if listener is None:
                 await _until_one_ends(tasks, leadership.is_settled)
             else:
-                await quorum.listener.start()
+                await listener.start()
             await rpc_server.start()
             logger.info(
                 "the controller serves brokers",
@@ -168,13 +170,13 @@ class ControllerServer:
             finally:
                 # Also without a disk: the others need not wait for the end of their timers.
                 if quorum is not None:
-                    await quorum.log.leave()
+                    await quorum.leave()
         finally:
             if metrics is not None:
                 await metrics.close()
             await rpc_server.stop(STOP_GRACE_S if stop.is_set() else None)
-            if quorum is not None:
-                await quorum.listener.stop()
+            if listener is not None:
+                await listener.stop()
             for each in tasks:
                 each.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -186,9 +188,9 @@ class ControllerServer:
         log_thread: LogThread,
         committed: CommittedState,
         encryption: ControllerEncryption,
-    ) -> _Quorum:
+    ) -> RaftLog:
         environment, node_id = self._environment, self._config.node.node_id
-        log = RaftLog(
+        return RaftLog(
             settings=QuorumNodeSettings(
                 me=ReplicaKey(node_id, opened.directory_id),
                 endpoints=config.endpoints,
@@ -218,26 +220,34 @@ class ControllerServer:
             wall_ms=environment.wall_ms,
             random=environment.random.random,
         )
+
+    def _kafka_listener(
+        self,
+        config: QuorumConfig,
+        log: RaftLog,
+        leadership: Leadership,
+        service: ControllerService,
+        encryption: ControllerEncryption,
+    ) -> KafkaListener:
+        environment, committed = self._environment, leadership.committed
         authorizer = self._config.authorizer
         rights: Rights = AllRights()
         if authorizer is not None:
             rights = EnforcedRights(lambda: committed.image, authorizer, environment.monotonic_s)
-        listener = KafkaListener(
+        parts = QuorumParts(
+            cluster_id=leadership.cluster_id,
+            log=log,
+            image=lambda: committed.image,
+            decide=service.decide,
+        )
+        return KafkaListener(
             config.listener,
-            QuorumParts(opened.cluster_id, log.ask),
+            parts,
             rights=rights,
             names=config.names,
             tls=encryption.listener,
             environment=environment,
         )
-        return _Quorum(log, listener)
-
-
-class _Quorum(NamedTuple):
-    """The log of a quorum, and the listener for its other nodes."""
-
-    log: RaftLog
-    listener: KafkaListener
 
 
 async def _until_one_ends(tasks: list[asyncio.Task[None]], event: asyncio.Event) -> None:

@@ -12,10 +12,10 @@ from broker.metadata.metadata_cache import MetadataCache
 from jbodlab.kafka_wire.api_table import OWN_MESSAGES, ApiKey
 from jbodlab.metadata.image.settings_image import ConfigsImage
 from jbodlab.metadata.records.config_records import CLIENT_METRICS_RESOURCE
-from jbodlab.metadata.records.features import SUPPORTED
 from jbodlab.server.answer import RequestContext
 from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
+from jbodlab.server.feature_levels import feature_fields
 from jbodlab.server.response import Response
 from jbodlab.server.response_structs import ResponseStructs
 from jbodlab.vocabulary.error_code import ErrorCode
@@ -28,9 +28,6 @@ SOFTWARE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?")
 """Valid names and versions of a client's software."""
 
 TELEMETRY = (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
-ZERO_SINCE_VERSION = 4
-"""Since when features with 0 as the lowest level are told (KIP-1022)."""
-
 
 API_VERSIONS = ResponseStructs(ApiKey.API_VERSIONS, 4)
 
@@ -71,19 +68,7 @@ class ApiVersionsApi(FailsBySchema):
         has_subscriptions = self._has_subscriptions(image.configs)
         told: Response = replace(
             self._response if has_subscriptions else self._without_telemetry,
-            supported_features=tuple(
-                API_VERSIONS.SupportedFeatureKey(name=name, min_version=low, max_version=high)
-                for name, (low, high) in SUPPORTED.items()
-                # Clients of older versions take 0 for a mistake.
-                if context.version >= ZERO_SINCE_VERSION or low > 0
-            ),
-            finalized_features_epoch=image.offset,
-            finalized_features=tuple(
-                API_VERSIONS.FinalizedFeatureKey(
-                    name=name, max_version_level=level, min_version_level=level
-                )
-                for name, level in image.features.levels.items()
-            ),
+            **feature_fields(API_VERSIONS, context.version, image.features.levels, image.offset),
         )
         return told
 

@@ -44,9 +44,10 @@ from jbodlab.metadata.log import snapshots
 from jbodlab.metadata.records import frame
 from jbodlab.metadata.records.frame import VersionedRecord
 from jbodlab.metadata.records.metadata_version import FEATURE_NAME
+from jbodlab.raft.messages import VoterChangeRequest
 from jbodlab.runtime.environment import Environment
 from jbodlab.storage.directory import names
-from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset
+from jbodlab.vocabulary.ids import BrokerId, DirectoryId, LeaderEpoch, Offset
 
 logger = logging.getLogger(__name__)
 
@@ -116,6 +117,15 @@ class Leadership:
         return self._log.followers()
 
     @property
+    def directory_id(self) -> DirectoryId | None:
+        """Where this node keeps the log; None where the quorum does not know that."""
+        return self._log.directory_id
+
+    async def change_voters(self, request: VoterChangeRequest) -> None:
+        """Change the voters of the quorum; see `ReplicatedLog`."""
+        await self._log.change_voters(request)
+
+    @property
     def _leads(self) -> bool:
         return self.leader == self._config.node.node_id
 
@@ -175,9 +185,9 @@ class Leadership:
         finally:
             self.resign()
 
-    def resign(self) -> None:
+    def resign(self, successor: BrokerId | None = None) -> None:
         """Give up the leadership; everything that waits fails with `NotLeaderError`."""
-        self._log.resign()
+        self._log.resign(successor)
 
     def _end_term(self) -> None:
         self._elected.clear()

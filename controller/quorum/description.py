@@ -16,7 +16,7 @@ from controller.decide.state import ControllerState
 from controller.quorum.replicated_log import QuorumFollower
 from jbodlab.controller_api.requests import DescribeQuorumResponse, QuorumReplica
 from jbodlab.vocabulary.error_code import ErrorCode
-from jbodlab.vocabulary.ids import NO_LEADER, BrokerId, LeaderEpoch, Offset
+from jbodlab.vocabulary.ids import NO_LEADER, BrokerId, DirectoryId, LeaderEpoch, Offset
 
 
 def describe_without_term(
@@ -46,6 +46,7 @@ def describe_quorum(
     now_ms: int,
     wall_ms: int,
     controllers: Sequence[QuorumFollower] = (),
+    directory_id: DirectoryId | None = None,
 ) -> DescribeQuorumResponse:
     """Describe the quorum of the metadata log.
 
@@ -56,6 +57,7 @@ def describe_quorum(
         now_ms: On the clock of the sessions.
         wall_ms: Milliseconds since 1970.
         controllers: The others, voters and observers.
+        directory_id: Where this node keeps the log; None where the quorum does not know that.
     """
 
     def told(at_ms: int | None) -> int:
@@ -76,6 +78,7 @@ def describe_quorum(
         log_end_offset=end_offset,
         last_fetch_timestamp=wall_ms,
         last_caught_up_timestamp=wall_ms,
+        replica_directory_id=directory_id,
     )
     followers = {
         broker_id: contacts[broker_id]

@@ -34,12 +34,14 @@ from jbodlab.raft.batches import quorum_records
 from jbodlab.raft.core import RaftCore
 from jbodlab.raft.events import ConfirmationAsked, NodeShutdownBegun, ResignRequested
 from jbodlab.raft.instructions import ElectionState
-from jbodlab.raft.messages import Request
+from jbodlab.raft.messages import Request, VoterChangeRequest
 from jbodlab.raft.progress import ReplicaProgress
 from jbodlab.raft.settings import RaftSettings
 from jbodlab.raft.states import Leader, Resigned
 from jbodlab.raft.voters import UNKNOWN_DIRECTORY, Endpoints, ReplicaKey, VoterSet
-from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import BrokerId, DirectoryId, LeaderEpoch, Offset
 
 logger = logging.getLogger(__name__)
 
@@ -144,6 +146,26 @@ class RaftLog:
         """The state of this node in the quorum; to be read only."""
         return self._driver.core
 
+    @property
+    def voters(self) -> VoterSet:
+        """The last voter set, committed or not; that of the property file before the start."""
+        return self.core.voters if self._driver.has_begun else self._settings.voters
+
+    @property
+    def kraft_version(self) -> int:
+        """The last level of kraft.version, committed or not; 0 before the start."""
+        return self.core.log.kraft_versions.last if self._driver.has_begun else 0
+
+    @property
+    def leader_id(self) -> BrokerId | None:
+        """Leader of the epoch; None if it is unknown."""
+        return self.core.leader_id if self._driver.has_begun else None
+
+    @property
+    def directory_id(self) -> DirectoryId | None:
+        """Where this node keeps its log; see `ReplicatedLog`."""
+        return self._settings.me.directory_id if self.kraft_version else None
+
     def followers(self) -> Sequence[QuorumFollower]:
         """Return the other controllers of the quorum; see `ReplicatedLog`."""
         state, voters = self.core.state, self.core.voters
@@ -195,6 +217,14 @@ class RaftLog:
         """Return the records about the quorum that counted at an offset; none at level 0."""
         log = self.core.log
         return quorum_records(log.voters.at(offset), log.kraft_versions.at(offset))
+
+    async def change_voters(self, request: VoterChangeRequest) -> None:
+        """Have the leader change the voters; see `ReplicatedLog`."""
+        answer = (await self.ask(request)).answer
+        if answer.error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            raise NotLeaderError
+        if answer.error is not ErrorCode.NONE:
+            raise KafkaError(answer.error, getattr(answer, "message", ""))
 
     def snapshots_changed(self) -> None:
         """Take note that this node has written a snapshot or cleaned the log."""

@@ -41,6 +41,7 @@ import msgspec
 
 from jbodlab.controller_api.transport import Refusal, RpcRefusedError
 from jbodlab.metadata.log.batches import MAX_BATCH_BYTES, BatchTooLargeError
+from jbodlab.raft.messages import VoterChangeRequest
 from jbodlab.record_batch.record_batch import build_batch
 from jbodlab.vocabulary.ids import BrokerId, DirectoryId, LeaderEpoch, Offset
 
@@ -143,6 +144,10 @@ class ReplicatedLog(Protocol):
     def end_offset(self) -> Offset:
         """Where the next batch of the leader begins."""
 
+    @property
+    def directory_id(self) -> DirectoryId | None:
+        """Where this node keeps the log; None where the quorum does not know that of its voters."""
+
     def followers(self) -> Sequence[QuorumFollower]:
         """Return the other controllers of the quorum; none where this node does not lead."""
 
@@ -167,6 +172,14 @@ class ReplicatedLog(Protocol):
 
         Args:
             successor: The voter that should lead next, if anybody cares.
+        """
+
+    async def change_voters(self, request: VoterChangeRequest) -> None:
+        """Have the leader change the voters; returns when that is committed.
+
+        Raises:
+            NotLeaderError: this node does not lead.
+            KafkaError: the change is refused, or not committed in time.
         """
 
     def confirm(self, epoch: LeaderEpoch) -> asyncio.Future[None] | None:

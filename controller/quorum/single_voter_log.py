@@ -28,8 +28,10 @@ from jbodlab.metadata.log.metadata_log import MetadataLog
 from jbodlab.metadata.log.quorum_state import QuorumState
 from jbodlab.metadata.records import control_records
 from jbodlab.metadata.records.control_records import LeaderChangeMessage
+from jbodlab.raft.messages import VoterChangeRequest
 from jbodlab.record_batch.record_batch import CONTROL
-from jbodlab.vocabulary.errors import LogDirError
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError, LogDirError
 from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset
 
 T = TypeVar("T")
@@ -79,6 +81,10 @@ class SingleVoterLog:
         """Where the next batch begins; see `ReplicatedLog`."""
         under_way = self._unwritten or self._writing
         return under_way[-1].committed.end_offset if under_way else self._high_watermark
+
+    @property
+    def directory_id(self) -> None:
+        """None: nobody needs to know it."""
 
     def followers(self) -> Sequence[QuorumFollower]:
         """Return none: this node is the only controller."""
@@ -137,6 +143,14 @@ class SingleVoterLog:
         self._resigned.set()
         assert self._roles is not None
         self._roles.on_follower(self.voter.epoch, None)
+
+    async def change_voters(self, request: VoterChangeRequest) -> None:
+        """Refuse: other controllers could not reach this one."""
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            "this controller is the only one, as it has no listener for others; "
+            "controller.listener.names must name two",
+        )
 
     def confirm(self, epoch: LeaderEpoch) -> None:
         """Return None: nobody else could lead."""

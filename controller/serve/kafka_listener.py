@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from controller.serve.known_controllers import KnownControllers, RightsOfControllers
-from controller.serve.raft_apis import APIS, QuorumParts
+from controller.serve.raft_apis import QuorumParts
+from controller.serve.tool_apis import APIS
 from jbodlab.runtime.environment import Environment
 from jbodlab.security.node_names import NodeNames
 from jbodlab.server.bounds import Bounds

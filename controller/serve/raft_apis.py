@@ -8,26 +8,28 @@ Source: `kafka.server.ControllerApis`, `org.apache.kafka.raft.KafkaRaftClient`.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
 import msgspec
 
 from controller.quorum.driver import Served
+from controller.quorum.raft_log import RaftLog
 from controller.quorum.raft_wire import request_of
+from jbodlab.controller_api import requests
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.kafka_wire.fetch_response import FetchedPartition, FetchedTopic
 from jbodlab.kafka_wire.leader_hints import CurrentLeader
 from jbodlab.kafka_wire.leader_hints import NodeEndpoint as FetchEndpoint
+from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.raft.log_view import OffsetAndEpoch
-from jbodlab.raft.messages import FetchSnapshotAnswer, QuorumFetchAnswer, Request
+from jbodlab.raft.messages import FetchSnapshotAnswer, QuorumFetchAnswer, VoterChangeAnswer
 from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import Later, RequestContext
 from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
-from jbodlab.server.resources import nothing, on_cluster
+from jbodlab.server.resources import Elsewhere, Resources, on_cluster
 from jbodlab.server.response import Response
 from jbodlab.server.response_structs import ResponseStructs
 from jbodlab.vocabulary.error_code import ErrorCode
@@ -38,6 +40,9 @@ BEGIN_QUORUM_EPOCH = ResponseStructs(ApiKey.BEGIN_QUORUM_EPOCH, 1)
 END_QUORUM_EPOCH = ResponseStructs(ApiKey.END_QUORUM_EPOCH, 1)
 FETCH = ResponseStructs(ApiKey.FETCH, 18)
 FETCH_SNAPSHOT = ResponseStructs(ApiKey.FETCH_SNAPSHOT, 1)
+ADD_RAFT_VOTER = ResponseStructs(ApiKey.ADD_RAFT_VOTER, 1)
+REMOVE_RAFT_VOTER = ResponseStructs(ApiKey.REMOVE_RAFT_VOTER, 0)
+UPDATE_RAFT_VOTER = ResponseStructs(ApiKey.UPDATE_RAFT_VOTER, 0)
 API_VERSIONS = ResponseStructs(ApiKey.API_VERSIONS, 4)
 
 
@@ -46,11 +51,15 @@ class QuorumParts(msgspec.Struct, frozen=True):
 
     Attributes:
         cluster_id: Id of the cluster.
-        ask: Has the core answer a request.
+        log: The log of the quorum; its core answers the requests of other controllers.
+        image: Returns the committed metadata.
+        decide: Has the active controller decide on what a tool asks.
     """
 
     cluster_id: str
-    ask: Callable[[Request], asyncio.Future[Served]]
+    log: RaftLog
+    image: Callable[[], MetadataImage]
+    decide: Callable[[requests.Request[Any]], Awaitable[Any]]
 
 
 Make = Callable[[Served, str], Response]
@@ -75,7 +84,7 @@ class QuorumApi(FailsBySchema):
         """Have the core answer."""
         asked = request_of(self._key, request, self._parts.cluster_id)
         listener = context.listener_name
-        return Later(self._parts.ask(asked), lambda served: self._make(served, listener))
+        return Later(self._parts.log.ask(asked), lambda served: self._make(served, listener))
 
 
 def _leader(served: Served) -> dict[str, int]:
@@ -155,30 +164,38 @@ def _snapshot_piece(served: Served, listener: str) -> Response:
     )
 
 
-class QuorumVersionsApi(FailsBySchema):
-    """ApiVersions of a controller: the ranges of its APIs."""
-
-    def __init__(self, apis: Iterable[Api[Any]]) -> None:
-        self._response = API_VERSIONS.response(
-            api_keys=tuple(
-                API_VERSIONS.ApiVersion(
-                    api_key=api.key, min_version=api.versions[0], max_version=api.versions[1]
-                )
-                for api in apis
-            )
-        )
-
-    def answer(self, request: Any, context: RequestContext) -> Response:
-        """Return the ranges."""
-        return self._response
+def _changed(structs: ResponseStructs, served: Served, listener: str) -> Response:
+    answer = served.answer
+    assert isinstance(answer, VoterChangeAnswer)
+    return structs.response(error_code=answer.error, error_message=answer.message or None)
 
 
-def _api(key: ApiKey, versions: tuple[int, int], make: Make) -> Api[QuorumParts]:
+def _updated(served: Served, listener: str) -> Response:
+    structs, leader = UPDATE_RAFT_VOTER, _leader(served)
+    reached = {"host": "", "port": -1}
+    for each in _endpoints(served, listener, dict):
+        reached = {"host": each["host"], "port": each["port"]}
+    return structs.response(
+        error_code=served.answer.error, current_leader=structs.CurrentLeader(**leader, **reached)
+    )
+
+
+CLUSTER_ACTION = on_cluster(AclOperation.CLUSTER_ACTION)
+MEMBERSHIP = Elsewhere(on_cluster(AclOperation.ALTER))
+"""Not demanded of the controller that a request is about; `known_controllers` looks."""
+
+
+def _api(
+    key: ApiKey,
+    versions: tuple[int, int],
+    make: Make,
+    resources: Resources = CLUSTER_ACTION,
+) -> Api[QuorumParts]:
     return Api(
         key=key,
         versions=versions,
         max_items=ITEMS_MAX,
-        resources=on_cluster(AclOperation.CLUSTER_ACTION),
+        resources=resources,
         handler=lambda parts: QuorumApi(key, parts, make),
     )
 
@@ -186,17 +203,13 @@ def _api(key: ApiKey, versions: tuple[int, int], make: Make) -> Api[QuorumParts]
 ITEMS_MAX = 1_000
 """More than any request has: voters and their endpoints."""
 
-_OF_QUORUM: tuple[Api[QuorumParts], ...] = (
+QUORUM_APIS: tuple[Api[QuorumParts], ...] = (
     _api(ApiKey.FETCH, (13, 18), _fetched),
     _api(ApiKey.VOTE, (0, 2), partial(_of_partition, VOTE)),
     _api(ApiKey.BEGIN_QUORUM_EPOCH, (0, 1), partial(_of_partition, BEGIN_QUORUM_EPOCH)),
     _api(ApiKey.END_QUORUM_EPOCH, (0, 1), partial(_of_partition, END_QUORUM_EPOCH)),
     _api(ApiKey.FETCH_SNAPSHOT, (0, 1), _snapshot_piece),
+    _api(ApiKey.ADD_RAFT_VOTER, (0, 1), partial(_changed, ADD_RAFT_VOTER), MEMBERSHIP),
+    _api(ApiKey.REMOVE_RAFT_VOTER, (0, 0), partial(_changed, REMOVE_RAFT_VOTER), MEMBERSHIP),
+    _api(ApiKey.UPDATE_RAFT_VOTER, (0, 0), _updated),
 )
-_VERSIONS: Api[QuorumParts] = Api(
-    key=ApiKey.API_VERSIONS,
-    versions=(0, 4),
-    resources=nothing,
-    handler=lambda _: QuorumVersionsApi(APIS),
-)
-APIS: tuple[Api[QuorumParts], ...] = (*_OF_QUORUM, _VERSIONS)

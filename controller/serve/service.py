@@ -6,7 +6,7 @@ is returned in the response: at its top if it has an error code there, otherwise
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from functools import partial
 from typing import Any, Generic, TypeVar, get_args
 
@@ -36,11 +36,15 @@ from controller.lead.active_controller import ActiveController, Decision
 from controller.lead.leadership import Leadership
 from controller.limits import STREAMS_MAX
 from controller.quorum.description import describe_quorum, describe_without_term
+from controller.quorum.replicated_log import NotLeaderError
 from controller.serve.authorized import Authorized, check_caller
 from jbodlab.controller_api import requests
 from jbodlab.controller_api.translate import from_proto, to_proto
 from jbodlab.controller_api.transport import Refusal, RpcRefusedError
-from jbodlab.server.forwarded import FORWARDED
+from jbodlab.metadata.records.control_records import KRaftVoterEndpoint
+from jbodlab.metadata.records.features import KRAFT_VERSION
+from jbodlab.raft.messages import AddVoterRequest, RaiseKRaftVersionRequest, RemoveVoterRequest
+from jbodlab.raft.voters import ReplicaKey
 from jbodlab.vocabulary.errors import DecodeError, KafkaError
 
 RequestT = TypeVar("RequestT", bound=requests.Request[Any])
@@ -82,7 +86,23 @@ class Query(msgspec.Struct, Generic[RequestT, ResponseT], frozen=True):
     is_of_leader: bool = False
 
 
-def calls(randomness: Randomness, new_id: IdSource) -> tuple[Call[Any, Any] | Query[Any, Any], ...]:
+class Change(msgspec.Struct, Generic[RequestT, ResponseT], frozen=True):
+    """A request to change the quorum, in place of its metadata.
+
+    Attributes:
+        request: Its type.
+        response: Type of its response, which says no more than an error.
+        make: Makes the change; returns when it is committed.
+    """
+
+    request: type[RequestT]
+    response: type[ResponseT]
+    make: Callable[[RequestT, Leadership], Awaitable[None]]
+
+
+def calls(
+    randomness: Randomness, new_id: IdSource
+) -> tuple[Call[Any, Any] | Query[Any, Any] | Change[Any, Any], ...]:
     """Return everything that brokers ask of the controller but the stream of metadata.
 
     Args:
@@ -127,6 +147,9 @@ def calls(randomness: Randomness, new_id: IdSource) -> tuple[Call[Any, Any] | Qu
         Call(r.UpdateFeaturesRequest, r.UpdateFeaturesResponse, update_features),
         Query(r.ListPartitionReassignmentsRequest, _reassignments, is_of_leader=True),
         Query(r.DescribeQuorumRequest, _quorum),
+        Change(r.AddRaftVoterRequest, r.AddRaftVoterResponse, _add_voter),
+        Change(r.RemoveRaftVoterRequest, r.RemoveRaftVoterResponse, _remove_voter),
+        Change(r.ResignLeadershipRequest, r.ResignLeadershipResponse, _resign),
     )
 
 
@@ -152,7 +175,33 @@ def _quorum(
         controller.now_ms(),
         controller.wall_ms(),
         leadership.followers,
+        leadership.directory_id,
     )
+
+
+async def _add_voter(request: requests.AddRaftVoterRequest, leadership: Leadership) -> None:
+    await leadership.change_voters(
+        AddVoterRequest(
+            voter=ReplicaKey(request.voter_id, request.voter_directory_id),
+            endpoints=tuple(
+                KRaftVoterEndpoint(name=each.name, host=each.host, port=each.port)
+                for each in request.listeners
+            ),
+            acks_commit=request.ack_when_committed,
+            timeout_ms=request.timeout_ms,
+        )
+    )
+
+
+async def _remove_voter(request: requests.RemoveRaftVoterRequest, leadership: Leadership) -> None:
+    voter = ReplicaKey(request.voter_id, request.voter_directory_id)
+    await leadership.change_voters(RemoveVoterRequest(voter=voter))
+
+
+async def _resign(request: requests.ResignLeadershipRequest, leadership: Leadership) -> None:
+    if leadership.term.controller.epoch != request.leader_epoch:
+        raise NotLeaderError
+    leadership.resign(request.successor)
 
 
 class ControllerService:
@@ -189,38 +238,78 @@ class ControllerService:
 
     async def unary(self, method: str, message: Message) -> Any:
         """Carry out a request."""
-        call = self._calls[method]
         request = _translated(message)
+        if self._is_secured() and hasattr(request, "caller"):
+            check_caller(request)
+        return to_proto(await self.decide(request, size_bytes=message.ByteSize()))
+
+    def _is_secured(self) -> bool:
+        is_active = self._leadership.is_active
+        return is_active and self._controller.state.settings.authorizer is not None
+
+    async def decide(self, request: Any, *, size_bytes: int = 0) -> Any:
+        """Return the response to a request, which names its caller where rights are to decide.
+
+        Raises:
+            NotLeaderError: this node does not lead.
+        """
+        call = self._calls[request.method()]
         if isinstance(call, Query):
             answer = call.answer(request, self._leadership)
             if call.is_of_leader:
                 await self._leadership.confirmed()
-            return to_proto(answer)
-        decide: Decision[Any] = partial(call.decide, request)
-        is_secured = self._controller.state.settings.authorizer is not None
-        if is_secured and call.request.method() in FORWARDED:
-            check_caller(request)
+            return answer
+        try:
+            if isinstance(call, Change):
+                await self._submit(request, lambda *_: ControllerResult(response=None), call)
+                await call.make(request, self._leadership)
+                return call.response()
+            if isinstance(request, requests.UpdateFeaturesRequest):
+                request = await self._with_kraft_version(request, call)
+            return await self._submit(request, call.decide, call, size_bytes=size_bytes)
+        except KafkaError as error:
+            return failed(request, call.response, error)
+
+    async def _with_kraft_version(
+        self, request: requests.UpdateFeaturesRequest, call: Call[Any, Any]
+    ) -> requests.UpdateFeaturesRequest:
+        """Raise the level of kraft.version, which the quorum has; returns the other features."""
+        levels = {each.feature: each.max_version_level for each in request.feature_updates}
+        level = levels.get(KRAFT_VERSION)
+        if level is None:
+            return request
+        # All of it or nothing: the rest is checked first.
+        await self._submit(replace(request, validate_only=True), call.decide, call)
+        await self._leadership.change_voters(
+            RaiseKRaftVersionRequest(level=level, validates_only=request.validate_only)
+        )
+        rest = (each for each in request.feature_updates if each.feature != KRAFT_VERSION)
+        return replace(request, feature_updates=tuple(rest))
+
+    async def _submit(
+        self,
+        request: Any,
+        decision: Decide[Any, Any],
+        call: Call[Any, Any] | Change[Any, Any],
+        *,
+        size_bytes: int = 0,
+    ) -> Any:
+        decide: Decision[Any] = partial(decision, request)
+        if self._is_secured() and getattr(request, "caller", None) is not None:
             decide = partial(
                 self._authorized.decide,
-                call.decide,
+                decision,
                 lambda part, error: failed(part, call.response, error),
                 request,
             )
         late: Decision[Any] | None = None
         deadline_ms = _queue_deadline_ms(request)
-        if call.late is not None:
+        if isinstance(call, Call) and call.late is not None:
             late = partial(call.late, request)
             deadline_ms = self._heartbeat_deadline_ms
-        try:
-            response = await self._controller.submit(
-                decide,
-                deadline_ms=deadline_ms,
-                late=late,
-                size_bytes=message.ByteSize(),
-            )
-        except KafkaError as error:
-            response = failed(request, call.response, error)
-        return to_proto(response)
+        return await self._controller.submit(
+            decide, deadline_ms=deadline_ms, late=late, size_bytes=size_bytes
+        )
 
     async def stream(self, method: str, message: Message) -> AsyncGenerator[Message, None]:
         """Yield committed batches from an offset on; there is no other method that streams."""

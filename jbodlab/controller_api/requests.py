@@ -790,6 +790,68 @@ class DescribeQuorumResponse(msgspec.Struct, frozen=True, kw_only=True):
     observers: tuple[QuorumReplica, ...] = ()
 
 
+# AddRaftVoter, API 80, version 1, and RemoveRaftVoter, API 81, version 0
+
+
+class VoterListener(msgspec.Struct, frozen=True, kw_only=True):
+    """Where other nodes reach a controller."""
+
+    name: str
+    host: str
+    port: int
+
+
+class AddRaftVoterRequest(Request["AddRaftVoterResponse"], frozen=True, kw_only=True):
+    """Asks for one more voter, which follows the log already."""
+
+    voter_id: BrokerId
+    voter_directory_id: DirectoryId
+    listeners: tuple[VoterListener, ...]
+    timeout_ms: int = 60_000
+    ack_when_committed: bool = True
+    caller: Caller | None = None
+
+
+class AddRaftVoterResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether it is a voter."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str = ""
+
+
+class RemoveRaftVoterRequest(Request["RemoveRaftVoterResponse"], frozen=True, kw_only=True):
+    """Asks for one voter less."""
+
+    voter_id: BrokerId
+    voter_directory_id: DirectoryId
+    caller: Caller | None = None
+
+
+class RemoveRaftVoterResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether it is none any more."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str = ""
+
+
+# ResignLeadership; not in Kafka
+
+
+class ResignLeadershipRequest(Request["ResignLeadershipResponse"], frozen=True, kw_only=True):
+    """Asks the active controller to let another one lead: `successor`, if it is a good voter."""
+
+    leader_epoch: LeaderEpoch
+    successor: BrokerId | None = None
+    caller: Caller | None = None
+
+
+class ResignLeadershipResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether it leads no more."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str = ""
+
+
 # MetadataStream
 
 

@@ -15,6 +15,7 @@ _ALTER_CLUSTER = on_cluster(AclOperation.ALTER)
 _DESCRIBE_CLUSTER = on_cluster(AclOperation.DESCRIBE)
 
 FORWARDED: Mapping[str, Resources] = {
+    "AddRaftVoter": _ALTER_CLUSTER,
     "AlterClientQuotas": on_cluster(AclOperation.ALTER_CONFIGS),
     "AlterConfigs": on_configs(AclOperation.ALTER_CONFIGS),
     "AlterPartitionReassignments": _ALTER_CLUSTER,
@@ -34,6 +35,8 @@ FORWARDED: Mapping[str, Resources] = {
     "ElectLeaders": _ALTER_CLUSTER,
     "IncrementalAlterConfigs": on_configs(AclOperation.ALTER_CONFIGS),
     "ListPartitionReassignments": _DESCRIBE_CLUSTER,
+    "RemoveRaftVoter": _ALTER_CLUSTER,
+    "ResignLeadership": _ALTER_CLUSTER,
     "UnregisterBroker": _ALTER_CLUSTER,
     "UpdateFeatures": _ALTER_CLUSTER,
 }

@@ -14,8 +14,9 @@ from controller.quorum.replicated_log import (
     QuorumFollower,
     RoleListener,
 )
+from jbodlab.raft.messages import VoterChangeRequest
 from jbodlab.record_batch.record_batch import build_batch
-from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset
+from jbodlab.vocabulary.ids import BrokerId, DirectoryId, LeaderEpoch, Offset
 
 
 class ScriptedLog:
@@ -32,6 +33,10 @@ class ScriptedLog:
     @property
     def end_offset(self) -> Offset:
         return self.waiting[-1][1].end_offset if self.waiting else self.high_watermark
+
+    @property
+    def directory_id(self) -> DirectoryId | None:
+        return None
 
     def followers(self) -> Sequence[QuorumFollower]:
         return ()
@@ -61,6 +66,9 @@ class ScriptedLog:
     def resign(self, successor: BrokerId | None = None) -> None:
         if self.epoch is not None:
             self.follow(self.epoch)
+
+    async def change_voters(self, request: VoterChangeRequest) -> None:
+        raise AssertionError("no test changes the voters")
 
     def confirm(self, epoch: LeaderEpoch) -> asyncio.Future[None] | None:
         return self.confirmation

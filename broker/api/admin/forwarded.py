@@ -369,6 +369,8 @@ APIS = (
         (0, 0),
         Forwarded(request=UnregisterBrokerRequest),
     ),
+    _api(ApiKey.ADD_RAFT_VOTER, (0, 1), Forwarded(request=requests.AddRaftVoterRequest)),
+    _api(ApiKey.REMOVE_RAFT_VOTER, (0, 0), Forwarded(request=requests.RemoveRaftVoterRequest)),
     _api(
         ApiKey.DESCRIBE_QUORUM,
         (0, 2),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
@@ -30,12 +30,19 @@ from jbodlab.raft.instructions import BootstrapServer, SendRequest
 from jbodlab.raft.messages import (
     FetchSnapshotAnswer,
     FetchSnapshotResponse,
+    PlainResponse,
     QuorumFetchAnswer,
     QuorumFetchResponse,
     QuorumResponse,
+    Request,
+    UpdateVoterRequest,
+    UpdateVoterResponse,
+    VersionsRequest,
+    VersionsResponse,
+    VoterChangeAnswer,
 )
 from jbodlab.raft.settings import RaftSettings
-from jbodlab.raft.voters import UNKNOWN_DIRECTORY, ReplicaKey, VoterSet
+from jbodlab.raft.voters import UNKNOWN_DIRECTORY, VERSIONS, ReplicaKey, VoterSet
 from jbodlab.runtime.machine import system_environment
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import LogDirError
@@ -75,7 +82,7 @@ def voters(*ids: int, are_known: bool = False) -> VoterSet:
     )
 
 
-def response(served: Served) -> QuorumResponse:
+def response(request: Request, served: Served) -> QuorumResponse | PlainResponse:
     """An answer after its way over the wire."""
     answer = served.answer
     common = {
@@ -104,6 +111,10 @@ def response(served: Served) -> QuorumResponse:
                 data=served.data,
                 **common,
             )
+        case VoterChangeAnswer() if isinstance(request, UpdateVoterRequest):
+            return UpdateVoterResponse(**common)
+        case VoterChangeAnswer():
+            return PlainResponse(error=answer.error)
         case _:
             return answer
 
@@ -203,9 +214,12 @@ class Node:
         if not (self.is_reached and node.is_reached and node.log._driver.has_begun):
             pass_on(RequestFailed(instruction.request_id, ErrorCode.BROKER_NOT_AVAILABLE))
             return
+        if isinstance(instruction.request, VersionsRequest):
+            pass_on(ResponseReceived(instruction.request_id, VersionsResponse(versions=VERSIONS)))
+            return
         served = await node.log.ask(instruction.request)
         if self.is_reached and node.is_reached:
-            pass_on(ResponseReceived(instruction.request_id, response(served)))
+            pass_on(ResponseReceived(instruction.request_id, response(instruction.request, served)))
 
     def close(self) -> None:
         pass
@@ -227,10 +241,10 @@ class Node:
 class Network:
     """All nodes of a quorum."""
 
-    def __init__(self, home: Path, *ids: int) -> None:
+    def __init__(self, home: Path, *ids: int, observers: Iterable[int] = ()) -> None:
         self.home = home
         self.voters = voters(*ids)
-        self.nodes = {each: Node(self, each) for each in ids}
+        self.nodes = {each: Node(self, each) for each in (*ids, *observers)}
 
     def start(self) -> None:
         for node in self.nodes.values():
@@ -256,8 +270,8 @@ class Network:
 
 
 @asynccontextmanager
-async def quorum(home: Path, *ids: int) -> AsyncIterator[Network]:
-    network = Network(home, *(ids or (1, 2, 3)))
+async def quorum(home: Path, *ids: int, observers: Iterable[int] = ()) -> AsyncIterator[Network]:
+    network = Network(home, *(ids or (1, 2, 3)), observers=observers)
     network.start()
     try:
         yield network

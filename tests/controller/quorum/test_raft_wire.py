@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import Any
 from uuid import UUID
 
@@ -9,7 +10,7 @@ import pytest
 
 from controller.quorum.driver import Served
 from controller.quorum.raft_wire import ASKED_IN, request_message, request_of, response_of
-from controller.serve.raft_apis import APIS, QuorumApi, QuorumParts
+from controller.serve.raft_apis import QUORUM_APIS, QuorumApi, QuorumParts
 from jbodlab.kafka_wire.api_table import (
     ApiKey,
     request_encoder,
@@ -17,9 +18,14 @@ from jbodlab.kafka_wire.api_table import (
     response_encoder,
     response_reader,
 )
-from jbodlab.metadata.records.control_records import KRaftVoterEndpoint
+from jbodlab.metadata.records.control_records import (
+    KRaftVersionFeature,
+    KRaftVoter,
+    KRaftVoterEndpoint,
+)
 from jbodlab.raft.log_view import OffsetAndEpoch
 from jbodlab.raft.messages import (
+    AddVoterRequest,
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
     EndQuorumEpochRequest,
@@ -28,13 +34,20 @@ from jbodlab.raft.messages import (
     FetchSnapshotAnswer,
     FetchSnapshotRequest,
     FetchSnapshotResponse,
+    PlainResponse,
     QuorumFetchAnswer,
     QuorumFetchResponse,
+    RemoveVoterRequest,
     Request,
+    UpdateVoterRequest,
+    UpdateVoterResponse,
+    VersionsRequest,
+    VersionsResponse,
+    VoterChangeAnswer,
     VoteRequest,
     VoteResponse,
 )
-from jbodlab.raft.voters import UNKNOWN_DIRECTORY, ReplicaKey
+from jbodlab.raft.voters import UNKNOWN_DIRECTORY, VERSIONS, ReplicaKey
 from jbodlab.record_batch.record_batch import build_batch
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
@@ -58,7 +71,19 @@ FETCH = FetchRequest(
 FETCH_SNAPSHOT = FetchSnapshotRequest(
     replica=ONE, epoch=LeaderEpoch(7), snapshot=END, position=3, max_bytes=1000
 )
-REQUESTS = (VOTE, BEGIN, END_EPOCH, FETCH, FETCH_SNAPSHOT)
+MORE = (*HERE, KRaftVoterEndpoint(name="CONTROLLER_GRPC", host="host", port=9094))
+ADD = AddVoterRequest(voter=ONE, endpoints=MORE, acks_commit=False, timeout_ms=2_000)
+REMOVE = RemoveVoterRequest(voter=ONE)
+UPDATE = UpdateVoterRequest(
+    epoch=LeaderEpoch(7),
+    voter=KRaftVoter(
+        voter_id=1,
+        voter_directory_id=ONE.directory_id,
+        endpoints=MORE,
+        k_raft_version_feature=VERSIONS,
+    ),
+)
+REQUESTS = (VOTE, BEGIN, END_EPOCH, FETCH, FETCH_SNAPSHOT, ADD, REMOVE, UPDATE)
 LEADER: dict[str, Any] = {
     "epoch": LeaderEpoch(7),
     "leader_id": BrokerId(1),
@@ -157,8 +182,9 @@ def test_a_request_about_another_partition_is_refused(topic: str, index: int) ->
 def answered(request: Request, served: Served) -> Any:
     """An answer as the asker sees it."""
     key, _ = request_message(request, CLUSTER)
-    api = next(each for each in APIS if each.key == key)
-    handler = api.handler(QuorumParts(CLUSTER, lambda _: pytest.fail("asked")))
+    api = next(each for each in QUORUM_APIS if each.key == key)
+    nobody: Any = None
+    handler = api.handler(QuorumParts(CLUSTER, nobody, nobody, nobody))
     assert isinstance(handler, QuorumApi)
     data = b"".join(
         response_encoder(key, ASKED_IN[key])(handler._make(served, "CONTROLLER"), bytearray())
@@ -224,3 +250,39 @@ def test_a_piece_of_a_snapshot_survives_the_wire(
 
     assert isinstance(found, FetchSnapshotResponse)
     assert {name: getattr(found, name) for name in fields} == fields
+
+
+def test_an_answer_about_a_voter_that_told_of_itself_names_the_leader() -> None:
+    error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    known = answered(UPDATE, Served(VoterChangeAnswer(error=error, **LEADER)))
+    unknown = answered(UPDATE, Served(VoterChangeAnswer(**NOBODY)))
+
+    assert known == UpdateVoterResponse(error=error, **LEADER)
+    assert unknown == UpdateVoterResponse(**NOBODY)
+
+
+@pytest.mark.parametrize("request_", [ADD, REMOVE], ids=lambda each: type(each).__name__)
+def test_an_answer_about_a_change_is_an_error_or_nothing(request_: Request) -> None:
+    assert answered(request_, Served(VoterChangeAnswer(**LEADER))) == PlainResponse()
+    with pytest.raises(KafkaError) as refused:
+        answered(request_, Served(VoterChangeAnswer(error=ErrorCode.DUPLICATE_VOTER, **LEADER)))
+    assert refused.value.code is ErrorCode.DUPLICATE_VOTER
+
+
+def test_who_tells_no_kraft_version_supports_level_0_only() -> None:
+    import kio.schema.api_versions.v4.response as v4
+
+    def told(*features: v4.SupportedFeatureKey) -> Any:
+        message = v4.ApiVersionsResponse(
+            error_code=ErrorCode.NONE,
+            api_keys=(),
+            throttle_time=datetime.timedelta(0),
+            supported_features=features,
+        )
+        return response_of(VersionsRequest(), message, "CONTROLLER")
+
+    feature = v4.SupportedFeatureKey(name="kraft.version", min_version=0, max_version=1)
+    assert told(feature) == VersionsResponse(versions=VERSIONS)
+    none = KRaftVersionFeature(min_supported_version=0, max_supported_version=0)
+    assert told() == VersionsResponse(versions=none)

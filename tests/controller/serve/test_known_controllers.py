@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
+from datetime import timedelta
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from controller.quorum.raft_wire import request_message
 from controller.serve.known_controllers import KnownControllers, RightsOfControllers
-from controller.serve.raft_apis import APIS, QuorumParts
+from controller.serve.raft_apis import QuorumParts
+from controller.serve.tool_apis import APIS
 from jbodlab.kafka_wire.api_table import ApiKey, request_class
 from jbodlab.kafka_wire.headers import RequestHeader
 from jbodlab.metadata.image.metadata_image import EMPTY
@@ -29,11 +32,9 @@ from jbodlab.security.acl import AclOperation
 from jbodlab.security.authorizer import AuthorizerSettings
 from jbodlab.security.node_names import NodeNames
 from jbodlab.server.answer import Later, RequestContext
-from jbodlab.server.api import Api
-from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.passed_on import client_id_for
 from jbodlab.server.request_counts import RequestCounts
-from jbodlab.server.resources import Elsewhere, Resource, on_cluster
+from jbodlab.server.resources import Resource
 from jbodlab.server.response import Response
 from jbodlab.server.rights import AllRights, Client, DeniedError, EnforcedRights, Rights
 from jbodlab.server.served import served
@@ -64,24 +65,6 @@ REQUESTS: dict[str, Request] = {
 }
 
 
-class Membership(FailsBySchema):
-    """The handler of a change of the voters, as far as rights are concerned."""
-
-    def answer(self, request: Any, context: RequestContext) -> Response:
-        return Response()
-
-
-MEMBERSHIP: list[Api[QuorumParts]] = [
-    Api(
-        key=key,
-        versions=(0, 0),
-        resources=Elsewhere(on_cluster(ALTER)),
-        handler=lambda _: Membership(),
-    )
-    for key in (ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER)
-]
-
-
 class Doors:
     """The APIs of a controller behind their filters."""
 
@@ -89,8 +72,13 @@ class Doors:
         self.asked: list[Request] = []
         rights = RightsOfControllers(rights, NAMES)
         apis = served(
-            (*APIS, *MEMBERSHIP),
-            QuorumParts(CLUSTER_ID, self._ask),
+            APIS,
+            QuorumParts(
+                CLUSTER_ID,
+                SimpleNamespace(ask=self._ask, kraft_version=0),
+                lambda: EMPTY,
+                self._decide,
+            ),
             rights=rights,
             counts=RequestCounts(lambda: 0.0),
             filters=[partial(KnownControllers, NAMES, rights)],
@@ -100,6 +88,9 @@ class Doors:
     def _ask(self, request: Request) -> asyncio.Future[Any]:
         self.asked.append(request)
         return asyncio.get_running_loop().create_future()
+
+    async def _decide(self, request: object) -> object:
+        raise AssertionError("a tool asks")
 
     def send(
         self, key: ApiKey, message: Any, user: str, version: int, client_id: str = ""
@@ -201,7 +192,7 @@ async def test_a_controller_changes_its_own_membership_only_and_others_need_alte
         "voter_directory_id": directory_of(101),
     }
     if key is ApiKey.ADD_RAFT_VOTER:
-        fields |= {"timeout": None, "listeners": ()}
+        fields |= {"timeout": timedelta(seconds=1), "listeners": ()}
     message = request_class(key, 0)(**fields)
 
     doors = Doors(WithEntry(allows))

@@ -49,6 +49,7 @@ from jbodlab.controller_api.grpc_transport import ControllerStub, GrpcTransport
 from jbodlab.controller_api.rpc_tls import RpcServerTls, broker_principals
 from jbodlab.controller_api.translate import from_proto, to_proto
 from jbodlab.metadata.image.loader import MetadataLoader
+from jbodlab.raft.messages import RaiseKRaftVersionRequest, VoterChangeRequest
 from jbodlab.runtime.machine import system_environment
 from jbodlab.security.mapping_rules import SUBJECT_ITSELF
 from jbodlab.vocabulary.endpoint import Endpoint
@@ -87,6 +88,7 @@ DECIDED: dict[str, tuple[Callable[..., Any], int | str | None]] = {
     "UpdateFeatures": (feature_updates.update_features, "timeout_ms"),
 }
 READ = {"ListPartitionReassignments", "DescribeQuorum", "MetadataStream"}
+OF_QUORUM = {"AddRaftVoter", "RemoveRaftVoter", "ResignLeadership"}
 
 
 class ScriptedController:
@@ -140,12 +142,24 @@ class ScriptedLeadership:
     cluster_id = CLUSTER_ID
     epoch, leader = LeaderEpoch(6), BrokerId(102)
     followers = ()
+    directory_id = None
 
     def __init__(self, controller: ScriptedController, stream: ScriptedStream) -> None:
         self._term: Any = Term(controller, stream, [])  # type: ignore[arg-type]
         self.committed = controller.committed
         self.is_active = True
         self.confirmations = 0
+        self.changes: list[VoterChangeRequest] = []
+        self.refusal: KafkaError | None = None
+        self.successors: list[BrokerId | None] = []
+
+    async def change_voters(self, request: VoterChangeRequest) -> None:
+        if self.refusal is not None:
+            raise self.refusal
+        self.changes.append(request)
+
+    def resign(self, successor: BrokerId | None = None) -> None:
+        self.successors.append(successor)
 
     async def confirmed(self) -> None:
         self.confirmations += 1
@@ -194,7 +208,7 @@ def it(runner: asyncio.Runner) -> Iterator[SimpleNamespace]:
 
 
 def test_every_call_has_its_row_here() -> None:
-    assert set(CALLS) == set(DECIDED) | READ
+    assert set(CALLS) == set(DECIDED) | READ | OF_QUORUM
 
 
 @pytest.mark.parametrize("name", DECIDED)
@@ -337,6 +351,71 @@ async def test_the_quorum_is_described_by_the_controller_and_what_it_committed(
         high_watermark=Offset(17),
         current_voters=(leader,),
     )
+
+
+async def test_a_change_of_the_voters_is_made_by_the_quorum(it: SimpleNamespace) -> None:
+    add, remove = sample(requests.AddRaftVoterRequest), sample(requests.RemoveRaftVoterRequest)
+
+    assert from_proto(await it.stub.AddRaftVoter(to_proto(add))).error_code == 0
+    assert from_proto(await it.stub.RemoveRaftVoter(to_proto(remove))).error_code == 0
+
+    added, removed = it.leadership.changes
+    assert added.voter == (add.voter_id, add.voter_directory_id)
+    assert [(each.name, each.host, each.port) for each in added.endpoints] == [
+        (each.name, each.host, each.port) for each in add.listeners
+    ]
+    assert (added.timeout_ms, added.acks_commit) == (add.timeout_ms, add.ack_when_committed)
+    assert removed.voter == (remove.voter_id, remove.voter_directory_id)
+
+
+async def test_a_change_that_the_quorum_refuses_is_answered_with_its_error(
+    it: SimpleNamespace,
+) -> None:
+    it.leadership.refusal = KafkaError(ErrorCode.DUPLICATE_VOTER, "a voter already")
+
+    request = to_proto(sample(requests.AddRaftVoterRequest))
+    answer = from_proto(await it.stub.AddRaftVoter(request))
+
+    assert (answer.error_code, answer.error_message) == (
+        ErrorCode.DUPLICATE_VOTER,
+        "a voter already",
+    )
+
+
+async def test_the_level_of_the_quorum_is_raised_apart_from_other_features(
+    it: SimpleNamespace,
+) -> None:
+    it.controller.answer = requests.UpdateFeaturesResponse()
+    levels = {"kraft.version": 1, "transaction.version": 2}
+    request = requests.UpdateFeaturesRequest(
+        feature_updates=tuple(
+            requests.FeatureUpdate(feature=name, max_version_level=level)
+            for name, level in levels.items()
+        )
+    )
+
+    await it.stub.UpdateFeatures(to_proto(request))
+
+    (raised,) = it.leadership.changes
+    assert raised == RaiseKRaftVersionRequest(level=1)
+    checked, made = (decide.args[0] for decide, _ in it.controller.submitted)
+    assert (len(checked.feature_updates), checked.validate_only) == (2, True)
+    assert [each.feature for each in made.feature_updates] == ["transaction.version"]
+
+
+async def test_a_leader_resigns_in_the_epoch_that_is_meant_only(it: SimpleNamespace) -> None:
+    def request(epoch: int) -> Any:
+        return to_proto(
+            requests.ResignLeadershipRequest(
+                leader_epoch=LeaderEpoch(epoch), successor=BrokerId(101)
+            )
+        )
+
+    await it.stub.ResignLeadership(request(5))
+    with pytest.raises(grpc.aio.AioRpcError):
+        await it.stub.ResignLeadership(request(4))
+
+    assert it.leadership.successors == [101]
 
 
 async def test_a_node_without_a_term_tells_what_it_knows_and_is_not_healthy(
