@@ -189,14 +189,12 @@ class BrokerServer:
             disks.log_dirs.add_return_listener(back)
         # One is full or slow, or no longer; the controller hears of all of them together.
         disks.conditions.add_listener(roles)
-        # The metadata changes: settings and replicas, then what clients are told, then groups,
-        # who waits for other leaders, and reports.
+        # The metadata changes: settings and replicas, then what clients are told, who
+        # waits for other leaders, then groups and reports.
         link.publish_to(
             internal_listeners=[self._dynamic, roles],
             listeners_after_clients=[
                 self._coordinators.groups,
-                self._coordinators.transactions,
-                self._coordinators.add_partitions,
                 self._front.produce_forwarder,
                 self._front.user_sessions,
                 replicas.reports,

@@ -78,6 +78,6 @@ class ClientApis:
         """Give up calls to the controller that no client waits for."""
         await self._topic_creator.close()
         self.produce_forwarder.close()
-        self._next_coordinator.close()
+        await self._next_coordinator.close()
         self._thread.close()
         await self._producer_ids.close()

@@ -90,10 +90,6 @@ class TransactionCoordinatorService(CoordinatorService[TransactionCore, Transact
         super().__init__(TRANSACTION_STATE_TOPIC, registry, cache, context)
         self._wall_ms = environment.wall_ms
 
-    def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Bring markers to those who lead now."""
-        self.markers.metadata_changed()
-
     def leadership_ended(self, partition: Partition) -> None:
         """End a coordinator; the next one has its markers written anew."""
         super().leadership_ended(partition)
@@ -191,7 +187,7 @@ class Coordinators:
         self.add_partitions = AddPartitionsToTxnManager(
             link.cache, config.node_id, self.transactions.answers_leader, peers
         )
-        replicas.manager.appends.admission.verifier = self.add_partitions
+        replicas.manager.appends.admission.coordinators = self.add_partitions.calls
 
     async def stop(self) -> None:
         """Answer everybody who waits; coordinators end with the leadership of replicas anyway."""

@@ -76,16 +76,15 @@ FORWARD_CONNECT_TIMEOUT_S = 2.0
 """Longest time to connect to another leader."""
 ANSWER_SLACK_S = 1.0
 """Time for another leader to respond beyond the time-out of the forwarded request."""
-ADMISSION_RETRY_S, ADMISSION_RETRY_MAX_S = 0.02, 2.0
-"""Shortest pause before the coordinator of a transaction is asked again, because it completes the
-last one or has moved, and for how long that is done. The producer then tries again, some after 5 s.
-"""
+ADMISSION_RETRY_MAX_S = 2.0
+"""For how long the coordinator of a transaction is asked again, because it completes the last one
+or has moved. The producer then tries again, some after 5 s."""
 TRANSACTION_ASK_MAX_S = 2.0
 """Longest time for the coordinator of a transaction to say whether it has a partition. A producer
 then tries again, as it does for a coordinator that is being loaded."""
-NEXT_COORDINATOR_MAX_S, NEXT_COORDINATOR_PAUSE_S = 2.0, 0.02
-"""Longest time for which a producer's request waits for the next coordinator, and the pause before
-that one is asked again: longer than an election and a load take, and shorter than clients wait."""
+NEXT_COORDINATOR_MAX_S = 2.0
+"""Longest time for which a producer's request waits for the next coordinator: longer than an
+election and a load take, and shorter than clients wait."""
 MARKERS_TIMEOUT_MS = 5_000
 """Longest wait until the markers of transactions are replicated; coordinators write them again."""
 ANSWER_MAX_S = 30.0

@@ -8,8 +8,9 @@ Source: `kafka.server.metadata.KRaftMetadataCache`.
 
 from __future__ import annotations
 
+import asyncio
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from jbodlab.group_records.partitions import coordinator_partition
@@ -17,6 +18,7 @@ from jbodlab.metadata.image.broker_registration import BrokerRegistration
 from jbodlab.metadata.image.metadata_image import EMPTY, MetadataImage
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.metadata.records.cluster_records import BrokerEndpoint
+from jbodlab.runtime.supervised import call_each
 from jbodlab.vocabulary.ids import (
     NO_LEADER,
     BrokerId,
@@ -51,6 +53,8 @@ class MetadataCache:
         self._listener_name = inter_broker_listener_name
         self.image = EMPTY
         """The state that clients are told; `publish` exchanges it."""
+        self.listeners: list[Callable[[], None]] = []
+        """Called after each exchange."""
         self._live: dict[str, list[BrokerNode]] = {}
 
     def is_for_brokers(self, listener_name: str) -> bool:
@@ -65,6 +69,21 @@ class MetadataCache:
         """Exchange the image."""
         self.image = image
         self._live = {}
+        call_each(self.listeners, "changed metadata")
+
+    async def changed(self, within_s: float) -> None:
+        """Wait until the image is exchanged, or that time is over."""
+        change: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def happened() -> None:
+            if not change.done():
+                change.set_result(None)
+
+        self.listeners.append(happened)
+        try:
+            await asyncio.wait([change], timeout=within_s)
+        finally:
+            self.listeners.remove(happened)
 
     def topic_id(self, name: str) -> TopicId | None:
         """Return the id of a topic."""

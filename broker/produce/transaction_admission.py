@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, TypeVar
 
-from broker.bounds.limits import ADMISSION_RETRY_MAX_S, ADMISSION_RETRY_S
+from broker.bounds.limits import ADMISSION_RETRY_MAX_S
+from broker.metadata.leader_calls import Leader, LeaderCalls, Settled
+from broker.metadata.metadata_cache import MetadataCache
 from broker.replica.leading import Guard, LeaderState
 from broker.replica.log import PartitionLog
 from broker.replica.partition import Partition
@@ -31,6 +33,8 @@ from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import TopicPartition
 
 logger = logging.getLogger(__name__)
+
+LaneT = TypeVar("LaneT")
 
 Admitted = Guard | int
 """Why a batch may be appended: what the coordinator said, or the transaction that is open in the
@@ -45,7 +49,7 @@ NOT_ANSWERED = frozenset(
         ErrorCode.REQUEST_TIMED_OUT,
     }
 )
-"""The coordinator was not found, or does not know yet."""
+"""The coordinator was not found, or does not know yet: it is asked again."""
 
 
 class Part(NamedTuple):
@@ -57,33 +61,64 @@ class Part(NamedTuple):
     transaction: BatchTransaction
 
 
-class PartitionVerifier(Protocol):
-    """Asks the coordinators of transactional ids, on whichever broker they are."""
+class Question(NamedTuple):
+    """A part of a transaction that its coordinator is asked about.
 
-    def ask(self, part: Part) -> asyncio.Future[ErrorCode]:
-        """Ask whether a transaction has a partition, or have it added; the future never fails."""
+    Attributes:
+        leader: Of the partition.
+        part: Which part.
+        guard: Has the answer.
+    """
+
+    leader: LeaderState
+    part: Part
+    guard: Guard
+
+    def is_final(self, code: ErrorCode) -> bool:
+        """Return whether the coordinator will not soon answer otherwise."""
+        if code is ErrorCode.CONCURRENT_TRANSACTIONS:
+            return not self.part.transaction.adds_partitions
+        return code not in NOT_ANSWERED
+
+    def again(self) -> Settled[ErrorCode] | None:
+        """Begin anew; returns the answer if that is not possible."""
+        if self.guard.is_ended and not self.part.transaction.adds_partitions:
+            # The next transaction of the producer may have the same epoch: this batch is not of it.
+            return Settled(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        try:
+            # The marker of the transaction before may have come meanwhile, and ended the guard.
+            self.leader.guards.begin(self.part.producer_id, self.guard)
+        except KafkaError as error:
+            return Settled(error.code)
+        return None
 
 
-class NoVerifier:
-    """The verifier of a broker that takes part in no transactions."""
-
-    def ask(self, part: Part) -> asyncio.Future[ErrorCode]:
-        """Find nobody."""
-        future = asyncio.get_running_loop().create_future()
-        future.set_result(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        return future
+def coordinator_calls(
+    cache: MetadataCache,
+    coordinator: Callable[[Question], Leader[LaneT] | None],
+    send: Callable[[LaneT, Sequence[Question]], Coroutine[Any, Any, Sequence[ErrorCode]]],
+) -> LeaderCalls[LaneT, Question, ErrorCode]:
+    """Return what asks coordinators, on whichever broker they are."""
+    return LeaderCalls(
+        cache,
+        coordinator,
+        send,
+        Question.is_final,
+        ErrorCode.NETWORK_EXCEPTION,
+        again=Question.again,
+    )
 
 
 class TransactionAdmission:
     """Lets batches wait for their answers; on the event loop.
 
     Attributes:
-        verifier: Asks the coordinators.
+        coordinators: Asks the coordinators; None in a broker that takes part in no transactions.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self.verifier: PartitionVerifier = NoVerifier()
+        self.coordinators: LeaderCalls[Any, Question, ErrorCode] | None = None
 
     def ask(self, leader: LeaderState, part: Part, answered: Callable[[Guard], None]) -> None:
         """Ask about the first batch of a transaction, or wait for an answer that is under way.
@@ -101,7 +136,12 @@ class TransactionAdmission:
             guard = Guard(producer_epoch=part.producer_epoch)
             leader.guards.begin(part.producer_id, guard)
             guard.waiting.append(partial(answered, guard))
-            self._ask(leader, part, guard, self._loop.time())
+            settle = partial(self._settle, leader, part, guard)
+            if self.coordinators is None:
+                self._loop.call_soon(settle, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+                return
+            question = Question(leader, part, guard)
+            self.coordinators.ask(question, settle, ADMISSION_RETRY_MAX_S)
         else:
             guard.waiting.append(partial(answered, guard))
 
@@ -131,41 +171,6 @@ class TransactionAdmission:
 
         self.ask(leader, part, answered)
         return future
-
-    def _ask(self, leader: LeaderState, part: Part, guard: Guard, since_s: float) -> None:
-        answer = self.verifier.ask(part)
-        answer.add_done_callback(partial(self._answered, leader, part, guard, since_s))
-
-    def _ask_again(self, leader: LeaderState, part: Part, guard: Guard, since_s: float) -> None:
-        if guard.is_ended and not part.transaction.adds_partitions:
-            # The next transaction of the producer may have the same epoch: this batch is not of it.
-            self._settle(leader, part, guard, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-            return
-        try:
-            # The marker of the transaction before may have come meanwhile, and ended the guard.
-            leader.guards.begin(part.producer_id, guard)
-        except KafkaError as error:
-            self._settle(leader, part, guard, error.code)
-            return
-        self._ask(leader, part, guard, since_s)
-
-    def _answered(
-        self,
-        leader: LeaderState,
-        part: Part,
-        guard: Guard,
-        since_s: float,
-        answer: asyncio.Future[ErrorCode],
-    ) -> None:
-        code = ErrorCode.COORDINATOR_NOT_AVAILABLE if answer.cancelled() else answer.result()
-        is_completing = code is ErrorCode.CONCURRENT_TRANSACTIONS
-        may_change = part.transaction.adds_partitions if is_completing else code in NOT_ANSWERED
-        waited_s = self._loop.time() - since_s
-        if may_change and waited_s < ADMISSION_RETRY_MAX_S:
-            again = partial(self._ask_again, leader, part, guard, since_s)
-            self._loop.call_later(max(ADMISSION_RETRY_S, waited_s / 4), again)
-            return
-        self._settle(leader, part, guard, code)
 
     def _settle(self, leader: LeaderState, part: Part, guard: Guard, code: ErrorCode) -> None:
         guard.answer = code

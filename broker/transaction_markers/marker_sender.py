@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from broker.bounds.limits import MARKER_CONNECT_TIMEOUT_S, MARKER_REQUESTS_MAX, MARKERS_AT_ONCE
+from broker.metadata.leader_calls import Leader, LeaderCall, LeaderCalls, Settled
 from broker.metadata.metadata_cache import MetadataCache
 from broker.produce.marker_appends import MarkerAppends, TransactionMarker
 from broker.transactions.decision import MarkersDue
@@ -30,14 +31,11 @@ from jbodlab.kafka_wire.api_table import ApiKey, item_class, request_class
 from jbodlab.peers.client_security import ClientSecurity
 from jbodlab.peers.peer_pool import PeerPool
 from jbodlab.vocabulary.error_code import ErrorCode
-from jbodlab.vocabulary.errors import DecodeError
 from jbodlab.vocabulary.ids import BrokerId, DirectoryId, LeaderEpoch, TopicPartition
 
 logger = logging.getLogger(__name__)
 
 CLIENT_ID = "transaction-coordinator"
-PAUSE_S, PAUSE_MAX_S = 0.02, 0.5
-"""Pause before a marker is sent again that a leader did not take; it doubles each time."""
 ANSWER_TIMEOUT_S = 30.0
 """Longest wait for an answer: markers are answered when all in-sync replicas have them."""
 
@@ -47,6 +45,7 @@ VERSION = 2
 Codes = Mapping[tuple[int, TopicPartition], ErrorCode]
 """By producer id and partition."""
 Written = Callable[[MarkersDue, tuple[TopicPartition, ...]], None]
+ByOrder = Mapping["_Order", Sequence[TopicPartition]]
 
 
 class MarkerLane(NamedTuple):
@@ -60,24 +59,23 @@ class _Order(msgspec.Struct, eq=False):
     """The markers of one transaction.
 
     Attributes:
-        unmarked: Partitions without their marker; the request that is under way for each, if any.
+        unmarked: Partitions without their marker, and the question to each leader.
+        marked: Partitions whose coordinator is not told yet that they have theirs.
     """
 
     index: int
     coordinator_epoch: LeaderEpoch
     due: MarkersDue
     written: Written
-    unmarked: dict[TopicPartition, _Sent | None]
-    pause_s: float = PAUSE_S
-    is_due: bool = True
-    retry: asyncio.TimerHandle | None = None
+    unmarked: dict[TopicPartition, LeaderCall[_Marker, ErrorCode]] = msgspec.field(
+        default_factory=dict
+    )
+    marked: list[TopicPartition] = msgspec.field(default_factory=list)
 
 
-class _Sent(msgspec.Struct, eq=False):
-    """A request under way: the markers, and in which epoch each partition was led."""
-
-    lane: MarkerLane
-    markers: list[tuple[_Order, TopicPartition, LeaderEpoch]]
+class _Marker(NamedTuple):
+    order: _Order
+    partition: TopicPartition
 
 
 class MarkerSender:
@@ -105,9 +103,15 @@ class MarkerSender:
         self._own = own
         self._peers = PeerPool(CLIENT_ID, MARKER_CONNECT_TIMEOUT_S, security)
         self._orders: dict[tuple[int, str], _Order] = {}
-        self._sent: dict[asyncio.Task[None], _Sent] = {}
-        self._under_way: Counter[MarkerLane] = Counter()
-        self._look: asyncio.Handle | None = None
+        self._calls: LeaderCalls[MarkerLane, _Marker, ErrorCode] = LeaderCalls(
+            cache,
+            self._leader,
+            self._send,
+            self._is_written,
+            ErrorCode.NETWORK_EXCEPTION,
+            at_once=MARKERS_AT_ONCE,
+            requests_max=MARKER_REQUESTS_MAX,
+        )
         self.refusals: Counter[ErrorCode] = Counter()
 
     @property
@@ -127,176 +131,84 @@ class MarkerSender:
             written: Told of partitions that have their marker, or are no more.
         """
         self._forget((index, due.transactional_id))
-        unmarked: dict[TopicPartition, _Sent | None] = dict.fromkeys(due.partitions)
-        order = _Order(index, coordinator_epoch, due, written, unmarked)
+        order = _Order(index, coordinator_epoch, due, written)
         self._orders[index, due.transactional_id] = order
-        self._look_soon()
+        for each in due.partitions:
+            order.unmarked[each] = self._calls.ask(
+                _Marker(order, each), partial(self._marked, order, each)
+            )
 
     def coordinator_ended(self, index: int) -> None:
         """Forget the markers of a coordinator; the next one sends them anew."""
         for key in [key for key in self._orders if key[0] == index]:
             self._forget(key)
 
-    def metadata_changed(self) -> None:
-        """Ask those who lead now."""
-        for order in self._orders.values():
-            for each, sent in order.unmarked.items():
-                if sent is None or not self._still_leads(sent, order, each):
-                    order.unmarked[each] = None
-                    order.is_due = True
-        if self._orders:
-            self._look_soon()
-
     async def close(self) -> None:
         """Give up what is under way; the next coordinators go on with it."""
         for key in [*self._orders]:
             self._forget(key)
-        if self._look is not None:
-            self._look.cancel()
-        tasks = [*self._sent]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._calls.close()
         self._peers.close()
 
     def _forget(self, key: tuple[int, str]) -> None:
         order = self._orders.pop(key, None)
-        if order is not None and order.retry is not None:
-            order.retry.cancel()
+        if order is not None:
+            for call in order.unmarked.values():
+                self._calls.drop(call)
 
-    # Sending
+    def _leader(self, marker: _Marker) -> Leader[MarkerLane] | Settled[ErrorCode] | None:
+        registration = self._cache.partition(marker.partition)
+        if registration is None:
+            return Settled(ErrorCode.NONE)
+        leader = registration.leader
+        if leader != self._broker_id and self._cache.peer(leader) is None:
+            return None
+        lane = MarkerLane(leader, registration.directory(leader))
+        return Leader(lane, registration.leader_epoch)
 
-    def _look_soon(self) -> None:
-        if self._look is None:
-            self._look = asyncio.get_running_loop().call_soon(self._send_due)
-
-    def _send_due(self) -> None:
-        """Send what is due; what falls due in one turn of the loop travels together."""
-        self._look = None
-        lanes: dict[MarkerLane, _Sent] = {}
-        for order in [*self._orders.values()]:
-            if order.is_due:
-                self._add(order, lanes)
-        for lane, sent in lanes.items():
-            if not sent.markers:
-                continue
-            self._under_way[lane] += 1
-            task = asyncio.get_running_loop().create_task(self._exchange(sent), name="markers")
-            self._sent[task] = sent
-            task.add_done_callback(self._ended)
-
-    def _add(self, order: _Order, lanes: dict[MarkerLane, _Sent]) -> None:
-        """Put the markers of a transaction into requests, as far as there is room."""
-        order.is_due = False
-        gone = []
-        for each, under_way in order.unmarked.items():
-            if under_way is not None:
-                continue
-            registration = self._cache.partition(each)
-            if registration is None:
-                gone.append(each)
-                continue
-            is_own = registration.leader == self._broker_id
-            if not is_own and self._cache.peer(registration.leader) is None:
-                # Tried again when the metadata changes.
-                continue
-            lane = MarkerLane(registration.leader, registration.directory(registration.leader))
-            sent = lanes.setdefault(lane, _Sent(lane, []))
-            is_full = len(sent.markers) >= MARKERS_AT_ONCE
-            if is_full or self._under_way[lane] >= MARKER_REQUESTS_MAX:
-                # When one of them has been answered.
-                order.is_due = True
-                continue
-            order.unmarked[each] = sent
-            sent.markers.append((order, each, registration.leader_epoch))
-        self._done(order, gone)
-
-    def _still_leads(self, sent: _Sent, order: _Order, partition: TopicPartition) -> bool:
-        registration = self._cache.partition(partition)
-        return registration is not None and any(
-            other is order and each == partition and epoch == registration.leader_epoch
-            for other, each, epoch in sent.markers
-        )
-
-    async def _exchange(self, sent: _Sent) -> None:
-        broker_id = sent.lane.broker_id
-        try:
-            if broker_id == self._broker_id:
-                codes = await self._write(sent)
-            else:
-                codes = await self._call(broker_id, sent)
-        except (OSError, TimeoutError, DecodeError) as error:
-            logger.info("cannot send markers to broker %d: %s", broker_id, error)
-            codes = {}
-        done: dict[_Order, list[TopicPartition]] = {}
-        for order, each, _ in sent.markers:
-            code = codes.get((order.due.producer_id, each), ErrorCode.NETWORK_EXCEPTION)
-            self._answered(order, each, sent, code, done)
-        for order, partitions in done.items():
-            self._done(order, partitions)
-
-    def _answered(
-        self,
-        order: _Order,
-        partition: TopicPartition,
-        sent: _Sent,
-        code: ErrorCode,
-        done: dict[_Order, list[TopicPartition]],
-    ) -> None:
-        if partition not in order.unmarked:
-            return
+    def _is_written(self, marker: _Marker, code: ErrorCode) -> bool:
+        """Return whether a partition has its marker; a refusal is counted."""
         if code is ErrorCode.NONE:
-            done.setdefault(order, []).append(partition)
-            return
+            return True
         self.refusals[code] += 1
-        if order.unmarked[partition] is sent:
-            order.unmarked[partition] = None
-            self._retry_later(order, partition, code)
-
-    def _retry_later(self, order: _Order, partition: TopicPartition, code: ErrorCode) -> None:
         logger.debug(
             "the marker of transaction %s is not written: %s",
-            order.due.transactional_id,
+            marker.order.due.transactional_id,
             code.name,
-            extra=partition._asdict(),
+            extra=marker.partition._asdict(),
         )
-        if order.retry is None:
-            loop = asyncio.get_running_loop()
-            order.retry = loop.call_later(order.pause_s, partial(self._again, order))
-            order.pause_s = min(2 * order.pause_s, PAUSE_MAX_S)
+        return False
 
-    def _again(self, order: _Order) -> None:
-        order.retry = None
-        order.is_due = True
-        self._look_soon()
+    def _marked(self, order: _Order, partition: TopicPartition, _: ErrorCode) -> None:
+        del order.unmarked[partition]
+        if not order.marked:
+            asyncio.get_running_loop().call_soon(self._tell, order)
+        order.marked.append(partition)
 
-    def _done(self, order: _Order, partitions: Sequence[TopicPartition]) -> None:
-        if not partitions:
-            return
-        for each in partitions:
-            order.unmarked.pop(each, None)
+    def _tell(self, order: _Order) -> None:
+        """Tell a coordinator of all partitions that have got their marker in a turn of the loop."""
+        marked, order.marked = order.marked, []
         key = (order.index, order.due.transactional_id)
         if self._orders.get(key) is not order:
             return
         if not order.unmarked:
             self._forget(key)
-        order.written(order.due, tuple(partitions))
+        order.written(order.due, tuple(marked))
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        sent = self._sent.pop(task)
-        self._under_way[sent.lane] -= 1
-        if not self._under_way[sent.lane]:
-            del self._under_way[sent.lane]
-        if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error("sending markers failed", exc_info=error)
-            for order, each, _ in sent.markers:
-                if order.unmarked.get(each) is sent:
-                    order.unmarked[each] = None
-                    self._retry_later(order, each, ErrorCode.UNKNOWN_SERVER_ERROR)
-        if any(order.is_due for order in self._orders.values()):
-            self._look_soon()
+    async def _send(self, lane: MarkerLane, markers: Sequence[_Marker]) -> list[ErrorCode]:
+        by_order: dict[_Order, list[TopicPartition]] = {}
+        for order, partition in markers:
+            by_order.setdefault(order, []).append(partition)
+        if lane.broker_id == self._broker_id:
+            codes = await self._write(by_order)
+        else:
+            codes = await self._call(lane.broker_id, by_order)
+        return [
+            codes.get((order.due.producer_id, each), ErrorCode.NETWORK_EXCEPTION)
+            for order, each in markers
+        ]
 
-    async def _write(self, sent: _Sent) -> Codes:
+    async def _write(self, by_order: ByOrder) -> Codes:
         """Write markers to partitions that are led here."""
         markers = [
             TransactionMarker(
@@ -307,7 +219,7 @@ class MarkerSender:
                 transaction_version=_checked_by(order.due),
                 partitions=tuple(partitions),
             )
-            for order, partitions in _by_order(sent)
+            for order, partitions in by_order.items()
         ]
         results = iter(await self._own.write_markers(markers))
         return {
@@ -316,7 +228,7 @@ class MarkerSender:
             for each in marker.partitions
         }
 
-    async def _call(self, broker_id: BrokerId, sent: _Sent) -> Codes:
+    async def _call(self, broker_id: BrokerId, by_order: ByOrder) -> Codes:
         """Send markers to another broker."""
         node = self._cache.peer(broker_id)
         if node is None:
@@ -325,7 +237,7 @@ class MarkerSender:
             (node.host, node.port),
             ApiKey.WRITE_TXN_MARKERS,
             VERSION,
-            _request(sent),
+            _request(by_order),
             ANSWER_TIMEOUT_S,
         )
         return {
@@ -338,14 +250,7 @@ class MarkerSender:
         }
 
 
-def _by_order(sent: _Sent) -> Iterable[tuple[_Order, list[TopicPartition]]]:
-    by_order: dict[_Order, list[TopicPartition]] = {}
-    for order, each, _ in sent.markers:
-        by_order.setdefault(order, []).append(each)
-    return by_order.items()
-
-
-def _request(sent: _Sent) -> Any:
+def _request(by_order: ByOrder) -> Any:
     request: Any = request_class(ApiKey.WRITE_TXN_MARKERS, VERSION)
     marker: Any = item_class(request, "markers")
     topic: Any = item_class(marker, "topics")
@@ -362,7 +267,7 @@ def _request(sent: _Sent) -> Any:
                 coordinator_epoch=order.coordinator_epoch,
                 transaction_version=_checked_by(order.due),
             )
-            for order, partitions in _by_order(sent)
+            for order, partitions in by_order.items()
         )
     )
 

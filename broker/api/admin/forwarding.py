@@ -23,6 +23,7 @@ from broker.api.services.callers import caller_of
 from broker.bounds.limits import FORWARDED_TIMEOUT_S_MAX
 from broker.clients.client_quotas import muted
 from broker.controller_link.channel import ControllerChannel
+from broker.metadata.leader_calls import pause_s
 from broker.metadata.metadata_cache import MetadataCache
 from jbodlab.controller_api.requests import (
     RECORDS_PER_REQUEST_MAX,
@@ -54,9 +55,8 @@ IMMEDIATE_TIMEOUT_S = 5.0
 
 NO_AUTHORIZER = "No Authorizer is configured on the broker"
 
-POLL_S = 0.005
-RETRY_S = 0.1
-"""Between two attempts to reach the controller; it is back within a second of a restart."""
+LOOK_S = 0.05
+"""Between two looks at an effect that the metadata do not tell."""
 
 STRICT_FROM: dict[int, int] = {
     ApiKey.CREATE_TOPICS: 6,
@@ -140,7 +140,7 @@ class ForwardedApi(FailsBySchema):
         return self._cache.image.offset >= getattr(response, "metadata_offset", -1)
 
     async def _forward(self, request: Any, asked: Any, context: RequestContext) -> Response:
-        deadline = Deadline(getattr(request, "timeout", TIMEOUT))
+        deadline = Deadline(getattr(request, "timeout", TIMEOUT), self._cache)
         response = await self.decide(asked, deadline)
         code = getattr(response, "error_code", ErrorCode.NONE)
         if code != ErrorCode.NONE:
@@ -176,20 +176,22 @@ class ForwardedApi(FailsBySchema):
 
 
 class Deadline:
-    """How long one request may take."""
+    """How long one request may take; the clock starts at once.
 
-    def __init__(self, timeout: datetime.timedelta) -> None:
-        """Start the clock.
+    Args:
+        timeout: As the client sent it; zero or less means to answer as soon as the controller
+            has, without waiting for the change to reach this broker.
+        cache: Metadata of this broker.
+    """
 
-        Args:
-            timeout: As the client sent it; zero or less means to answer as soon as the controller
-                has, without waiting for the change to reach this broker.
-        """
+    def __init__(self, timeout: datetime.timedelta, cache: MetadataCache) -> None:
         timeout_s = milliseconds(timeout) / 1000
         self._waits = timeout_s > 0
         self._loop = asyncio.get_running_loop()
         allowed_s = min(timeout_s, FORWARDED_TIMEOUT_S_MAX) if self._waits else IMMEDIATE_TIMEOUT_S
-        self._end = self._loop.time() + allowed_s
+        self._since_s = self._loop.time()
+        self._end = self._since_s + allowed_s
+        self._cache = cache
 
     @property
     def left_s(self) -> float:
@@ -209,9 +211,10 @@ class Deadline:
             try:
                 return await controller.call(request, self.left_s)
             except ControllerUnavailableError:
-                if self.left_s <= RETRY_S:
+                seconds = pause_s(self._loop.time() - self._since_s)
+                if self.left_s <= seconds:
                     raise
-                await asyncio.sleep(RETRY_S)
+                await asyncio.sleep(seconds)
 
     async def wait_for(self, arrived: Callable[[], bool]) -> None:
         """Wait until a change shows in this broker's metadata, or the time is over.
@@ -219,9 +222,8 @@ class Deadline:
         It is committed in either case, so a client that is answered too early only has to look
         again.
         """
-        # Polling needs no hook in the path on which metadata changes reach the replicas.
-        while self._waits and self.left_s > 0 and not arrived():  # noqa: ASYNC110
-            await asyncio.sleep(POLL_S)
+        while self._waits and self.left_s > 0 and not arrived():
+            await self._cache.changed(min(self.left_s, LOOK_S))
 
 
 def response_of(entity_class: EntityClass, value: msgspec.Struct, given: Given) -> Response:

@@ -12,16 +12,15 @@ Kafka forwards nothing: there the gap contains the client's timer.
 from __future__ import annotations
 
 import asyncio
-import logging
+from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from broker.api.services.coordinators import TransactionCoordinators
-from broker.bounds.limits import (
-    FORWARD_CONNECT_TIMEOUT_S,
-    NEXT_COORDINATOR_MAX_S,
-    NEXT_COORDINATOR_PAUSE_S,
-)
-from broker.metadata.metadata_cache import BrokerNode, MetadataCache
+from broker.bounds.limits import FORWARD_CONNECT_TIMEOUT_S, NEXT_COORDINATOR_MAX_S
+from broker.metadata.leader_calls import Leader, LeaderCalls, Settled
+from broker.metadata.metadata_cache import MetadataCache
 from jbodlab.peers.client_security import ClientSecurity
 from jbodlab.peers.peer_pool import PeerPool
 from jbodlab.server.answer import Answer, Handler, Later, RequestContext, in_background
@@ -29,13 +28,19 @@ from jbodlab.server.passed_on import FORWARDING_CLIENT, client_id_for, named_cli
 from jbodlab.server.response import Response
 from jbodlab.server.rights import client_of
 from jbodlab.vocabulary.error_code import ErrorCode
-from jbodlab.vocabulary.errors import DecodeError, KafkaError
+from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import TRANSACTION_STATE_TOPIC, BrokerId
-
-logger = logging.getLogger(__name__)
 
 NOT_YET = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS})
 """Responses of a broker that is not yet the coordinator that the metadata name."""
+
+
+class _Forwarded(msgspec.Struct, eq=False):
+    """A client's request, and until when it is answered elsewhere, on the clock of the loop."""
+
+    request: Any
+    context: RequestContext
+    end_s: float
 
 
 class NextCoordinator:
@@ -59,6 +64,9 @@ class NextCoordinator:
         self._broker_id = broker_id
         self._own = own
         self._peers = PeerPool(FORWARDING_CLIENT, FORWARD_CONNECT_TIMEOUT_S, security)
+        self._calls: LeaderCalls[tuple[BrokerId, _Forwarded], _Forwarded, Any] = LeaderCalls(
+            cache, self._leader, self._send, lambda _, response: response is not None, None
+        )
 
     def around(self, handler: Handler) -> Handler:
         """Return a handler of producers' requests that are answered elsewhere, if not here."""
@@ -86,28 +94,16 @@ class NextCoordinator:
         except KafkaError as error:
             if error.code is not ErrorCode.NOT_COORDINATOR or self._is_forwarded(context):
                 raise
-            found = await self._elsewhere(request, context)
+            end_s = asyncio.get_running_loop().time() + NEXT_COORDINATOR_MAX_S
+            forwarded = _Forwarded(request, context, end_s)
+            found = await self._calls.answer(forwarded, NEXT_COORDINATOR_MAX_S)
             if found is None:
                 raise
             return found
 
-    async def _elsewhere(self, request: Any, context: RequestContext) -> Any:
-        """Return the response of another coordinator; None if none responds in time."""
-        transactional_id = _transactional_id(request)
-        loop = asyncio.get_running_loop()
-        end_s = loop.time() + NEXT_COORDINATOR_MAX_S
-        while (leader := self._next(transactional_id)) is not None and loop.time() < end_s:
-            node = self._cache.peer(leader)
-            if node is not None and node.id != self._broker_id:
-                left_s = end_s - loop.time()
-                response = await self._response(node, request, context, left_s)
-                if response is not None:
-                    return response
-            await asyncio.sleep(NEXT_COORDINATOR_PAUSE_S)
-        return None
-
-    def close(self) -> None:
-        """Close idle connections to other brokers."""
+    async def close(self) -> None:
+        """Give up what is under way, and close connections to other brokers."""
+        await self._calls.close()
         self._peers.close()
 
     def _is_forwarded(self, context: RequestContext) -> bool:
@@ -116,34 +112,40 @@ class NextCoordinator:
             context.listener_name
         )
 
-    def _next(self, transactional_id: str) -> BrokerId | None:
-        """Return who leads, this broker where another is about to; None if nobody will."""
-        found = self._cache.coordinator(TRANSACTION_STATE_TOPIC, transactional_id)
+    def _leader(
+        self, forwarded: _Forwarded
+    ) -> Leader[tuple[BrokerId, _Forwarded]] | Settled[None] | None:
+        """Return who leads; nobody yet where that is this broker, and another is about to."""
+        found = self._cache.coordinator(
+            TRANSACTION_STATE_TOPIC, _transactional_id(forwarded.request)
+        )
         if found is None:
-            return None
+            return Settled(None)
         (_, index), leader = found
         if leader == self._broker_id:
-            return leader if self._own.is_offline(index) else None
-        return leader if self._cache.peer(leader) is not None else None
+            return None if self._own.is_offline(index) else Settled(None)
+        if self._cache.peer(leader) is None:
+            return Settled(None)
+        return Leader((leader, forwarded), leader)
 
-    async def _response(
-        self, node: BrokerNode, request: Any, context: RequestContext, timeout_s: float
-    ) -> Any:
-        """Return the response of a broker; None if it does not coordinate, or is not reached."""
-        header = context.header
-        try:
-            response = await self._peers.call(
-                (node.host, node.port),
-                header.api_key,
-                header.api_version,
-                request,
-                timeout_s,
-                client_id_for(client_of(context.session)),
-            )
-        except (OSError, DecodeError) as error:
-            logger.info("cannot forward to the coordinator on broker %d: %s", node.id, error)
-            return None
-        return None if NOT_YET.intersection(_codes(response)) else response
+    async def _send(
+        self, lane: tuple[BrokerId, _Forwarded], _: Sequence[_Forwarded]
+    ) -> Sequence[Any]:
+        """Return the response of a broker; None if it does not coordinate."""
+        broker_id, forwarded = lane
+        node = self._cache.peer(broker_id)
+        if node is None:
+            raise ConnectionError(f"broker {broker_id} is not available")
+        header = forwarded.context.header
+        response = await self._peers.call(
+            (node.host, node.port),
+            header.api_key,
+            header.api_version,
+            forwarded.request,
+            forwarded.end_s - asyncio.get_running_loop().time(),
+            client_id_for(client_of(forwarded.context.session)),
+        )
+        return [None if NOT_YET.intersection(_codes(response)) else response]
 
 
 class ForwardedToCoordinator:

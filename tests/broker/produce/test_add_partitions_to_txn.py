@@ -6,16 +6,18 @@ import asyncio
 import datetime
 from collections.abc import AsyncIterator, Mapping, Sequence
 from importlib import import_module
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from broker.produce.add_partitions_to_txn import AddPartitionsToTxnManager
-from broker.produce.transaction_admission import Part
+from broker.produce.transaction_admission import Part, Question
+from broker.replica.leading import Guard
+from broker.replica.leading.transaction_guards import TransactionGuards
 from broker.replica.waiting.append_entries import BatchTransaction
 from jbodlab.group_records.partitions import coordinator_partition
 from jbodlab.kafka_wire.api_table import ApiKey, response_class
-from jbodlab.metadata.image.metadata_delta import MetadataDelta
 from jbodlab.runtime.machine import system_environment
 from jbodlab.server.answer import Later, RequestContext
 from jbodlab.server.api import Api
@@ -117,8 +119,14 @@ class Setup:
         partitions = [self.cluster.partition(leader, (1, 2)) for leader in leaders]
         self.cluster.publish_topic(TRANSACTION_STATE_TOPIC, *partitions)
 
+    def question(self, part: Part) -> Question:
+        leading: Any = SimpleNamespace(guards=TransactionGuards())
+        return Question(leading, part, Guard(producer_epoch=part.producer_epoch))
+
     async def ask(self, *parts: Part) -> list[ErrorCode]:
-        return await asyncio.wait_for(asyncio.gather(*map(self.asking.ask, parts)), 10)
+        """Return the first answers."""
+        asked = [self.asking.calls.answer(self.question(each), within_s=0) for each in parts]
+        return await asyncio.wait_for(asyncio.gather(*asked), 10)
 
 
 @pytest.fixture
@@ -180,7 +188,8 @@ async def test_without_a_leader_that_lives_nobody_is_asked(
     else:
         setup.cluster.delete_topic(TRANSACTION_STATE_TOPIC)
 
-    assert await setup.ask(part(THEIRS)) == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    assert await setup.ask(part(THEIRS)) == [ErrorCode.NETWORK_EXCEPTION]
+    assert not setup.other.asked
 
 
 async def test_a_broker_that_refuses_the_request_is_tried_again_later(setup: Setup) -> None:
@@ -195,10 +204,11 @@ async def test_a_broker_that_cannot_be_reached_is_a_network_error(setup: Setup) 
     assert await setup.ask(part(THEIRS)) == [ErrorCode.NETWORK_EXCEPTION]
 
 
-async def asked(setup: Setup) -> asyncio.Future[ErrorCode]:
+async def asked(setup: Setup, within_s: float = 0) -> asyncio.Task[ErrorCode]:
     """Return the answer of a coordinator that hangs."""
     setup.other.held = asyncio.get_running_loop().create_future()
-    answer = setup.asking.ask(part(THEIRS))
+    question = setup.question(part(THEIRS))
+    answer = asyncio.create_task(setup.asking.calls.answer(question, within_s))
     async with asyncio.timeout(10):
         while not setup.other.asked:  # noqa: ASYNC110 - a list wakes nobody
             await asyncio.sleep(0.001)
@@ -207,14 +217,15 @@ async def asked(setup: Setup) -> asyncio.Future[ErrorCode]:
 
 async def test_a_coordinator_that_hangs_is_waited_for_until_another_one_leads(setup: Setup) -> None:
     answer = await asked(setup)
-    image = setup.cluster.cache.image
-    setup.asking.metadata_changed(MetadataDelta(image), image)
+    setup.own.answers = {T0: ABORTABLE}
+    setup.lead(1, 2)
+    await turns()
     assert not answer.done()
 
     setup.lead(1, 1)
-    setup.asking.metadata_changed(MetadataDelta(image), setup.cluster.cache.image)
 
-    assert answer.result() is ErrorCode.NOT_COORDINATOR
+    assert await asyncio.wait_for(answer, 10) is ABORTABLE
+    assert len(setup.own.asked) == 1
 
 
 async def test_a_coordinator_that_hangs_is_not_waited_for_long(
@@ -225,17 +236,30 @@ async def test_a_coordinator_that_hangs_is_not_waited_for_long(
     assert await asyncio.wait_for(await asked(setup), 10) is ErrorCode.NETWORK_EXCEPTION
 
 
+async def test_the_coordinator_is_asked_as_soon_as_there_is_one(setup: Setup) -> None:
+    setup.lead(1, -1)
+    question = setup.question(part(THEIRS))
+    answer = asyncio.create_task(setup.asking.calls.answer(question, 5.0))
+    await turns()
+    assert not setup.other.asked
+
+    setup.lead(1, 2)
+
+    assert await asyncio.wait_for(answer, 10) is OK
+
+
 async def test_the_end_leaves_nobody_waiting(setup: Setup) -> None:
-    answer = await asked(setup)
+    answer = await asked(setup, 100.0)
 
     await setup.asking.close()
     await turns()
 
-    assert answer.result() is ErrorCode.NOT_COORDINATOR
+    assert answer.result() is ErrorCode.NETWORK_EXCEPTION
 
 
 async def test_who_waits_no_longer_hinders_nobody(setup: Setup) -> None:
-    answer = setup.asking.ask(part(THEIRS))
+    answer = asyncio.create_task(setup.ask(part(THEIRS)))
+    await asyncio.sleep(0)
     answer.cancel()
 
     assert await setup.ask(part(THEIRS)) == [OK]

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from broker.metadata import leader_calls
+from broker.metadata.metadata_cache import MetadataCache
 from broker.produce.leader_appends import append_marker, append_own
-from broker.produce.transaction_admission import NoVerifier, Part
+from broker.produce.transaction_admission import Part, Question, coordinator_calls
 from broker.replica.waiting.append_entries import AppendResult, BatchTransaction
 from jbodlab.record_batch.record_batch import TRANSACTIONAL
 from jbodlab.storage.log.transactions import ABORT, COMMIT, Marker
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.ids import BrokerId
 from jbodlab.vocabulary.producer import Producer
 from tests.broker.replicas import TP, batch, change, until
 from tests.broker.stage import Stage, code
@@ -35,14 +38,17 @@ class Coordinators:
 
     def __init__(self) -> None:
         self.asked: list[tuple[Part, asyncio.Future[ErrorCode]]] = []
+        self.cache = MetadataCache(BrokerId(1), "PLAINTEXT")
+        self.calls = coordinator_calls(self.cache, lambda _: leader_calls.Leader(0, 0), self._send)
 
-    def ask(self, part: Part) -> asyncio.Future[ErrorCode]:
-        future = asyncio.get_running_loop().create_future()
-        self.asked.append((part, future))
-        return future
+    async def _send(self, _: int, questions: Sequence[Question]) -> list[ErrorCode]:
+        futures = [asyncio.get_running_loop().create_future() for _ in questions]
+        self.asked += zip((each.part for each in questions), futures, strict=True)
+        return [await each for each in futures]
 
     async def say(self, code: ErrorCode = OK) -> None:
         """Answer what was asked last."""
+        await turns()
         self.asked[-1][1].set_result(code)
         await turns()
 
@@ -53,7 +59,7 @@ class Leader(Stage):
     def __init__(self, root: Path) -> None:
         super().__init__(root)
         self.coordinators = Coordinators()
-        self.host.manager.appends.admission.verifier = self.coordinators
+        self.host.manager.appends.admission.coordinators = self.coordinators.calls
 
     def send(
         self,
@@ -415,7 +421,7 @@ async def test_a_batch_of_a_transaction_without_its_id_is_refused(leader: Leader
 async def test_a_broker_that_knows_no_coordinator_lets_the_producer_try_again(
     leader: Leader,
 ) -> None:
-    leader.host.manager.appends.admission.verifier = NoVerifier()
+    leader.host.manager.appends.admission.coordinators = None
 
     assert await code(leader.send(0)) is NOT_THERE
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -39,6 +39,11 @@ class Cache:
 
     def __init__(self) -> None:
         self.partitions = {A: Registration(ME, 0, 1), B: Registration(ME, 0, 2)}
+        self.listeners: list[Callable[[], None]] = []
+
+    def change(self) -> None:
+        for listener in self.listeners:
+            listener()
 
     def partition(self, topic_partition: TopicPartition) -> Registration | None:
         return self.partitions.get(topic_partition)
@@ -162,7 +167,15 @@ async def test_a_marker_that_is_refused_is_sent_again(stage: Stage, code: ErrorC
 
 async def test_a_leader_that_owes_an_answer_is_not_asked_again(stage: Stage) -> None:
     await stage.send(A)
-    stage.sender.metadata_changed()
+    stage.cache.change()
+    await turns()
+    assert len(stage.leaders.asked) == 1
+
+
+async def test_a_replica_that_changes_its_directory_is_not_asked_again(stage: Stage) -> None:
+    await stage.send(A)
+    stage.cache.partitions[A].disk = 2
+    stage.cache.change()
     await turns()
     assert len(stage.leaders.asked) == 1
 
@@ -170,7 +183,7 @@ async def test_a_leader_that_owes_an_answer_is_not_asked_again(stage: Stage) -> 
 async def test_the_next_leader_is_asked_although_the_last_one_owes_an_answer(stage: Stage) -> None:
     await stage.send(A)
     stage.cache.partitions[A] = Registration(ME, 1, 2)
-    stage.sender.metadata_changed()
+    stage.cache.change()
     await turns()
     assert len(stage.leaders.asked) == 2
     stage.leaders.answer(1)
@@ -186,7 +199,7 @@ async def test_without_a_leader_a_marker_waits_for_the_metadata(stage: Stage) ->
     await stage.send(A)
     assert not stage.leaders.asked
     stage.cache.partitions[A].leader = ME
-    stage.sender.metadata_changed()
+    stage.cache.change()
     await turns()
     assert len(stage.leaders.asked) == 1
 
@@ -194,7 +207,7 @@ async def test_without_a_leader_a_marker_waits_for_the_metadata(stage: Stage) ->
 async def test_a_partition_that_is_deleted_needs_no_marker(stage: Stage) -> None:
     await stage.send(A, B)
     del stage.cache.partitions[A]
-    stage.sender.metadata_changed()
+    stage.cache.change()
     await turns()
     assert stage.written == [A]
 
@@ -205,7 +218,7 @@ async def test_of_a_coordinator_that_ended_nothing_is_sent_or_told_any_more(stag
     stage.leaders.answer(0)
     stage.leaders.answer(1, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     await turns()
-    stage.sender.metadata_changed()
+    stage.cache.change()
     await turns()
     assert (len(stage.leaders.asked), stage.written) == (2, [])
 
