@@ -102,3 +102,10 @@ class ApiParts(BrokerParts, frozen=True, kw_only=True):
     topic_creator: TopicCreator
     producer_ids: ProducerIds
     next_coordinator: NextCoordinator
+
+
+class ApiHandler:
+    """A handler that is made of the parts of a broker."""
+
+    def __init__(self, parts: ApiParts) -> None:
+        self._parts = parts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
 from broker.api.handlers import ClientApis
 from broker.api.parts import BrokerParts
@@ -12,7 +13,7 @@ from broker.assemblies.controller_link import ControllerLink
 from broker.assemblies.coordinators import Coordinators
 from broker.assemblies.disks import Disks
 from broker.assemblies.encryption import Encryption
-from broker.assemblies.metrics import BrokerMetrics
+from broker.assemblies.metrics import broker_metrics
 from broker.assemblies.replicas import Replicas
 from broker.bounds.limits import LAST_APPENDS_S
 from broker.bounds.resources import OpenFiles
@@ -139,29 +140,18 @@ class Front:
         self.user_sessions = UserSessions(self._listeners)
         """Follows the metadata."""
         address = metrics_address(config.values)
-        metrics = BrokerMetrics(
-            log_dirs=disks.log_dirs,
-            registry=manager.registry,
-            isr_changes=manager.isr_changes,
-            moves=manager.moves,
-            assignments=link.assignments,
-            life=link.life,
-            feed=link.feed,
-            metadata_failures=link.metadata_failures,
-            conditions=disks.conditions,
+        metrics = partial(
+            broker_metrics,
+            config,
             wall_ms=environment.wall_ms,
-            traffic=replicas.traffic,
-            cleaner=disks.cleaner,
-            groups=coordinators.groups,
-            transactions=coordinators.transactions,
-            markers=coordinators.transactions.markers,
-            transaction_max_timeout_ms=config.transactions.transaction_max_timeout_ms,
+            disks=disks,
+            link=link,
+            replicas=replicas,
+            coordinators=coordinators,
+            encryption=encryption,
             telemetry=telemetry,
-            contexts=encryption.watch.contexts,
-            encrypted=tuple(encryption.listeners.values()),
             listeners=self._listeners,
             rights=rights,
-            peers=encryption.peers,
         )
         self._metrics = None if address is None else MetricsEndpoint(address, metrics)
 

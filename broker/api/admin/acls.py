@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.api.admin.forwarding import NO_AUTHORIZER
-from broker.api.parts import ApiParts
-from broker.metadata.metadata_cache import MetadataCache
+from broker.api.parts import ApiHandler, ApiParts
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AccessControlEntry, AclFilter, AclOperation, entry_of
 from jbodlab.server.answer import RequestContext
@@ -18,7 +17,6 @@ from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.resources import on_cluster
 from jbodlab.server.response import Response
 from jbodlab.server.response_structs import ResponseStructs
-from jbodlab.server.rights import Rights
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 
@@ -28,16 +26,12 @@ if TYPE_CHECKING:
 DESCRIBE_ACLS = ResponseStructs(ApiKey.DESCRIBE_ACLS, 3)
 
 
-class DescribeAclsApi(FailsBySchema):
+class DescribeAclsApi(ApiHandler, FailsBySchema):
     """Answers from the metadata."""
-
-    def __init__(self, cache: MetadataCache, rights: Rights) -> None:
-        self._cache = cache
-        self._rights = rights
 
     def answer(self, request: DescribeAclsRequest, context: RequestContext) -> Response:
         """List entries by their patterns."""
-        if not self._rights.is_enforced:
+        if not self._parts.rights.is_enforced:
             raise KafkaError(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
         wanted = AclFilter(
             resource_type=request.resource_type_filter,
@@ -51,7 +45,7 @@ class DescribeAclsApi(FailsBySchema):
         if not wanted.is_known:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "a code of the filter means nothing")
         by_pattern: dict[tuple[int, str, int], list[AccessControlEntry]] = {}
-        for record in self._cache.image.security.acls.values():
+        for record in self._parts.cache.image.security.acls.values():
             entry = entry_of(record)
             if wanted.matches(entry):
                 by_pattern.setdefault(entry[:3], []).append(entry)
@@ -70,6 +64,6 @@ APIS: tuple[Api[ApiParts], ...] = (
         key=ApiKey.DESCRIBE_ACLS,
         versions=(1, 3),
         resources=on_cluster(AclOperation.DESCRIBE),
-        handler=lambda parts: DescribeAclsApi(parts.cache, parts.rights),
+        handler=DescribeAclsApi,
     ),
 )

@@ -9,16 +9,14 @@ Source: `kafka.server.ConfigAdminManager`, KIP-133, KIP-339.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
 from broker.api.admin.forwarding import Deadline, Forwarded, ForwardedApi
 from broker.api.parts import ApiParts
 from broker.api.services import loggers
-from broker.api.services.own_configs import OwnConfigs, check_broker
-from broker.controller_link.channel import ControllerChannel
-from broker.metadata.metadata_cache import MetadataCache
+from broker.api.services.own_configs import check_broker
 from jbodlab.config import kafka_configs, key_table
 from jbodlab.controller_api.requests import (
     AlterConfigsRequest,
@@ -36,10 +34,8 @@ from jbodlab.metadata.records.config_records import (
 )
 from jbodlab.server.api import Api
 from jbodlab.server.forwarded import FORWARDED
-from jbodlab.server.rights import Rights
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import ConfigError, KafkaError
-from jbodlab.vocabulary.ids import BrokerId
 from jbodlab.vocabulary.limits import MAX_CHANGED_ITEMS
 
 logger = logging.getLogger(__name__)
@@ -50,31 +46,7 @@ AlterRequest = AlterConfigsRequest | IncrementalAlterConfigsRequest
 
 
 class AlterConfigsApi(ForwardedApi):
-    """Changes settings of resources: some of them, or all in place of what is set.
-
-    Args:
-        request: Which of both.
-        controller: Makes the changes.
-        cache: This broker's metadata.
-        broker_id: Ours.
-        configs: Our settings.
-        is_settled: Whether the controller knows what follows from our settings.
-    """
-
-    def __init__(
-        self,
-        request: type[Request[AlterConfigsResponse]],
-        controller: ControllerChannel,
-        cache: MetadataCache,
-        rights: Rights,
-        broker_id: BrokerId,
-        configs: OwnConfigs,
-        is_settled: Callable[[], bool],
-    ) -> None:
-        super().__init__(Forwarded(request=request), controller, cache, rights)
-        self._broker_id = broker_id
-        self._configs = configs
-        self._is_settled = is_settled
+    """Changes settings of resources: some of them, or all in place of what is set."""
 
     async def decide(self, request: AlterRequest, deadline: Deadline) -> AlterConfigsResponse:
         """Answer for loggers and what this broker refuses, and ask the controller for the rest."""
@@ -97,7 +69,7 @@ class AlterConfigsApi(ForwardedApi):
     def has_arrived(self, response: AlterConfigsResponse) -> bool:
         """Return whether the changes are in force here."""
         return super().has_arrived(response) and (
-            response.metadata_offset < 0 or self._is_settled()
+            response.metadata_offset < 0 or self._parts.is_settled()
         )
 
     def _answer_here(
@@ -109,10 +81,10 @@ class AlterConfigsApi(ForwardedApi):
                 self._alter_loggers(resource, request)
                 return _answer(resource, ErrorCode.NONE, "")
             if resource.resource_type == BROKER_RESOURCE and resource.resource_name:
-                check_broker(resource.resource_name, self._broker_id)
+                check_broker(resource.resource_name, self._parts.broker_id)
                 for change in resource.configs:
                     if change.config_operation in (SET, APPEND) and change.value is not None:
-                        self._configs.check_own(change.name, change.value)
+                        self._parts.configs.check_own(change.name, change.value)
         except ConfigError as error:
             code = ErrorCode.INVALID_CONFIG
             text = f"Invalid value {error.value} for configuration {error.key}: {error.reason}"
@@ -130,7 +102,7 @@ class AlterConfigsApi(ForwardedApi):
         named = [(each.resource_type, each.resource_name) for each in request.resources]
         if named.count((resource.resource_type, resource.resource_name)) > 1:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-        check_broker(resource.resource_name, self._broker_id)
+        check_broker(resource.resource_name, self._parts.broker_id)
         loggers.check(resource.configs)
         if not request.validate_only:
             loggers.alter(resource.configs)
@@ -177,15 +149,7 @@ def _api(
         versions=versions,
         max_items=MAX_CHANGED_ITEMS,
         resources=FORWARDED[request.method()],
-        handler=lambda parts: AlterConfigsApi(
-            request,
-            parts.controller,
-            parts.cache,
-            parts.rights,
-            parts.broker_id,
-            parts.configs,
-            parts.is_settled,
-        ),
+        handler=lambda parts: AlterConfigsApi(parts, Forwarded(request=request)),
     )
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from broker.api.parts import ApiParts
-from broker.metadata.metadata_cache import MetadataCache
+from broker.api.parts import ApiHandler, ApiParts
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.metadata.client_quota import CLIENT_ID, IP, USER
 from jbodlab.metadata.image.settings_image import QuotaEntities
@@ -31,11 +30,8 @@ EXACT, DEFAULT, ANY = 0, 1, 2
 """How a part of an entity is matched."""
 
 
-class DescribeClientQuotasApi:
+class DescribeClientQuotasApi(ApiHandler):
     """Answers from the metadata."""
-
-    def __init__(self, cache: MetadataCache) -> None:
-        self._cache = cache
 
     def answer(self, request: DescribeClientQuotasRequest, context: RequestContext) -> Response:
         """Describe the entities that match every component."""
@@ -58,7 +54,7 @@ class DescribeClientQuotasApi:
                         for key, value in sorted(values.items())
                     ),
                 )
-                for entities, values in self._cache.image.quotas.items()
+                for entities, values in self._parts.cache.image.quotas.items()
                 if _matches(entities, request.components, strict=request.strict)
             )
         )
@@ -106,6 +102,6 @@ APIS: tuple[Api[ApiParts], ...] = (
         key=ApiKey.DESCRIBE_CLIENT_QUOTAS,
         versions=(0, 1),
         resources=on_cluster(AclOperation.DESCRIBE_CONFIGS),
-        handler=lambda parts: DescribeClientQuotasApi(parts.cache),
+        handler=DescribeClientQuotasApi,
     ),
 )

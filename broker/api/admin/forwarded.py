@@ -268,7 +268,7 @@ def _api(
         versions=versions,
         max_items=max_items,
         resources=FORWARDED[row.request.method()],
-        handler=lambda parts: ForwardedApi(row, parts.controller, parts.cache, parts.rights),
+        handler=lambda parts: ForwardedApi(parts, row),
     )
 
 

@@ -19,6 +19,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from broker.api.parts import ApiHandler, ApiParts
 from broker.api.services.callers import caller_of
 from broker.bounds.limits import FORWARDED_TIMEOUT_S_MAX
 from broker.clients.client_quotas import muted
@@ -40,7 +41,7 @@ from jbodlab.server.request_values import Given, value_of
 from jbodlab.server.resources import Resource
 from jbodlab.server.response import Response
 from jbodlab.server.response_structs import struct_of
-from jbodlab.server.rights import Rights, client_of
+from jbodlab.server.rights import client_of
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import ControllerUnavailableError, KafkaError
 
@@ -90,27 +91,19 @@ class Forwarded(msgspec.Struct, Generic[RequestT, ResponseT], frozen=True, kw_on
     needs_authorizer: bool = False
 
 
-class ForwardedApi(FailsBySchema):
+class ForwardedApi(ApiHandler, FailsBySchema):
     """Answers requests of an API with what the controller decides.
 
     Args:
+        parts: Of the broker.
         row: The API.
-        controller: Decides.
-        cache: Metadata of this broker.
-        rights: Where they are enforced, a request to the controller names its client.
     """
 
-    def __init__(
-        self,
-        row: Forwarded[Any, Any],
-        controller: ControllerChannel,
-        cache: MetadataCache,
-        rights: Rights,
-    ) -> None:
+    def __init__(self, parts: ApiParts, row: Forwarded[Any, Any]) -> None:
+        super().__init__(parts)
         self._row = row
-        self._controller = controller
-        self._cache = cache
-        self._rights = rights
+        self._cache = parts.cache
+        self._rights = parts.rights
 
     def answer(self, request: Any, context: RequestContext) -> Later:
         """Ask the controller, and wait until this broker knows what it decided."""
@@ -133,7 +126,7 @@ class ForwardedApi(FailsBySchema):
 
     async def decide(self, request: Any, deadline: Deadline) -> Any:
         """Return the response of the controller."""
-        return await deadline.call(self._controller, request)
+        return await deadline.call(self._parts.controller, request)
 
     def has_arrived(self, response: Any) -> bool:
         """Return whether the metadata of this broker has what was decided."""

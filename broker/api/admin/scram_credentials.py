@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from broker.api.parts import ApiParts
-from broker.metadata.metadata_cache import MetadataCache
+from broker.api.parts import ApiHandler, ApiParts
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import RequestContext
@@ -29,18 +28,15 @@ if TYPE_CHECKING:
 DESCRIBE_USER_SCRAM_CREDENTIALS = ResponseStructs(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0)
 
 
-class DescribeUserScramCredentialsApi(FailsBySchema):
+class DescribeUserScramCredentialsApi(ApiHandler, FailsBySchema):
     """Answers from the metadata."""
-
-    def __init__(self, cache: MetadataCache) -> None:
-        self._cache = cache
 
     def answer(
         self, request: DescribeUserScramCredentialsRequest, context: RequestContext
     ) -> Response:
         """Describe the users that the request names; all of them if it names none."""
         infos: dict[str, list[Any]] = {}
-        for (user, mechanism), record in sorted(self._cache.image.security.scram.items()):
+        for (user, mechanism), record in sorted(self._parts.cache.image.security.scram.items()):
             infos.setdefault(user, []).append(
                 DESCRIBE_USER_SCRAM_CREDENTIALS.CredentialInfo(
                     mechanism=mechanism, iterations=record.iterations
@@ -94,6 +90,6 @@ APIS: tuple[Api[ApiParts], ...] = (
         key=ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
         versions=(0, 0),
         resources=on_cluster(AclOperation.DESCRIBE),
-        handler=lambda parts: DescribeUserScramCredentialsApi(parts.cache),
+        handler=DescribeUserScramCredentialsApi,
     ),
 )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from broker.api.parts import ApiParts
-from broker.metadata.metadata_cache import MetadataCache
+from broker.api.parts import ApiHandler, ApiParts
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import RequestContext
@@ -14,7 +13,7 @@ from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.resources import Elsewhere, on_cluster
 from jbodlab.server.response import Response
 from jbodlab.server.response_structs import ResponseStructs
-from jbodlab.server.rights import Rights, operations_on_cluster
+from jbodlab.server.rights import operations_on_cluster
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 
@@ -27,13 +26,8 @@ BROKERS, CONTROLLERS = 1, 2
 """Endpoint types."""
 
 
-class DescribeClusterApi(FailsBySchema):
+class DescribeClusterApi(ApiHandler, FailsBySchema):
     """Answers from the metadata cache."""
-
-    def __init__(self, cache: MetadataCache, cluster_id: str, rights: Rights) -> None:
-        self._cache = cache
-        self._cluster_id = cluster_id
-        self._rights = rights
 
     def answer(self, request: DescribeClusterRequest, context: RequestContext) -> Response:
         """List the brokers."""
@@ -49,18 +43,18 @@ class DescribeClusterApi(FailsBySchema):
             )
         include_fenced = getattr(request, "include_fenced_brokers", False)
         return DESCRIBE_CLUSTER.response(
-            cluster_id=self._cluster_id,
-            controller_id=self._cache.controller_id(),
+            cluster_id=self._parts.cluster_id,
+            controller_id=self._parts.cache.controller_id(),
             brokers=tuple(self._brokers(context.listener_name, include_fenced=include_fenced)),
             cluster_authorized_operations=operations_on_cluster(
-                self._rights,
+                self._parts.rights,
                 context.session,
                 is_asked=request.include_cluster_authorized_operations,
             ),
         )
 
     def _brokers(self, listener_name: str, *, include_fenced: bool) -> list[Any]:
-        brokers = self._cache.image.cluster.brokers
+        brokers = self._parts.cache.image.cluster.brokers
         return [
             DESCRIBE_CLUSTER.DescribeClusterBroker(
                 broker_id=broker_id,
@@ -80,6 +74,6 @@ APIS: tuple[Api[ApiParts], ...] = (
         key=ApiKey.DESCRIBE_CLUSTER,
         versions=(0, 2),
         resources=Elsewhere(on_cluster(AclOperation.DESCRIBE)),
-        handler=lambda parts: DescribeClusterApi(parts.cache, parts.cluster_id, parts.rights),
+        handler=DescribeClusterApi,
     ),
 )

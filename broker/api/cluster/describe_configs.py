@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from broker.api.parts import ApiParts
+from broker.api.parts import ApiHandler, ApiParts
 from broker.api.services import loggers
-from broker.api.services.own_configs import OwnConfigs, check_broker
-from broker.metadata.metadata_cache import MetadataCache
+from broker.api.services.own_configs import check_broker
 from jbodlab.config import value_sources
 from jbodlab.config.value_sources import Described
 from jbodlab.kafka_wire.api_table import ApiKey
@@ -35,7 +34,6 @@ from jbodlab.server.response import Response
 from jbodlab.server.response_structs import ResponseStructs
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
-from jbodlab.vocabulary.ids import BrokerId
 
 if TYPE_CHECKING:
     from kio.schema.describe_configs.v4.request import DescribeConfigsRequest
@@ -48,13 +46,8 @@ DESCRIBE_CONFIGS = ResponseStructs(ApiKey.DESCRIBE_CONFIGS, 4)
 LIST_CONFIG_RESOURCES = ResponseStructs(ApiKey.LIST_CONFIG_RESOURCES, 1)
 
 
-class DescribeConfigsApi(FailsBySchema):
+class DescribeConfigsApi(ApiHandler, FailsBySchema):
     """Describes from this broker's metadata and property file."""
-
-    def __init__(self, cache: MetadataCache, broker_id: BrokerId, configs: OwnConfigs) -> None:
-        self._cache = cache
-        self._broker_id = broker_id
-        self._configs = configs
 
     def answer(self, request: DescribeConfigsRequest, context: RequestContext) -> InParts:
         """Describe every resource asked for."""
@@ -107,39 +100,36 @@ class DescribeConfigsApi(FailsBySchema):
         Raises:
             KafkaError: there is no such resource here.
         """
-        layers = self._configs.layers
+        layers = self._parts.configs.layers
         if resource_type == TOPIC_RESOURCE:
-            if self._cache.topic_id(name) is None:
+            if self._parts.cache.topic_id(name) is None:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            topic = self._cache.image.configs.topic(name)
+            topic = self._parts.cache.image.configs.topic(name)
             own = frozenset(topic.items())
             return own, partial(value_sources.describe_topic, topic, layers)
         if resource_type == GROUP_RESOURCE:
-            group = self._cache.image.configs.resource(GROUP_RESOURCE, name)
+            group = self._parts.cache.image.configs.resource(GROUP_RESOURCE, name)
             return frozenset(group.items()), partial(value_sources.describe_group, group, layers)
         if resource_type == CLIENT_METRICS_RESOURCE:
             if not name:
                 raise KafkaError(
                     ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty"
                 )
-            metrics = self._cache.image.configs.resource(CLIENT_METRICS_RESOURCE, name)
+            metrics = self._parts.cache.image.configs.resource(CLIENT_METRICS_RESOURCE, name)
             return name, partial(value_sources.describe_client_metrics, metrics)
         if resource_type == BROKER_LOGGER_RESOURCE:
-            check_broker(name, self._broker_id)
+            check_broker(name, self._parts.broker_id)
             return name, partial(value_sources.describe_loggers, loggers.levels())
         if resource_type != BROKER_RESOURCE:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}")
         if not name:
             return name, partial(value_sources.describe_all_brokers, layers.all_brokers)
-        check_broker(name, self._broker_id)
+        check_broker(name, self._parts.broker_id)
         return name, partial(value_sources.describe_broker, layers)
 
 
-class ListConfigResourcesApi(FailsBySchema):
+class ListConfigResourcesApi(ApiHandler, FailsBySchema):
     """Lists what may have settings: topics, brokers and their loggers, and what has some."""
-
-    def __init__(self, cache: MetadataCache) -> None:
-        self._cache = cache
 
     def answer(self, request: ListConfigResourcesRequest, context: RequestContext) -> Response:
         """List the resources of the types asked for; version 0 asks for client metrics only."""
@@ -153,7 +143,7 @@ class ListConfigResourcesApi(FailsBySchema):
         }
         if not asked <= known:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-        image = self._cache.image
+        image = self._parts.cache.image
         brokers = [str(each) for each in sorted(image.cluster.brokers)]
         names: dict[int, Iterable[str]] = {
             TOPIC_RESOURCE: sorted(image.topics.by_name),
@@ -213,12 +203,12 @@ APIS: tuple[Api[ApiParts], ...] = (
         # Each item is answered with some forty settings.
         max_items=5_000,
         resources=on_configs(AclOperation.DESCRIBE_CONFIGS),
-        handler=lambda parts: DescribeConfigsApi(parts.cache, parts.broker_id, parts.configs),
+        handler=DescribeConfigsApi,
     ),
     Api(
         key=ApiKey.LIST_CONFIG_RESOURCES,
         versions=(0, 1),
         resources=on_cluster(AclOperation.DESCRIBE_CONFIGS),
-        handler=lambda parts: ListConfigResourcesApi(parts.cache),
+        handler=ListConfigResourcesApi,
     ),
 )

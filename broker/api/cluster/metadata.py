@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from broker.api.cluster.encoded_topics import EncodedTopics, Known, TopicVariant
 from broker.api.parts import ApiParts
 from broker.api.services.callers import caller_of
-from broker.api.services.topic_creator import TopicCreator
 from broker.metadata.metadata_cache import MetadataCache
 from jbodlab.kafka_wire.api_table import ApiKey, item_class, response_class
 from jbodlab.kafka_wire.codec import encode
@@ -25,7 +24,6 @@ from jbodlab.server.response import Response
 from jbodlab.server.response_structs import ResponseStructs
 from jbodlab.server.rights import (
     Client,
-    Rights,
     client_of,
     cluster,
     operations_on,
@@ -58,25 +56,11 @@ Part = Any
 class MetadataApi:
     """Answers from the metadata cache, and has missing topics created where that is allowed."""
 
-    def __init__(
-        self,
-        cache: MetadataCache,
-        cluster_id: str,
-        topic_creator: TopicCreator | None,
-        rights: Rights,
-    ) -> None:
-        """Set up the handler.
-
-        Args:
-            cache: The committed metadata.
-            cluster_id: Told to every client.
-            topic_creator: None where `auto.create.topics.enable` is false.
-            rights: Rights of clients.
-        """
-        self._cache = cache
-        self._cluster_id = cluster_id
-        self._topic_creator = topic_creator
-        self._rights = rights
+    def __init__(self, parts: ApiParts) -> None:
+        self._cache = parts.cache
+        self._cluster_id = parts.cluster_id
+        self._topic_creator = parts.topic_creator if parts.auto_create_topics else None
+        self._rights = parts.rights
         self._encoded = EncodedTopics()
 
     def answer(self, request: MetadataRequest, context: RequestContext) -> InParts:
@@ -272,11 +256,6 @@ APIS: tuple[Api[ApiParts], ...] = (
         key=ApiKey.METADATA,
         versions=(0, 13),
         resources=Elsewhere(on_topics(AclOperation.DESCRIBE)),
-        handler=lambda parts: MetadataApi(
-            parts.cache,
-            parts.cluster_id,
-            parts.topic_creator if parts.auto_create_topics else None,
-            parts.rights,
-        ),
+        handler=MetadataApi,
     ),
 )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.api.parts import ApiParts
-from broker.telemetry.clients import CODECS, TelemetryClients
+from broker.api.parts import ApiHandler, ApiParts
+from broker.telemetry.clients import CODECS
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.server.answer import MILLISECOND, RequestContext
 from jbodlab.server.api import Api
@@ -22,22 +22,21 @@ GET_TELEMETRY_SUBSCRIPTIONS = ResponseStructs(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS
 PUSH_TELEMETRY = ResponseStructs(ApiKey.PUSH_TELEMETRY, 0)
 
 
-class GetTelemetrySubscriptionsApi(FailsBySchema):
+class GetTelemetrySubscriptionsApi(ApiHandler, FailsBySchema):
     """Tells clients what to push."""
-
-    def __init__(self, clients: TelemetryClients) -> None:
-        self._clients = clients
 
     def answer(
         self, request: GetTelemetrySubscriptionsRequest, context: RequestContext
     ) -> Response:
         """Return the subscription of a client."""
-        instance_id, asked = self._clients.get(request.client_instance_id, attributes(context))
+        instance_id, asked = self._parts.telemetry.get(
+            request.client_instance_id, attributes(context)
+        )
         return GET_TELEMETRY_SUBSCRIPTIONS.response(
             client_instance_id=instance_id,
             subscription_id=asked.subscription_id,
             push_interval=asked.interval_ms * MILLISECOND,
-            telemetry_max_bytes=self._clients.bytes_max,
+            telemetry_max_bytes=self._parts.telemetry.bytes_max,
             requested_metrics=asked.metrics,
             accepted_compression_types=CODECS,
             # Sums since the start of the client, as counters of Prometheus are.
@@ -45,15 +44,12 @@ class GetTelemetrySubscriptionsApi(FailsBySchema):
         )
 
 
-class PushTelemetryApi(FailsBySchema):
+class PushTelemetryApi(ApiHandler, FailsBySchema):
     """Takes what clients push."""
-
-    def __init__(self, clients: TelemetryClients) -> None:
-        self._clients = clients
 
     def answer(self, request: PushTelemetryRequest, context: RequestContext) -> Response:
         """Take the metrics of a client."""
-        self._clients.push(
+        self._parts.telemetry.push(
             request.client_instance_id,
             attributes(context),
             request.subscription_id,
@@ -82,12 +78,12 @@ APIS: tuple[Api[ApiParts], ...] = (
         key=ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
         versions=(0, 0),
         resources=nothing,
-        handler=lambda parts: GetTelemetrySubscriptionsApi(parts.telemetry),
+        handler=GetTelemetrySubscriptionsApi,
     ),
     Api(
         key=ApiKey.PUSH_TELEMETRY,
         versions=(0, 0),
         resources=nothing,
-        handler=lambda parts: PushTelemetryApi(parts.telemetry),
+        handler=PushTelemetryApi,
     ),
 )

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from broker.api.cluster.metadata import leader_or_error
-from broker.api.parts import ApiParts
+from broker.api.parts import ApiHandler, ApiParts
 from broker.api.services.topic_creator import TOPIC_NAME
-from broker.metadata.metadata_cache import MetadataCache
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.security.acl import AclOperation, ResourceType
@@ -18,7 +17,7 @@ from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.resources import Elsewhere, Resource, on_topics
 from jbodlab.server.response import Response
 from jbodlab.server.response_structs import ResponseStructs
-from jbodlab.server.rights import Rights, client_of, operations_on
+from jbodlab.server.rights import client_of, operations_on
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import INTERNAL_TOPICS
@@ -29,13 +28,8 @@ if TYPE_CHECKING:
 DESCRIBED = ResponseStructs(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0)
 
 
-class DescribeTopicPartitionsApi(FailsBySchema):
+class DescribeTopicPartitionsApi(ApiHandler, FailsBySchema):
     """Answers from the metadata cache, of topics that the client may describe."""
-
-    def __init__(self, cache: MetadataCache, rights: Rights, partitions_max: int) -> None:
-        self._cache = cache
-        self._rights = rights
-        self._partitions_max = partitions_max
 
     def answer(self, request: DescribeTopicPartitionsRequest, context: RequestContext) -> Response:
         """Describe the topics of the request, or all, from the cursor on.
@@ -44,17 +38,19 @@ class DescribeTopicPartitionsApi(FailsBySchema):
             KafkaError: INVALID_REQUEST, the cursor is none that a response has named.
         """
         _check_cursor(request)
-        by_name = self._cache.image.topics.by_name
+        by_name = self._parts.cache.image.topics.by_name
         listener = context.listener_name
-        live = frozenset(broker.id for broker in self._cache.live_brokers(listener))
-        left = min(max(request.response_partition_limit, 1), self._partitions_max)
+        live = frozenset(broker.id for broker in self._parts.cache.live_brokers(listener))
+        left = min(max(request.response_partition_limit, 1), self._parts.described_partitions_max)
         topics: list[Any] = []
         client = client_of(context.session)
-        operations = operations_on(self._rights, context.session, ResourceType.TOPIC, is_asked=True)
+        operations = operations_on(
+            self._parts.rights, context.session, ResourceType.TOPIC, is_asked=True
+        )
         for name, first in _names(request, by_name):
             topic = by_name.get(name)
             resource = Resource(ResourceType.TOPIC, name, AclOperation.DESCRIBE)
-            if not self._rights.allows(client, resource, is_asked_for=bool(request.topics)):
+            if not self._parts.rights.allows(client, resource, is_asked_for=bool(request.topics)):
                 if request.topics:
                     code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
                     topics.append(
@@ -108,7 +104,7 @@ class DescribeTopicPartitionsApi(FailsBySchema):
             isr_nodes=partition.isr,
             eligible_leader_replicas=partition.elr,
             last_known_elr=partition.last_known_elr,
-            offline_replicas=tuple(self._cache.offline_replicas(partition, listener_name)),
+            offline_replicas=tuple(self._parts.cache.offline_replicas(partition, listener_name)),
         )
 
 
@@ -151,8 +147,6 @@ APIS: tuple[Api[ApiParts], ...] = (
         key=ApiKey.DESCRIBE_TOPIC_PARTITIONS,
         versions=(0, 0),
         resources=Elsewhere(on_topics(AclOperation.DESCRIBE)),
-        handler=lambda parts: DescribeTopicPartitionsApi(
-            parts.cache, parts.rights, parts.described_partitions_max
-        ),
+        handler=DescribeTopicPartitionsApi,
     ),
 )

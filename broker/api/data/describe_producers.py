@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from broker.api.parts import ApiParts
-from broker.replica.registry import ReplicaRegistry
+from broker.api.parts import ApiHandler, ApiParts
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import RequestContext
@@ -26,11 +25,8 @@ if TYPE_CHECKING:
 DESCRIBE_PRODUCERS = ResponseStructs(ApiKey.DESCRIBE_PRODUCERS, 0)
 
 
-class DescribeProducersApi(FailsBySchema):
+class DescribeProducersApi(ApiHandler, FailsBySchema):
     """Asks the replicas, leaders or not."""
-
-    def __init__(self, registry: ReplicaRegistry) -> None:
-        self._registry = registry
 
     def answer(self, request: DescribeProducersRequest, context: RequestContext) -> Response:
         """Describe the producers of every partition."""
@@ -49,7 +45,7 @@ class DescribeProducersApi(FailsBySchema):
 
     def _of(self, topic_partition: TopicPartition) -> Any:
         try:
-            producers = self._registry.usable_log(topic_partition).producers.entries
+            producers = self._parts.registry.usable_log(topic_partition).producers.entries
         except KafkaError as error:
             return _failed(topic_partition.partition, error)
         return DESCRIBE_PRODUCERS.PartitionResponse(
@@ -86,6 +82,6 @@ APIS: tuple[Api[ApiParts], ...] = (
         key=ApiKey.DESCRIBE_PRODUCERS,
         versions=(0, 0),
         resources=on_topics(AclOperation.READ),
-        handler=lambda parts: DescribeProducersApi(parts.registry),
+        handler=DescribeProducersApi,
     ),
 )

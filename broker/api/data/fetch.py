@@ -20,8 +20,6 @@ from broker.api.parts import ApiParts
 from broker.api.services.leader_hints import LeaderHints
 from broker.bounds.limits import FETCH_BYTES_MAX, FETCHED_AT_ONCE
 from broker.clients.client_behaviour import waits_after_errors
-from broker.clients.client_quotas import ClientQuotas
-from broker.clients.traffic import Traffic
 from broker.fetch.fetch_requests import (
     CONSUMER_ID,
     READ_COMMITTED,
@@ -31,8 +29,6 @@ from broker.fetch.fetch_requests import (
     SessionFetched,
     SessionRequest,
 )
-from broker.fetch.fetch_sessions import FetchSessions
-from broker.fetch.fetching import FetchService
 from broker.metadata.metadata_cache import MetadataCache
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.kafka_wire.fetch_response import TOPIC_IDS_FROM, FetchedPartition, FetchedTopic
@@ -81,21 +77,13 @@ class FetchResponse(Response, frozen=True, kw_only=True):
 class FetchApi:
     """Reads, and answers when there is enough data or the wait is over."""
 
-    def __init__(
-        self,
-        fetches: FetchService,
-        sessions: FetchSessions,
-        cache: MetadataCache,
-        broker_id: BrokerId,
-        traffic: Traffic,
-        quotas: ClientQuotas,
-    ) -> None:
-        self._fetches = fetches
-        self._sessions = sessions
-        self._cache = cache
-        self._broker_id = broker_id
-        self._traffic = traffic
-        self._quotas = quotas
+    def __init__(self, parts: ApiParts) -> None:
+        self._fetches = parts.fetches
+        self._sessions = parts.sessions
+        self._cache = parts.cache
+        self._broker_id = parts.broker_id
+        self._traffic = parts.traffic
+        self._quotas = parts.quotas
         self._turns = Turns()
 
     def answer(self, request: FetchRequest, context: RequestContext) -> Answer:
@@ -379,8 +367,6 @@ APIS: tuple[Api[ApiParts], ...] = (
         # It names what one broker leads; a follower's, what it has in one directory.
         max_items=20_000,
         resources=all_of(by_follower, Each(field="topics", resource=_of_consumer)),
-        handler=lambda parts: FetchApi(
-            parts.fetches, parts.sessions, parts.cache, parts.broker_id, parts.traffic, parts.quotas
-        ),
+        handler=FetchApi,
     ),
 )

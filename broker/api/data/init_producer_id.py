@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from broker.api.parts import ApiParts
-from broker.api.services.coordinators import TransactionCoordinators
-from broker.api.services.producer_ids import ProducerIds
+from broker.api.parts import ApiHandler, ApiParts
 from broker.api.services.transactions import (
     ProducerFailures,
     on_transaction,
@@ -39,19 +37,10 @@ NO_TWO_PHASE_COMMIT = "two-phase commit (KIP-939) is not supported"
 INIT_PRODUCER_ID = ResponseStructs(ApiKey.INIT_PRODUCER_ID, 5)
 
 
-class InitProducerIdApi(ProducerFailures):
-    """Gives an id to every producer that asks.
-
-    Args:
-        producer_ids: Where ids come from.
-        transactions: The coordinators that are here, for producers with a transactional id.
-    """
+class InitProducerIdApi(ApiHandler, ProducerFailures):
+    """Gives an id to every producer that asks."""
 
     FENCED_FROM = 4
-
-    def __init__(self, producer_ids: ProducerIds, transactions: TransactionCoordinators) -> None:
-        self._producer_ids = producer_ids
-        self._transactions = transactions
 
     def answer(self, request: InitProducerIdRequest, context: RequestContext) -> Later:
         """Return an id and an epoch; a producer without a transactional id never resumes one."""
@@ -65,16 +54,16 @@ class InitProducerIdApi(ProducerFailures):
 
     async def _fresh(self) -> Response:
         return INIT_PRODUCER_ID.response(
-            producer_id=await self._producer_ids.next_id(), producer_epoch=0
+            producer_id=await self._parts.producer_ids.next_id(), producer_epoch=0
         )
 
     async def _initialized(self, request: Any) -> Response:
         producer: Producer = await with_producer_id(
-            lambda fresh: self._transactions.submit(
+            lambda fresh: self._parts.transactions.submit(
                 request.transactional_id,
                 value_of(InitProducerId, request, {"fresh_producer_id": fresh}),
             ),
-            self._producer_ids,
+            self._parts.producer_ids,
         )
         return INIT_PRODUCER_ID.response(
             producer_id=producer.producer_id, producer_epoch=producer.producer_epoch
@@ -94,8 +83,6 @@ APIS: tuple[Api[ApiParts], ...] = (
         versions=(0, 5),
         accepted=(0, 6),
         resources=_resources,
-        handler=lambda parts: parts.next_coordinator.around(
-            InitProducerIdApi(parts.producer_ids, parts.transactions)
-        ),
+        handler=lambda parts: parts.next_coordinator.around(InitProducerIdApi(parts)),
     ),
 )

@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from broker.api.parts import ApiParts
+from broker.api.parts import ApiHandler, ApiParts
 from broker.fetch.fetch_requests import EpochAnswer, EpochQuery
-from broker.fetch.offset_queries import OffsetQueries
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import InParts, RequestContext
@@ -26,11 +25,8 @@ if TYPE_CHECKING:
 OFFSET_FOR_LEADER_EPOCH = ResponseStructs(ApiKey.OFFSET_FOR_LEADER_EPOCH, 4)
 
 
-class OffsetForLeaderEpochApi(FailsBySchema):
+class OffsetForLeaderEpochApi(ApiHandler, FailsBySchema):
     """Asks the replicas."""
-
-    def __init__(self, offsets: OffsetQueries) -> None:
-        self._offsets = offsets
 
     def answer(self, request: OffsetForLeaderEpochRequest, context: RequestContext) -> InParts:
         """Look every partition up."""
@@ -44,7 +40,7 @@ class OffsetForLeaderEpochApi(FailsBySchema):
             for wanted in topic.partitions
         )
         return InParts(
-            (_partition(self._offsets.epoch_end_offset(query)) for query in queries),
+            (_partition(self._parts.offsets.epoch_end_offset(query)) for query in queries),
             lambda partitions: _response(request, partitions),
         )
 
@@ -76,6 +72,6 @@ APIS: tuple[Api[ApiParts], ...] = (
         key=ApiKey.OFFSET_FOR_LEADER_EPOCH,
         versions=(2, 4),
         resources=on_topics(AclOperation.DESCRIBE, instead=AclOperation.CLUSTER_ACTION),
-        handler=lambda parts: OffsetForLeaderEpochApi(parts.offsets),
+        handler=OffsetForLeaderEpochApi,
     ),
 )

@@ -9,11 +9,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from broker.api.followers import asking_replica, by_follower
-from broker.api.parts import ApiParts
+from broker.api.parts import ApiHandler, ApiParts
 from broker.bounds.limits import OFFSETS_AT_ONCE
 from broker.fetch.fetch_requests import OffsetAnswer, OffsetQuery
-from broker.fetch.offset_queries import OffsetQueries
-from broker.metadata.metadata_cache import MetadataCache
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import Answer, Later, RequestContext
@@ -34,17 +32,16 @@ LIST_OFFSETS = ResponseStructs(ApiKey.LIST_OFFSETS, 11)
 READ_UNCOMMITTED = 0
 
 
-class ListOffsetsApi(FailsBySchema):
+class ListOffsetsApi(ApiHandler, FailsBySchema):
     """Asks the replicas."""
 
-    def __init__(self, offsets: OffsetQueries, cache: MetadataCache) -> None:
-        self._offsets = offsets
-        self._cache = cache
+    def __init__(self, parts: ApiParts) -> None:
+        super().__init__(parts)
         self._turns = Turns()
 
     def answer(self, request: ListOffsetsRequest, context: RequestContext) -> Answer:
         """Look every partition up."""
-        replica_id = BrokerId(asking_replica(request, context, self._cache))
+        replica_id = BrokerId(asking_replica(request, context, self._parts.cache))
         answering = asyncio.get_running_loop().create_task(self._look_up(request, replica_id))
         return Later(answering, partial(_response, request))
 
@@ -61,7 +58,9 @@ class ListOffsetsApi(FailsBySchema):
         )
         found: list[Any] = []
         for some in slices(queries, OFFSETS_AT_ONCE):
-            found += map(_partition, await self._offsets.list_offsets(some, replica_id, isolation))
+            found += map(
+                _partition, await self._parts.offsets.list_offsets(some, replica_id, isolation)
+            )
             if len(some) == OFFSETS_AT_ONCE:
                 # Also where nothing had to be waited for.
                 await self._turns.next()
@@ -96,6 +95,6 @@ APIS: tuple[Api[ApiParts], ...] = (
         key=ApiKey.LIST_OFFSETS,
         versions=(1, 11),
         resources=all_of(by_follower, on_topics(AclOperation.DESCRIBE)),
-        handler=lambda parts: ListOffsetsApi(parts.offsets, parts.cache),
+        handler=ListOffsetsApi,
     ),
 )

@@ -15,10 +15,6 @@ from typing import TYPE_CHECKING
 from broker.api.parts import ApiParts
 from broker.api.services.leader_hints import LeaderHints
 from broker.bounds.limits import APPENDED_AT_ONCE
-from broker.clients.client_quotas import ClientQuotas
-from broker.clients.traffic import Traffic
-from broker.metadata.metadata_cache import MetadataCache
-from broker.produce.appends import AppendService
 from broker.replica.waiting import AppendEntry, AppendResult, BatchTransaction
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.kafka_wire.leader_hints import NodeEndpoint
@@ -40,7 +36,7 @@ from jbodlab.server.resources import Resource, all_of, on_topics
 from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
-from jbodlab.vocabulary.ids import INTERNAL_TOPICS, BrokerId, TopicPartition
+from jbodlab.vocabulary.ids import INTERNAL_TOPICS, TopicPartition
 
 if TYPE_CHECKING:
     from kio.schema.produce.v12.request import ProduceRequest
@@ -67,19 +63,12 @@ class ProduceResponse(Response, frozen=True, kw_only=True):
 class ProduceApi:
     """Appends, and answers when the wanted acknowledgements are there."""
 
-    def __init__(
-        self,
-        appends: AppendService,
-        cache: MetadataCache,
-        broker_id: BrokerId,
-        traffic: Traffic,
-        quotas: ClientQuotas,
-    ) -> None:
-        self._appends = appends
-        self._cache = cache
-        self._broker_id = broker_id
-        self._traffic = traffic
-        self._quotas = quotas
+    def __init__(self, parts: ApiParts) -> None:
+        self._appends = parts.appends
+        self._cache = parts.cache
+        self._broker_id = parts.broker_id
+        self._traffic = parts.traffic
+        self._quotas = parts.quotas
 
     def answer(self, request: ProduceRequest, context: RequestContext) -> Answer:
         """Append every batch of the request."""
@@ -283,8 +272,6 @@ APIS: tuple[Api[ApiParts], ...] = (
         max_items=10_000,
         has_records=True,
         resources=all_of(_transactional_id, on_topics(AclOperation.WRITE, "topic_data")),
-        handler=lambda parts: parts.produce_forwarder.around(
-            ProduceApi(parts.appends, parts.cache, parts.broker_id, parts.traffic, parts.quotas)
-        ),
+        handler=lambda parts: parts.produce_forwarder.around(ProduceApi(parts)),
     ),
 )

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from broker.api.parts import ApiParts
-from broker.produce.marker_appends import MarkerAppends, TransactionMarker
+from broker.api.parts import ApiHandler, ApiParts
+from broker.produce.marker_appends import TransactionMarker
 from broker.replica.waiting import AppendResult
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation
@@ -29,11 +29,8 @@ if TYPE_CHECKING:
 WRITE_TXN_MARKERS = ResponseStructs(ApiKey.WRITE_TXN_MARKERS, 2)
 
 
-class WriteTxnMarkersApi:
+class WriteTxnMarkersApi(ApiHandler):
     """Appends markers, and answers when they are replicated."""
-
-    def __init__(self, markers: MarkerAppends) -> None:
-        self._markers = markers
 
     def answer(self, request: WriteTxnMarkersRequest, context: RequestContext) -> Later:
         """Append every marker of the request."""
@@ -53,7 +50,7 @@ class WriteTxnMarkersApi:
             for each in request.markers
         ]
         return Later(
-            self._markers.write_markers(markers), lambda results: _response(request, results)
+            self._parts.markers.write_markers(markers), lambda results: _response(request, results)
         )
 
     def failure(
@@ -102,6 +99,6 @@ APIS: tuple[Api[ApiParts], ...] = (
         key=ApiKey.WRITE_TXN_MARKERS,
         versions=(1, 2),
         resources=on_cluster(AclOperation.CLUSTER_ACTION, instead=AclOperation.ALTER),
-        handler=lambda parts: WriteTxnMarkersApi(parts.markers),
+        handler=WriteTxnMarkersApi,
     ),
 )

@@ -6,8 +6,7 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from broker.api.parts import ApiParts
-from broker.moves.move_requests import RequestedMoves
+from broker.api.parts import ApiHandler, ApiParts
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import InParts, RequestContext
@@ -31,11 +30,8 @@ _Result = tuple[str, Any]
 """The name of a topic, and the result for one of its partitions."""
 
 
-class AlterReplicaLogDirsApi:
+class AlterReplicaLogDirsApi(ApiHandler):
     """Has replicas moved."""
-
-    def __init__(self, moves: RequestedMoves) -> None:
-        self._moves = moves
 
     def answer(self, request: AlterReplicaLogDirsRequest, context: RequestContext) -> InParts:
         """Begin, redirect or cancel moves; nothing is waited for."""
@@ -48,7 +44,7 @@ class AlterReplicaLogDirsApi:
             wanted[topic_partition] = path
             yield None
         for topic_partition, path in wanted.items():
-            yield _result(topic_partition, self._moves.alter(topic_partition, path))
+            yield _result(topic_partition, self._parts.move_requests.alter(topic_partition, path))
 
     def failure(
         self, request: AlterReplicaLogDirsRequest, context: RequestContext, error: KafkaError
@@ -107,6 +103,6 @@ APIS: tuple[Api[ApiParts], ...] = (
         key=ApiKey.ALTER_REPLICA_LOG_DIRS,
         versions=(1, 2),
         resources=on_cluster(AclOperation.ALTER),
-        handler=lambda parts: AlterReplicaLogDirsApi(parts.move_requests),
+        handler=AlterReplicaLogDirsApi,
     ),
 )

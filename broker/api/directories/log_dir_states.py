@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 from broker.api.directories.brokers_only import BrokersOnly
-from broker.api.parts import ApiParts
+from broker.api.parts import ApiHandler, ApiParts
 from broker.disk.directory import LogDir
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.kafka_wire.describe_log_dir_states import DescribeLogDirStatesRequest
@@ -21,15 +20,12 @@ from jbodlab.server.response_structs import ResponseStructs
 STATES = ResponseStructs(ApiKey.DESCRIBE_LOG_DIR_STATES, 0)
 
 
-class DescribeLogDirStatesApi(FailsBySchema):
+class DescribeLogDirStatesApi(ApiHandler, FailsBySchema):
     """Answers from memory: no file is touched, so that a hung disk delays nothing."""
-
-    def __init__(self, log_dirs: Callable[[], Sequence[LogDir]]) -> None:
-        self._log_dirs = log_dirs
 
     def answer(self, request: DescribeLogDirStatesRequest, context: RequestContext) -> Response:
         """Describe every configured directory."""
-        return STATES.response(log_dirs=tuple(map(_entry, self._log_dirs())))
+        return STATES.response(log_dirs=tuple(map(_entry, self._parts.log_dirs())))
 
 
 def _entry(log_dir: LogDir) -> Any:
@@ -47,6 +43,6 @@ APIS: tuple[Api[ApiParts], ...] = (
         key=ApiKey.DESCRIBE_LOG_DIR_STATES,
         versions=(0, 0),
         resources=on_cluster(AclOperation.DESCRIBE),
-        handler=lambda parts: BrokersOnly(DescribeLogDirStatesApi(parts.log_dirs), parts.cache),
+        handler=lambda parts: BrokersOnly(DescribeLogDirStatesApi(parts), parts.cache),
     ),
 )

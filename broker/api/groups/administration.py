@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from broker.api.parts import ApiParts
-from broker.api.services.coordinators import Each, GroupCoordinators, described, request_of
+from broker.api.parts import ApiHandler, ApiParts
+from broker.api.services.coordinators import Each, described, request_of
 from broker.groups import requests, responses
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation, ResourceType
@@ -14,7 +14,7 @@ from jbodlab.server.answer import Later, RequestContext
 from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.resources import Elsewhere, Resource, on_cluster, on_groups
-from jbodlab.server.rights import Rights, client_of, cluster, operations_on
+from jbodlab.server.rights import client_of, cluster, operations_on
 from jbodlab.vocabulary.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -23,17 +23,13 @@ if TYPE_CHECKING:
     from kio.schema.list_groups.v5.request import ListGroupsRequest
 
 
-class DescribeGroupsApi(FailsBySchema):
+class DescribeGroupsApi(ApiHandler, FailsBySchema):
     """Describes classic groups."""
-
-    def __init__(self, groups: GroupCoordinators, rights: Rights) -> None:
-        self._groups = groups
-        self._rights = rights
 
     def answer(self, request: DescribeGroupsRequest, context: RequestContext) -> Later:
         """Describe every group; what went wrong for one stands in its entry."""
         operations = operations_on(
-            self._rights,
+            self._parts.rights,
             context.session,
             ResourceType.GROUP,
             is_asked=getattr(request, "include_authorized_operations", False),
@@ -46,25 +42,21 @@ class DescribeGroupsApi(FailsBySchema):
             groups = described(request.groups, each, responses.DescribedGroup, operations)
             return responses.DescribeGroupsResponse(groups=groups)
 
-        return Later(self._groups.submit_each(request.groups, request_for), finish)
+        return Later(self._parts.groups.submit_each(request.groups, request_for), finish)
 
 
-class ListGroupsApi(FailsBySchema):
+class ListGroupsApi(ApiHandler, FailsBySchema):
     """Lists groups of every kind that the client may describe."""
-
-    def __init__(self, groups: GroupCoordinators, rights: Rights) -> None:
-        self._groups = groups
-        self._rights = rights
 
     def answer(self, request: ListGroupsRequest, context: RequestContext) -> Later:
         """List the groups of all shards that are here."""
         asked = request_of(requests.ListGroups, request, context)
         client, operation = client_of(context.session), AclOperation.DESCRIBE
-        tells_all = self._rights.allows(client, cluster(operation), is_asked_for=False)
+        tells_all = self._parts.rights.allows(client, cluster(operation), is_asked_for=False)
 
         def is_told(group_id: str) -> bool:
             group = Resource(ResourceType.GROUP, group_id, operation)
-            return tells_all or self._rights.allows(client, group, is_asked_for=False)
+            return tells_all or self._parts.rights.allows(client, group, is_asked_for=False)
 
         def finish(lists: list[responses.ListGroupsResponse]) -> responses.ListGroupsResponse:
             return responses.ListGroupsResponse(
@@ -73,14 +65,11 @@ class ListGroupsApi(FailsBySchema):
                 )
             )
 
-        return Later(self._groups.submit_to_all(asked), finish)
+        return Later(self._parts.groups.submit_to_all(asked), finish)
 
 
-class DeleteGroupsApi(FailsBySchema):
+class DeleteGroupsApi(ApiHandler, FailsBySchema):
     """Deletes groups with their offsets."""
-
-    def __init__(self, groups: GroupCoordinators) -> None:
-        self._groups = groups
 
     def answer(self, request: DeleteGroupsRequest, context: RequestContext) -> Later:
         """Delete every group that has no members."""
@@ -98,7 +87,7 @@ class DeleteGroupsApi(FailsBySchema):
                 results=tuple(deleted[group_id] for group_id in request.groups_names)
             )
 
-        return Later(self._groups.submit_each(request.groups_names, request_for), finish)
+        return Later(self._parts.groups.submit_each(request.groups_names, request_for), finish)
 
 
 def _deleted(group_ids: Iterable[str], answer: Any) -> Iterable[responses.DeletableGroupResult]:
@@ -113,18 +102,18 @@ APIS: tuple[Api[ApiParts], ...] = (
         key=ApiKey.DESCRIBE_GROUPS,
         versions=(0, 6),
         resources=on_groups(AclOperation.DESCRIBE),
-        handler=lambda parts: DescribeGroupsApi(parts.groups, parts.rights),
+        handler=DescribeGroupsApi,
     ),
     Api(
         key=ApiKey.LIST_GROUPS,
         versions=(0, 5),
         resources=Elsewhere(on_cluster(AclOperation.DESCRIBE)),
-        handler=lambda parts: ListGroupsApi(parts.groups, parts.rights),
+        handler=ListGroupsApi,
     ),
     Api(
         key=ApiKey.DELETE_GROUPS,
         versions=(0, 2),
         resources=on_groups(AclOperation.DELETE, "groups_names"),
-        handler=lambda parts: DeleteGroupsApi(parts.groups),
+        handler=DeleteGroupsApi,
     ),
 )

@@ -7,17 +7,15 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from broker.api.parts import ApiParts
+from broker.api.parts import ApiHandler, ApiParts
 from broker.api.services.coordinators import (
     Each,
-    GroupCoordinators,
     check_group_id,
     described,
     request_of,
 )
 from broker.groups import requests
 from broker.groups.consumer import responses
-from broker.metadata.metadata_cache import MetadataCache
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.metadata.records.features import GROUP_VERSION
 from jbodlab.security.acl import AclOperation, ResourceType
@@ -27,7 +25,7 @@ from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.resources import all_of, on_group, on_groups, on_topics
 from jbodlab.server.response import Response
 from jbodlab.server.response_structs import ResponseStructs
-from jbodlab.server.rights import Rights, operations_on
+from jbodlab.server.rights import operations_on
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import TopicId, TopicIdPartition
@@ -41,16 +39,12 @@ if TYPE_CHECKING:
 HEARTBEAT = ResponseStructs(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1)
 
 
-class ConsumerGroupHeartbeatApi(FailsBySchema):
+class ConsumerGroupHeartbeatApi(ApiHandler, FailsBySchema):
     """Takes signs of life, with which members join, leave and confirm what they gave up."""
-
-    def __init__(self, groups: GroupCoordinators, cache: MetadataCache) -> None:
-        self._groups = groups
-        self._cache = cache
 
     def answer(self, request: ConsumerGroupHeartbeatRequest, context: RequestContext) -> Later:
         """Take a sign of life."""
-        if not self._cache.image.features.levels.get(GROUP_VERSION):
+        if not self._parts.cache.image.features.levels.get(GROUP_VERSION):
             raise KafkaError(
                 ErrorCode.UNSUPPORTED_VERSION,
                 f"the consumer group protocol is disabled: {GROUP_VERSION} is 0",
@@ -71,7 +65,7 @@ class ConsumerGroupHeartbeatApi(FailsBySchema):
                 )
             ),
         )
-        return Later(self._groups.submit(request.group_id, asked), _told)
+        return Later(self._parts.groups.submit(request.group_id, asked), _told)
 
 
 def _told(told: responses.ConsumerGroupHeartbeatResponse) -> Response:
@@ -93,19 +87,15 @@ def _by_topic(partitions: Iterable[TopicIdPartition]) -> responses.MemberAssignm
     )
 
 
-class ConsumerGroupDescribeApi(FailsBySchema):
+class ConsumerGroupDescribeApi(ApiHandler, FailsBySchema):
     """Describes groups of KIP-848; to all others the answer is that there is no such group."""
-
-    def __init__(self, groups: GroupCoordinators, rights: Rights) -> None:
-        self._groups = groups
-        self._rights = rights
 
     def answer(self, request: ConsumerGroupDescribeRequest, context: RequestContext) -> Later:
         """Describe every group; what went wrong for one stands in its entry."""
         for group_id in request.group_ids:
             check_group_id(group_id)
         operations = operations_on(
-            self._rights,
+            self._parts.rights,
             context.session,
             ResourceType.GROUP,
             is_asked=request.include_authorized_operations,
@@ -120,7 +110,7 @@ class ConsumerGroupDescribeApi(FailsBySchema):
             )
             return responses.ConsumerGroupDescribeResponse(groups=groups)
 
-        return Later(self._groups.submit_each(request.group_ids, request_for), finish)
+        return Later(self._parts.groups.submit_each(request.group_ids, request_for), finish)
 
 
 APIS: tuple[Api[ApiParts], ...] = (
@@ -132,12 +122,12 @@ APIS: tuple[Api[ApiParts], ...] = (
             # Not one by one: a member has all that it subscribes to, or nothing.
             lambda request: on_topics(AclOperation.DESCRIBE, "subscribed_topic_names")(request),
         ),
-        handler=lambda parts: ConsumerGroupHeartbeatApi(parts.groups, parts.cache),
+        handler=ConsumerGroupHeartbeatApi,
     ),
     Api(
         key=ApiKey.CONSUMER_GROUP_DESCRIBE,
         versions=(0, 1),
         resources=on_groups(AclOperation.DESCRIBE, "group_ids"),
-        handler=lambda parts: ConsumerGroupDescribeApi(parts.groups, parts.rights),
+        handler=ConsumerGroupDescribeApi,
     ),
 )

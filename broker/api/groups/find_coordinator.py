@@ -15,14 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from broker.api.parts import ApiParts
+from broker.api.parts import ApiHandler, ApiParts
 from broker.api.services.coordinators import (
-    GroupCoordinators,
     LocalCoordinators,
-    TransactionCoordinators,
 )
-from broker.api.services.topic_creator import TopicCreator
-from broker.metadata.metadata_cache import MetadataCache
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation, ResourceType
 from jbodlab.server.answer import RequestContext
@@ -32,7 +28,7 @@ from jbodlab.server.response import Response
 from jbodlab.server.response_structs import ResponseStructs
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
-from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, BrokerId
+from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 
 if TYPE_CHECKING:
     from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest
@@ -49,32 +45,15 @@ NO_SHARE_GROUPS = "this broker does not support share groups"
 FIND_COORDINATOR = ResponseStructs(ApiKey.FIND_COORDINATOR, 6, 3)
 
 
-class FindCoordinatorApi:
-    """Names the leader of the partition of a key.
+class FindCoordinatorApi(ApiHandler):
+    """Names the leader of the partition of a key."""
 
-    Args:
-        cache: The committed metadata.
-        broker_id: Ours.
-        groups: The coordinators of groups that are here.
-        transactions: Those of transactions.
-        creator: Creates the topics of coordinators.
-    """
-
-    def __init__(
-        self,
-        cache: MetadataCache,
-        broker_id: BrokerId,
-        groups: GroupCoordinators,
-        transactions: TransactionCoordinators,
-        creator: TopicCreator,
-    ) -> None:
-        self._cache = cache
-        self._broker_id = broker_id
+    def __init__(self, parts: ApiParts) -> None:
+        super().__init__(parts)
         self._places: Mapping[int, tuple[str, LocalCoordinators[Any]]] = {
-            GROUP: (GROUP_METADATA_TOPIC, groups),
-            TRANSACTION: (TRANSACTION_STATE_TOPIC, transactions),
+            GROUP: (GROUP_METADATA_TOPIC, parts.groups),
+            TRANSACTION: (TRANSACTION_STATE_TOPIC, parts.transactions),
         }
-        self._creator = creator
 
     def answer(self, request: FindCoordinatorRequest, context: RequestContext) -> Response:
         """Find the coordinator of every key."""
@@ -95,12 +74,14 @@ class FindCoordinatorApi:
         return _coordinators(_failed(key, error) for key in _keys(request, context.version))
 
     def _of(self, key: str, name: str, own: LocalCoordinators[Any], listener_name: str) -> Any:
-        found = self._cache.coordinator(name, key)
+        found = self._parts.cache.coordinator(name, key)
         if found is None:
             return _failed(key, self._created(name))
         (_, index), leader = found
-        broker = next((b for b in self._cache.live_brokers(listener_name) if b.id == leader), None)
-        if broker is None or (leader == self._broker_id and own.is_offline(index)):
+        broker = next(
+            (b for b in self._parts.cache.live_brokers(listener_name) if b.id == leader), None
+        )
+        if broker is None or (leader == self._parts.broker_id and own.is_offline(index)):
             text = f"{name}-{index} has no available leader"
             return _failed(key, KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, text))
         return FIND_COORDINATOR.Coordinator(
@@ -109,7 +90,7 @@ class FindCoordinatorApi:
 
     def _created(self, name: str) -> KafkaError:
         """Have a topic created; returns what to say meanwhile, or why it failed before."""
-        error = self._creator.create(name)
+        error = self._parts.topic_creator.create(name)
         if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             text = f"{name} is being created"
         else:
@@ -157,8 +138,6 @@ APIS: tuple[Api[ApiParts], ...] = (
         key=ApiKey.FIND_COORDINATOR,
         versions=(0, 6),
         resources=all_of(_of_the_only_key, Each(field="coordinator_keys", resource=_resource)),
-        handler=lambda parts: FindCoordinatorApi(
-            parts.cache, parts.broker_id, parts.groups, parts.transactions, parts.topic_creator
-        ),
+        handler=FindCoordinatorApi,
     ),
 )

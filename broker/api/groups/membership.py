@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from broker.api.parts import ApiParts
+from broker.api.parts import ApiHandler, ApiParts
 from broker.api.services.coordinators import (
-    GroupCoordinators,
     check_group_id,
     request_of,
 )
@@ -39,17 +38,14 @@ PROTOCOL_NULL_FROM = 7
 MANY_LEAVE_FROM = 3
 
 
-class JoinGroupApi:
+class JoinGroupApi(ApiHandler):
     """Answers when the generation of the member is there."""
-
-    def __init__(self, groups: GroupCoordinators) -> None:
-        self._groups = groups
 
     def answer(self, request: JoinGroupRequest, context: RequestContext) -> Later:
         """Join; a client that goes away meanwhile is a member no longer."""
         check_group_id(request.group_id)
         asked = request_of(requests.JoinGroup, request, context)
-        future = self._groups.submit(request.group_id, asked)
+        future = self._parts.groups.submit(request.group_id, asked)
         return Later(future, lambda joined: _joined(joined, context.version))
 
     def failure(
@@ -66,17 +62,14 @@ def _joined(joined: responses.JoinGroupResponse, version: int) -> responses.Join
     return joined
 
 
-class SyncGroupApi:
+class SyncGroupApi(ApiHandler):
     """Answers when the leader has sent the assignments."""
-
-    def __init__(self, groups: GroupCoordinators) -> None:
-        self._groups = groups
 
     def answer(self, request: SyncGroupRequest, context: RequestContext) -> Later:
         """Bring or ask for assignments."""
         check_group_id(request.group_id)
         asked = request_of(requests.SyncGroup, request, context)
-        return Later(self._groups.submit(request.group_id, asked))
+        return Later(self._parts.groups.submit(request.group_id, asked))
 
     def failure(
         self, request: SyncGroupRequest, context: RequestContext, error: KafkaError
@@ -88,17 +81,14 @@ class SyncGroupApi:
         return responses.SyncGroupResponse(error_code=code)
 
 
-class HeartbeatApi:
+class HeartbeatApi(ApiHandler):
     """Takes signs of life."""
-
-    def __init__(self, groups: GroupCoordinators) -> None:
-        self._groups = groups
 
     def answer(self, request: HeartbeatRequest, context: RequestContext) -> Later:
         """Take a sign of life."""
         check_group_id(request.group_id)
         asked = request_of(requests.Heartbeat, request, context)
-        return Later(self._groups.submit(request.group_id, asked))
+        return Later(self._parts.groups.submit(request.group_id, asked))
 
     def failure(
         self, request: HeartbeatRequest, context: RequestContext, error: KafkaError
@@ -110,11 +100,8 @@ class HeartbeatApi:
         return responses.HeartbeatResponse(error_code=code)
 
 
-class LeaveGroupApi(FailsBySchema):
+class LeaveGroupApi(ApiHandler, FailsBySchema):
     """Takes members out of their group."""
-
-    def __init__(self, groups: GroupCoordinators) -> None:
-        self._groups = groups
 
     def answer(self, request: LeaveGroupRequest, context: RequestContext) -> Later:
         """Let members leave."""
@@ -124,7 +111,7 @@ class LeaveGroupApi(FailsBySchema):
             one: Any = request
             given["members"] = (requests.LeavingMember(one.member_id),)
         asked = request_of(requests.LeaveGroup, request, context, **given)
-        return Later(self._groups.submit(request.group_id, asked))
+        return Later(self._parts.groups.submit(request.group_id, asked))
 
 
 APIS: tuple[Api[ApiParts], ...] = (
@@ -132,24 +119,24 @@ APIS: tuple[Api[ApiParts], ...] = (
         key=ApiKey.JOIN_GROUP,
         versions=(0, 9),
         resources=on_group(AclOperation.READ),
-        handler=lambda parts: JoinGroupApi(parts.groups),
+        handler=JoinGroupApi,
     ),
     Api(
         key=ApiKey.SYNC_GROUP,
         versions=(0, 5),
         resources=on_group(AclOperation.READ),
-        handler=lambda parts: SyncGroupApi(parts.groups),
+        handler=SyncGroupApi,
     ),
     Api(
         key=ApiKey.HEARTBEAT,
         versions=(0, 4),
         resources=on_group(AclOperation.READ),
-        handler=lambda parts: HeartbeatApi(parts.groups),
+        handler=HeartbeatApi,
     ),
     Api(
         key=ApiKey.LEAVE_GROUP,
         versions=(0, 5),
         resources=on_group(AclOperation.READ),
-        handler=lambda parts: LeaveGroupApi(parts.groups),
+        handler=LeaveGroupApi,
     ),
 )

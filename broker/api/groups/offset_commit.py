@@ -12,11 +12,10 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
-from broker.api.parts import ApiParts
-from broker.api.services.coordinators import GroupCoordinators, check_group_id, request_of
+from broker.api.parts import ApiHandler, ApiParts
+from broker.api.services.coordinators import check_group_id, request_of
 from broker.groups import requests
 from broker.groups.responses import PartitionResponse
-from broker.metadata.metadata_cache import MetadataCache
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.metadata.image.topics_image import TopicImage, TopicsImage
 from jbodlab.security.acl import AclOperation
@@ -98,25 +97,21 @@ class AskedTopics:
         )
 
 
-class OffsetCommitApi:
+class OffsetCommitApi(ApiHandler):
     """Has offsets kept."""
 
     # A client that is refused does not learn which partitions there are.
     refused = staticmethod(refused_elements)
 
-    def __init__(self, groups: GroupCoordinators, cache: MetadataCache) -> None:
-        self._groups = groups
-        self._cache = cache
-
     def answer(self, request: OffsetCommitRequest, context: RequestContext) -> Answer:
         """Commit the offsets of partitions that exist."""
-        asked = AskedTopics(request.topics, self._cache.image.topics)
+        asked = AskedTopics(request.topics, self._parts.cache.image.topics)
         topics = asked.to_commit()
         if not topics:
             return OFFSET_COMMIT.response(topics=asked.results(no_error))
         commit = request_of(requests.OffsetCommit, request, context, topics=topics)
         return Later(
-            self._groups.submit(request.group_id, commit),
+            self._parts.groups.submit(request.group_id, commit),
             lambda done: OFFSET_COMMIT.response(topics=asked.results(codes_of(done))),
         )
 
@@ -124,24 +119,20 @@ class OffsetCommitApi:
         self, request: OffsetCommitRequest, context: RequestContext, error: KafkaError
     ) -> Response:
         """Return the error for every partition that exists; of the others it is known already."""
-        asked = AskedTopics(request.topics, self._cache.image.topics)
+        asked = AskedTopics(request.topics, self._parts.cache.image.topics)
         return OFFSET_COMMIT.response(topics=asked.results(lambda _topic, _index: error.code))
 
 
-class OffsetDeleteApi(FailsBySchema):
+class OffsetDeleteApi(ApiHandler, FailsBySchema):
     """Has offsets taken away."""
-
-    def __init__(self, groups: GroupCoordinators, cache: MetadataCache) -> None:
-        self._groups = groups
-        self._cache = cache
 
     def answer(self, request: OffsetDeleteRequest, context: RequestContext) -> Later:
         """Delete the offsets of partitions that exist; the group is looked at in any case."""
         check_group_id(request.group_id)
-        asked = AskedTopics(request.topics, self._cache.image.topics)
+        asked = AskedTopics(request.topics, self._parts.cache.image.topics)
         delete = request_of(requests.OffsetDelete, request, context, topics=asked.to_delete())
         return Later(
-            self._groups.submit(request.group_id, delete),
+            self._parts.groups.submit(request.group_id, delete),
             lambda done: OFFSET_DELETE.response(topics=asked.results(codes_of(done))),
         )
 
@@ -183,12 +174,12 @@ APIS: tuple[Api[ApiParts], ...] = (
         key=ApiKey.OFFSET_COMMIT,
         versions=(2, 10),
         resources=all_of(on_group(AclOperation.READ), on_topics(AclOperation.READ)),
-        handler=lambda parts: OffsetCommitApi(parts.groups, parts.cache),
+        handler=OffsetCommitApi,
     ),
     Api(
         key=ApiKey.OFFSET_DELETE,
         versions=(0, 0),
         resources=all_of(on_group(AclOperation.DELETE), on_topics(AclOperation.READ)),
-        handler=lambda parts: OffsetDeleteApi(parts.groups, parts.cache),
+        handler=OffsetDeleteApi,
     ),
 )

@@ -14,10 +14,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from broker.api.parts import ApiParts
-from broker.api.services.coordinators import GroupCoordinators
+from broker.api.parts import ApiHandler, ApiParts
 from broker.groups import requests, responses
-from broker.metadata.metadata_cache import MetadataCache
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation, ResourceType
 from jbodlab.server.answer import Later, RequestContext
@@ -26,7 +24,7 @@ from jbodlab.server.request_values import value_of
 from jbodlab.server.resources import Elsewhere, Resource, all_of, on_group, on_groups, on_topics
 from jbodlab.server.response import Response
 from jbodlab.server.response_structs import ResponseStructs
-from jbodlab.server.rights import Rights, client_of
+from jbodlab.server.rights import client_of
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import TopicId
@@ -44,13 +42,8 @@ TOPIC_IDS_FROM = 10
 OFFSET_FETCH = ResponseStructs(ApiKey.OFFSET_FETCH, 10, 9, 7)
 
 
-class OffsetFetchApi:
+class OffsetFetchApi(ApiHandler):
     """Tells committed offsets, of topics that the client may describe."""
-
-    def __init__(self, groups: GroupCoordinators, cache: MetadataCache, rights: Rights) -> None:
-        self._groups = groups
-        self._cache = cache
-        self._rights = rights
 
     def answer(self, request: OffsetFetchRequest, context: RequestContext) -> Later:
         """Ask the coordinator of every group."""
@@ -59,10 +52,10 @@ class OffsetFetchApi:
         client = client_of(context.session)
 
         def is_hidden(name: str) -> bool:
-            if not self._rights.is_enforced:
+            if not self._parts.rights.is_enforced:
                 return False
             topic = Resource(ResourceType.TOPIC, name, AclOperation.DESCRIBE)
-            return not self._rights.allows(client, topic, is_asked_for=False)
+            return not self._parts.rights.allows(client, topic, is_asked_for=False)
 
         def finish(found: list[Any]) -> Response:
             return _response(
@@ -87,7 +80,7 @@ class OffsetFetchApi:
         given = {"topics": topics, "require_stable": is_stable}
         fetch = value_of(requests.OffsetFetch, group, given)
         try:
-            return self._groups.submit(group.group_id, fetch)
+            return self._parts.groups.submit(group.group_id, fetch)
         except KafkaError as error:
             failed = asyncio.get_running_loop().create_future()
             failed.set_exception(error)
@@ -103,7 +96,11 @@ class OffsetFetchApi:
         if version < TOPIC_IDS_FROM:
             name: str = topic.name
             return name
-        return None if topic.topic_id is None else self._cache.topic_name(TopicId(topic.topic_id))
+        return (
+            None
+            if topic.topic_id is None
+            else self._parts.cache.topic_name(TopicId(topic.topic_id))
+        )
 
     def _told(self, group: Any, found: Any, version: int, is_hidden: IsHidden) -> Any:
         """Return what is known of one group, its topics in the order of the request."""
@@ -131,7 +128,7 @@ class OffsetFetchApi:
 
     def _all_topics(self, found: responses.OffsetFetchResponse, version: int) -> Iterable[Any]:
         for topic in found.topics:
-            topic_id = self._cache.topic_id(topic.name)
+            topic_id = self._parts.cache.topic_id(topic.name)
             if version < TOPIC_IDS_FROM or topic_id is not None:
                 yield _told_topic(topic.name, topic_id, topic.partitions)
 
@@ -192,6 +189,6 @@ APIS: tuple[Api[ApiParts], ...] = (
         key=ApiKey.OFFSET_FETCH,
         versions=(1, 10),
         resources=all_of(_of_the_only_group, on_groups(AclOperation.DESCRIBE), Elsewhere(_topics)),
-        handler=lambda parts: OffsetFetchApi(parts.groups, parts.cache, parts.rights),
+        handler=OffsetFetchApi,
     ),
 )

@@ -12,12 +12,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from broker.api.groups.offset_commit import OFFSET_COMMIT, AskedTopics, codes_of, no_error
-from broker.api.parts import ApiParts
-from broker.api.services.coordinators import GroupCoordinators, check_group_id
+from broker.api.parts import ApiHandler, ApiParts
+from broker.api.services.coordinators import check_group_id
 from broker.groups import requests
 from broker.groups.group_core import APPEND_ERRORS
-from broker.metadata.metadata_cache import MetadataCache
-from broker.produce.transaction_admission import Part, TransactionAdmission, told_for
+from broker.produce.transaction_admission import Part, told_for
 from broker.replica.waiting import BatchTransaction
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation, ResourceType
@@ -42,23 +41,16 @@ ADDS_FROM = 5
 """First version with which the broker adds the partition to the transaction (KIP-890)."""
 
 
-class TxnOffsetCommitApi:
+class TxnOffsetCommitApi(ApiHandler):
     """Has offsets kept for the end of a transaction."""
 
     # A client that is refused does not learn which partitions there are.
     refused = staticmethod(refused_elements)
 
-    def __init__(
-        self, groups: GroupCoordinators, cache: MetadataCache, admission: TransactionAdmission
-    ) -> None:
-        self._groups = groups
-        self._cache = cache
-        self._admission = admission
-
     def answer(self, request: TxnOffsetCommitRequest, context: RequestContext) -> Answer:
         """Commit the offsets of partitions that exist."""
         check_group_id(request.group_id)
-        asked = AskedTopics(request.topics, self._cache.image.topics)
+        asked = AskedTopics(request.topics, self._parts.cache.image.topics)
         topics = asked.to_commit()
         if not topics:
             return OFFSET_COMMIT.response(topics=asked.results(no_error))
@@ -79,7 +71,7 @@ class TxnOffsetCommitApi:
         self, request: TxnOffsetCommitRequest, context: RequestContext, error: KafkaError
     ) -> Response:
         """Return the error for every partition that exists; of the others it is known already."""
-        asked = AskedTopics(request.topics, self._cache.image.topics)
+        asked = AskedTopics(request.topics, self._parts.cache.image.topics)
         code = _told(error.code, _transaction(request, context.version), context.version)
         return OFFSET_COMMIT.response(topics=asked.results(lambda _topic, _index: code))
 
@@ -90,14 +82,14 @@ class TxnOffsetCommitApi:
         commit: requests.TxnOffsetCommit,
         asked: AskedTopics,
     ) -> Response:
-        replica = self._groups.replica_of(request.group_id)
+        replica = self._parts.groups.replica_of(request.group_id)
         part = Part(
             replica.topic_partition,
             *commit.producer,
             _transaction(request, version),
         )
-        await self._admission.admitted(replica, part)
-        done = await self._groups.submit(request.group_id, commit)
+        await self._parts.appends.admission.admitted(replica, part)
+        done = await self._parts.groups.submit(request.group_id, commit)
         return OFFSET_COMMIT.response(topics=asked.results(codes_of(done)))
 
 
@@ -133,8 +125,6 @@ APIS: tuple[Api[ApiParts], ...] = (
             on_group(AclOperation.READ),
             on_topics(AclOperation.READ),
         ),
-        handler=lambda parts: TxnOffsetCommitApi(
-            parts.groups, parts.cache, parts.appends.admission
-        ),
+        handler=TxnOffsetCommitApi,
     ),
 )

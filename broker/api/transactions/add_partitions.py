@@ -13,10 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from broker.api.parts import ApiParts
-from broker.api.services.coordinators import TransactionCoordinators
+from broker.api.parts import ApiHandler, ApiParts
 from broker.api.services.transactions import ProducerFailures, on_transaction
-from broker.metadata.metadata_cache import MetadataCache
 from broker.transactions.requests import AddPartitions, VerifyPartitions
 from broker.transactions.transaction import EPOCH_BUMP_FROM
 from jbodlab.kafka_wire.api_table import ApiKey
@@ -42,24 +40,15 @@ Codes = Mapping[TopicPartition, ErrorCode]
 ADD_PARTITIONS = ResponseStructs(ApiKey.ADD_PARTITIONS_TO_TXN, 5, 3)
 
 
-class AddPartitionsToTxnApi(ProducerFailures):
-    """Asks the coordinators of transactions.
-
-    Args:
-        transactions: Those that are here.
-        cache: Knows the partitions, and who is a broker.
-    """
+class AddPartitionsToTxnApi(ApiHandler, ProducerFailures):
+    """Asks the coordinators of transactions."""
 
     FENCED_FROM = 2
-
-    def __init__(self, transactions: TransactionCoordinators, cache: MetadataCache) -> None:
-        self._transactions = transactions
-        self._cache = cache
 
     def answer(self, request: AddPartitionsToTxnRequest, context: RequestContext) -> Answer:
         """Add partitions, or look whether they take part."""
         if context.version >= BATCHED_FROM:
-            if not self._cache.is_for_brokers(context.listener_name):
+            if not self._parts.cache.is_for_brokers(context.listener_name):
                 raise KafkaError(
                     ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
                     f"listener {context.listener_name} does not serve requests of brokers",
@@ -81,7 +70,7 @@ class AddPartitionsToTxnApi(ProducerFailures):
         try:
             if asked.verify_only:
                 verify = value_of(VerifyPartitions, asked, {"partitions": partitions})
-                codes: Codes = await self._transactions.submit(asked.transactional_id, verify)
+                codes: Codes = await self._parts.transactions.submit(asked.transactional_id, verify)
             else:
                 codes = await self._added(asked, partitions, EPOCH_BUMP_FROM)
         except KafkaError as error:
@@ -98,14 +87,14 @@ class AddPartitionsToTxnApi(ProducerFailures):
             return unknown
         given = {"partitions": partitions, "transaction_version": transaction_version}
         add: AddPartitions = value_of(AddPartitions, asked, given)
-        codes: Codes = await self._transactions.submit(add.transactional_id, add)
+        codes: Codes = await self._parts.transactions.submit(add.transactional_id, add)
         return codes
 
     def _unknown(self, partitions: Sequence[TopicPartition]) -> Codes:
         """Return codes for all partitions if there is one that does not exist; else nothing."""
         codes = {
             each: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            if self._cache.partition(each) is None
+            if self._parts.cache.partition(each) is None
             else ErrorCode.OPERATION_NOT_ATTEMPTED
             for each in partitions
         }
@@ -147,8 +136,6 @@ APIS: tuple[Api[ApiParts], ...] = (
             _asker,
             on_topics(AclOperation.WRITE, "v3_and_below_topics", is_atomic=True),
         ),
-        handler=lambda parts: parts.next_coordinator.around(
-            AddPartitionsToTxnApi(parts.transactions, parts.cache)
-        ),
+        handler=lambda parts: parts.next_coordinator.around(AddPartitionsToTxnApi(parts)),
     ),
 )

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from broker.api.parts import ApiParts
+from broker.api.parts import ApiHandler, ApiParts
 from broker.api.services.coordinators import Each as EachShard
-from broker.api.services.coordinators import TransactionCoordinators
 from broker.api.services.transactions import on_transaction
 from broker.transactions import requests
 from broker.transactions.requests import DescribedTransaction, ListedTransaction
@@ -23,7 +22,7 @@ from jbodlab.server.request_values import value_of
 from jbodlab.server.resources import Each, Elsewhere, Resource, on_cluster
 from jbodlab.server.response import Response
 from jbodlab.server.response_structs import ResponseStructs
-from jbodlab.server.rights import Rights, client_of
+from jbodlab.server.rights import client_of
 from jbodlab.vocabulary.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -38,12 +37,8 @@ EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _STATE_NAMES = frozenset(state.title for state in TransactionState)
 
 
-class ListTransactionsApi(FailsBySchema):
+class ListTransactionsApi(ApiHandler, FailsBySchema):
     """Lists the transactions of all coordinators here, as far as the client may describe them."""
-
-    def __init__(self, transactions: TransactionCoordinators, rights: Rights) -> None:
-        self._transactions = transactions
-        self._rights = rights
 
     def answer(self, request: ListTransactionsRequest, context: RequestContext) -> Later:
         """List transactions."""
@@ -53,7 +48,7 @@ class ListTransactionsApi(FailsBySchema):
 
         def is_told(transactional_id: str) -> bool:
             transaction = on_transaction(transactional_id, AclOperation.DESCRIBE)
-            return self._rights.allows(client, transaction, is_asked_for=False)
+            return self._parts.rights.allows(client, transaction, is_asked_for=False)
 
         unknown = tuple(each for each in request.state_filters if each not in _STATE_NAMES)
 
@@ -72,15 +67,11 @@ class ListTransactionsApi(FailsBySchema):
                 ),
             )
 
-        return Later(self._transactions.submit_to_all(asked), finish)
+        return Later(self._parts.transactions.submit_to_all(asked), finish)
 
 
-class DescribeTransactionsApi:
+class DescribeTransactionsApi(ApiHandler):
     """Describes transactions; what went wrong for one is in its entry."""
-
-    def __init__(self, transactions: TransactionCoordinators, rights: Rights) -> None:
-        self._transactions = transactions
-        self._rights = rights
 
     def answer(self, request: DescribeTransactionsRequest, context: RequestContext) -> Later:
         """Describe transactions."""
@@ -92,7 +83,7 @@ class DescribeTransactionsApi:
 
         def is_told(topic: str) -> bool:
             resource = Resource(ResourceType.TOPIC, topic, AclOperation.DESCRIBE)
-            return self._rights.allows(client, resource, is_asked_for=False)
+            return self._parts.rights.allows(client, resource, is_asked_for=False)
 
         def finish(each: EachShard) -> Response:
             found = {entry.transactional_id: entry for entry in _entries(each)}
@@ -102,7 +93,9 @@ class DescribeTransactionsApi:
                 )
             )
 
-        return Later(self._transactions.submit_each(request.transactional_ids, request_for), finish)
+        return Later(
+            self._parts.transactions.submit_each(request.transactional_ids, request_for), finish
+        )
 
     def failure(
         self, request: DescribeTransactionsRequest, context: RequestContext, error: KafkaError
@@ -164,13 +157,13 @@ APIS: tuple[Api[ApiParts], ...] = (
             field="transactional_ids",
             resource=lambda _, each: on_transaction(each, AclOperation.DESCRIBE),
         ),
-        handler=lambda parts: DescribeTransactionsApi(parts.transactions, parts.rights),
+        handler=DescribeTransactionsApi,
     ),
     Api(
         key=ApiKey.LIST_TRANSACTIONS,
         versions=(0, 2),
         # The rights to each of the transactions count.
         resources=Elsewhere(on_cluster(AclOperation.DESCRIBE)),
-        handler=lambda parts: ListTransactionsApi(parts.transactions, parts.rights),
+        handler=ListTransactionsApi,
     ),
 )

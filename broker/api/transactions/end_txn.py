@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from broker.api.parts import ApiParts
-from broker.api.services.coordinators import TransactionCoordinators
-from broker.api.services.producer_ids import ProducerIds
-from broker.api.services.topic_creator import TopicCreator
+from broker.api.parts import ApiHandler, ApiParts
 from broker.api.services.transactions import (
     ProducerFailures,
     on_transaction,
     with_producer_id,
 )
-from broker.metadata.metadata_cache import MetadataCache
 from broker.transactions.requests import AddPartitions, EndTransaction
 from broker.transactions.transaction import EPOCH_BUMP_FROM
 from jbodlab.kafka_wire.api_table import ApiKey
@@ -41,56 +37,31 @@ NEXT_EPOCH_FROM = 5
 """Version of EndTxn from which the producer has another epoch afterwards."""
 
 
-class AddOffsetsToTxnApi(ProducerFailures):
-    """Adds the partition of a group.
-
-    Args:
-        transactions: The coordinators that are here.
-        cache: Knows how many partitions there are for groups.
-        creator: Creates these.
-    """
+class AddOffsetsToTxnApi(ApiHandler, ProducerFailures):
+    """Adds the partition of a group."""
 
     FENCED_FROM = 2
 
-    def __init__(
-        self,
-        transactions: TransactionCoordinators,
-        cache: MetadataCache,
-        creator: TopicCreator,
-    ) -> None:
-        self._transactions = transactions
-        self._cache = cache
-        self._creator = creator
-
     def answer(self, request: AddOffsetsToTxnRequest, context: RequestContext) -> Later:
         """Add the partition in which the group has its offsets."""
-        found = self._cache.coordinator(GROUP_METADATA_TOPIC, request.group_id)
+        found = self._parts.cache.coordinator(GROUP_METADATA_TOPIC, request.group_id)
         if found is None:
-            self._creator.create(GROUP_METADATA_TOPIC)
+            self._parts.topic_creator.create(GROUP_METADATA_TOPIC)
             raise KafkaError(
                 ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{GROUP_METADATA_TOPIC} is being created"
             )
         given = {"partitions": found[:1], "transaction_version": 0}
         asked = value_of(AddPartitions, request, given)
         return Later(
-            self._transactions.submit(request.transactional_id, asked),
+            self._parts.transactions.submit(request.transactional_id, asked),
             lambda _: ADD_OFFSETS_TO_TXN.response(),
         )
 
 
-class EndTxnApi(ProducerFailures):
-    """Commits or aborts.
-
-    Args:
-        transactions: The coordinators that are here.
-        producer_ids: For producers that have had all epochs.
-    """
+class EndTxnApi(ApiHandler, ProducerFailures):
+    """Commits or aborts."""
 
     FENCED_FROM = 2
-
-    def __init__(self, transactions: TransactionCoordinators, producer_ids: ProducerIds) -> None:
-        self._transactions = transactions
-        self._producer_ids = producer_ids
 
     def answer(self, request: EndTxnRequest, context: RequestContext) -> Later:
         """End the transaction; its markers follow."""
@@ -100,11 +71,11 @@ class EndTxnApi(ProducerFailures):
     async def _ended(self, request: EndTxnRequest, transaction_version: int) -> Response:
         given = {"transaction_version": transaction_version}
         producer: Producer = await with_producer_id(
-            lambda fresh: self._transactions.submit(
+            lambda fresh: self._parts.transactions.submit(
                 request.transactional_id,
                 value_of(EndTransaction, request, {**given, "fresh_producer_id": fresh}),
             ),
-            self._producer_ids,
+            self._parts.producer_ids,
         )
         return END_TXN.response(
             producer_id=producer.producer_id, producer_epoch=producer.producer_epoch
@@ -127,16 +98,12 @@ APIS: tuple[Api[ApiParts], ...] = (
         key=ApiKey.ADD_OFFSETS_TO_TXN,
         versions=(0, 4),
         resources=_resources_of_offsets,
-        handler=lambda parts: parts.next_coordinator.around(
-            AddOffsetsToTxnApi(parts.transactions, parts.cache, parts.topic_creator)
-        ),
+        handler=lambda parts: parts.next_coordinator.around(AddOffsetsToTxnApi(parts)),
     ),
     Api(
         key=ApiKey.END_TXN,
         versions=(0, 5),
         resources=_resources_of_end,
-        handler=lambda parts: parts.next_coordinator.around(
-            EndTxnApi(parts.transactions, parts.producer_ids)
-        ),
+        handler=lambda parts: parts.next_coordinator.around(EndTxnApi(parts)),
     ),
 )

@@ -7,6 +7,7 @@ import logging
 from collections import Counter
 from datetime import timedelta
 from importlib import import_module
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -38,6 +39,11 @@ WHO = Session(listener_name="CLIENTS", peer="10.0.0.1:1")
 HEADER = RequestHeader(METADATA, VERSION, 1, "tester", 0)
 
 
+def made_of(**some: Any) -> Any:
+    """Return those parts of a broker that a handler is made of."""
+    return SimpleNamespace(rights=AllRights(), **some)
+
+
 def messages(api: str, version: int) -> Any:
     return import_module(f"kio.schema.{api}.v{version}.request")
 
@@ -46,9 +52,9 @@ async def test_answer_in_parts_shows_one_state_of_the_cluster(cluster: Any, clie
     for name in "ab":
         cluster.publish_topic(name, cluster.partition(2, (2,)))
     asked = messages("metadata", VERSION).MetadataRequest(topics=None)
-    answer = MetadataApi(cluster.cache, "c", None, AllRights()).answer(
-        asked, RequestContext(HEADER, WHO)
-    )
+    answer = MetadataApi(
+        made_of(cache=cluster.cache, cluster_id="c", auto_create_topics=False)
+    ).answer(asked, RequestContext(HEADER, WHO))
     parts = iter(answer.parts)
     first = next(parts)
 
@@ -77,7 +83,7 @@ async def test_settings_of_topics_without_their_own_are_described_once(
         include_documentation=False,
     )
     own = DynamicConfig(BrokerId(1), read_values({})[0], [])
-    api = DescribeConfigsApi(cluster.cache, BrokerId(1), own)
+    api = DescribeConfigsApi(made_of(cache=cluster.cache, broker_id=BrokerId(1), configs=own))
 
     first, second, third = api.answer(asked, RequestContext(HEADER, WHO)).parts
 
@@ -120,9 +126,9 @@ async def test_offsets_of_many_partitions_are_looked_up_little_by_little() -> No
     topic = kio.ListOffsetsTopic(name="t", partitions=partitions)
     asked = kio.ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=(topic, topic))
 
-    later = ListOffsetsApi(replicas, MetadataCache(BrokerId(1), "CLIENTS")).answer(  # type: ignore[arg-type]
-        asked, RequestContext(HEADER, WHO)
-    )
+    later = ListOffsetsApi(
+        made_of(offsets=replicas, cache=MetadataCache(BrokerId(1), "CLIENTS"))
+    ).answer(asked, RequestContext(HEADER, WHO))
     assert isinstance(later, Later)
     found: Any = later.finish(await later.future)
 
@@ -157,12 +163,14 @@ async def test_fetch_of_many_partitions_is_one_fetch(count: int) -> None:
     )
     replicas = Answering()
     api = FetchApi(
-        replicas,  # type: ignore[arg-type]
-        replicas,  # type: ignore[arg-type]
-        MetadataCache(BrokerId(1), "CLIENTS"),
-        BrokerId(1),
-        Traffic(system_environment().monotonic_s),
-        ClientQuotas(dict),
+        made_of(
+            fetches=replicas,
+            sessions=replicas,
+            cache=MetadataCache(BrokerId(1), "CLIENTS"),
+            broker_id=BrokerId(1),
+            traffic=Traffic(system_environment().monotonic_s),
+            quotas=ClientQuotas(dict),
+        )
     )
 
     later = api.answer(asked, RequestContext(RequestHeader(1, 12, 1, "t", 0), WHO))
@@ -192,7 +200,7 @@ def test_moves_that_are_refused_take_one_line_of_the_log_for_each_reason(
         for path, partitions in (("/a", tuple(range(1_000))), ("/b", (1, 2, 1_000)))
     ]
     asked = kio.AlterReplicaLogDirsRequest(dirs=tuple(dirs))
-    api = AlterReplicaLogDirsApi(Refusing())  # type: ignore[arg-type]
+    api = AlterReplicaLogDirsApi(made_of(move_requests=Refusing()))
 
     with caplog.at_level(logging.INFO, "broker.api"):
         answer = api.answer(asked, RequestContext(HEADER, WHO))

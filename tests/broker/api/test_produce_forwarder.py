@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -336,7 +337,10 @@ async def test_what_is_cancelled_at_once_reaches_no_leader(pair: Pair) -> None:
     pair.leader.replicas.results["append"] = asyncio.get_running_loop().create_future()
     quotas = ClientQuotas(lambda: us.cache.image.quotas)
     forwarder = ProduceForwarder(us.cache, US, time.monotonic, us.traffic, quotas)
-    handler = forwarder.around(ProduceApi(us.replicas, us.cache, US, us.traffic, quotas))
+    parts: Any = SimpleNamespace(
+        appends=us.replicas, cache=us.cache, broker_id=US, traffic=us.traffic, quotas=quotas
+    )
+    handler = forwarder.around(ProduceApi(parts))
     header = RequestHeader(ApiKey.PRODUCE, 12, 1, "a", 0)
     context = RequestContext(header, Session(listener_name=LISTENER, peer="10.0.0.1:1"))
     refusal = handler.answer(produce_to((T0, batch())), context)

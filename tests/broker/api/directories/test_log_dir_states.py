@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 from uuid import UUID
 
 from broker.api.directories.log_dir_states import DescribeLogDirStatesApi
@@ -22,7 +24,8 @@ ONE, TWO = UUID(int=101), UUID(int=102)
 
 
 def described(*log_dirs: LogDir) -> list[tuple[str, UUID | None, str, tuple[str, ...], str | None]]:
-    api = DescribeLogDirStatesApi(lambda: log_dirs)
+    parts: Any = SimpleNamespace(log_dirs=lambda: log_dirs)
+    api = DescribeLogDirStatesApi(parts)
     header = read_request_header(memoryview(request_header(KEY, 0, 1, "client")))
     context = RequestContext(header, Session(listener_name="CLIENTS", peer="client:1"))
     body = encode(response_class(KEY, 0), api.answer(DescribeLogDirStatesRequest(), context))
