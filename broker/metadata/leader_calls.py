@@ -1,6 +1,6 @@
 """Puts questions to whoever leads now, and again until they are answered.
 
-Who leads is a function of the metadata. A question is put again after an answer that is not the
+The leader is a function of the metadata. A question is put again after an answer that is not the
 last, after a pause that grows with the time it has waited, and at once when the metadata change. As
 long as a leader owes an answer it is not asked again; if another one leads meanwhile, that one is
 asked at once. Questions that fall due in one turn of the event loop travel together, in one request
@@ -65,7 +65,7 @@ class LeaderCall(msgspec.Struct, Generic[QuestionT, AnswerT], eq=False, kw_only=
     since_s: float
     ends_s: float
     leader: Leader[Any] | None = None
-    """Who owes an answer to its last request."""
+    """The leader that owes an answer to its last request."""
     request: object = None
     is_again: bool = False
     pause: asyncio.TimerHandle | None = None
