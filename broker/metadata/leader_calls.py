@@ -39,7 +39,7 @@ def pause_s(waited_s: float) -> float:
     return min(max(PAUSE_S, waited_s / 4), PAUSE_S_MAX)
 
 
-class Leader(NamedTuple, Generic[LaneT]):
+class LeadingNode(NamedTuple, Generic[LaneT]):
     """Whom a question is for.
 
     Attributes:
@@ -64,7 +64,7 @@ class LeaderCall(msgspec.Struct, Generic[QuestionT, AnswerT], eq=False, kw_only=
     answered: Callable[[AnswerT], None]
     since_s: float
     ends_s: float
-    leader: Leader[Any] | None = None
+    leader: LeadingNode[Any] | None = None
     """The leader that owes an answer to its last request."""
     request: object = None
     is_again: bool = False
@@ -97,7 +97,7 @@ class LeaderCalls(Generic[LaneT, QuestionT, AnswerT]):
     def __init__(
         self,
         cache: MetadataCache,
-        leader: Callable[[QuestionT], Leader[LaneT] | Settled[AnswerT] | None],
+        leader: Callable[[QuestionT], LeadingNode[LaneT] | Settled[AnswerT] | None],
         send: Callable[[LaneT, Sequence[QuestionT]], Coroutine[Any, Any, Iterable[AnswerT]]],
         is_final: Callable[[QuestionT, AnswerT], bool],
         lost: AnswerT,
@@ -178,7 +178,7 @@ class LeaderCalls(Generic[LaneT, QuestionT, AnswerT]):
             if call.leader is not None:
                 leader = self._leader(call.question)
                 if leader is None or (
-                    isinstance(leader, Leader) and leader.term == call.leader.term
+                    isinstance(leader, LeadingNode) and leader.term == call.leader.term
                 ):
                     continue
             call.rest()

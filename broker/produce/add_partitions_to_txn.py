@@ -15,9 +15,9 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from broker.bounds.limits import LEADER_CONNECT_TIMEOUT_S, TRANSACTION_ASK_MAX_S
-from broker.metadata.leader_calls import Leader
+from broker.metadata.leader_calls import LeadingNode
 from broker.metadata.metadata_cache import MetadataCache
-from broker.produce.transaction_admission import Part, Question, coordinator_calls
+from broker.produce.transaction_admission import Part, PartQuestion, coordinator_calls
 from jbodlab.kafka_wire.api_table import ApiKey, item_class, request_class
 from jbodlab.peers.client_security import ClientSecurity
 from jbodlab.peers.peer_pool import PeerPool
@@ -36,7 +36,7 @@ NO_ANSWER = ErrorCode.UNKNOWN_SERVER_ERROR
 Answers = Mapping[TopicPartition, ErrorCode]
 
 
-class Lane(NamedTuple):
+class CoordinatorLane(NamedTuple):
     """Where questions go together: to a broker, or about one transaction to the coordinator here.
 
     Attributes:
@@ -80,17 +80,23 @@ class AddPartitionsToTxnManager:
         await self.calls.close()
         self._peers.close()
 
-    def _coordinator(self, question: Question) -> Leader[Lane] | None:
+    def _coordinator(self, question: PartQuestion) -> LeadingNode[CoordinatorLane] | None:
         name = question.part.transaction.transactional_id
         found = self._cache.coordinator(TRANSACTION_STATE_TOPIC, name)
         if found is None:
             return None
         leader = found[1]
         if leader == self._broker_id:
-            return Leader(Lane(leader, _transaction(question.part)), leader)
-        return None if self._cache.peer(leader) is None else Leader(Lane(leader, None), leader)
+            return LeadingNode(CoordinatorLane(leader, _transaction(question.part)), leader)
+        return (
+            None
+            if self._cache.peer(leader) is None
+            else LeadingNode(CoordinatorLane(leader, None), leader)
+        )
 
-    async def _send(self, lane: Lane, questions: Sequence[Question]) -> Sequence[ErrorCode]:
+    async def _send(
+        self, lane: CoordinatorLane, questions: Sequence[PartQuestion]
+    ) -> Sequence[ErrorCode]:
         parts = [question.part for question in questions]
         if lane.broker_id == self._broker_id:
             return await self._ask_own(parts)

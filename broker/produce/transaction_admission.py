@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from broker.bounds.limits import ADMISSION_RETRY_MAX_S
-from broker.metadata.leader_calls import Leader, LeaderCalls, Settled
+from broker.metadata.leader_calls import LeaderCalls, LeadingNode, Settled
 from broker.metadata.metadata_cache import MetadataCache
 from broker.replica.leading import Guard, LeaderState
 from broker.replica.log import PartitionLog
@@ -61,7 +61,7 @@ class Part(NamedTuple):
     transaction: BatchTransaction
 
 
-class Question(NamedTuple):
+class PartQuestion(NamedTuple):
     """A part of a transaction that its coordinator is asked about.
 
     Attributes:
@@ -95,17 +95,17 @@ class Question(NamedTuple):
 
 def coordinator_calls(
     cache: MetadataCache,
-    coordinator: Callable[[Question], Leader[LaneT] | None],
-    send: Callable[[LaneT, Sequence[Question]], Coroutine[Any, Any, Sequence[ErrorCode]]],
-) -> LeaderCalls[LaneT, Question, ErrorCode]:
+    coordinator: Callable[[PartQuestion], LeadingNode[LaneT] | None],
+    send: Callable[[LaneT, Sequence[PartQuestion]], Coroutine[Any, Any, Sequence[ErrorCode]]],
+) -> LeaderCalls[LaneT, PartQuestion, ErrorCode]:
     """Return what asks coordinators, on whichever broker they are."""
     return LeaderCalls(
         cache,
         coordinator,
         send,
-        Question.is_final,
+        PartQuestion.is_final,
         ErrorCode.NETWORK_EXCEPTION,
-        again=Question.again,
+        again=PartQuestion.again,
     )
 
 
@@ -118,7 +118,7 @@ class TransactionAdmission:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self.coordinators: LeaderCalls[Any, Question, ErrorCode] | None = None
+        self.coordinators: LeaderCalls[Any, PartQuestion, ErrorCode] | None = None
 
     def ask(self, leader: LeaderState, part: Part, answered: Callable[[Guard], None]) -> None:
         """Ask about the first batch of a transaction, or wait for an answer that is under way.
@@ -140,7 +140,7 @@ class TransactionAdmission:
             if self.coordinators is None:
                 self._loop.call_soon(settle, ErrorCode.COORDINATOR_NOT_AVAILABLE)
                 return
-            question = Question(leader, part, guard)
+            question = PartQuestion(leader, part, guard)
             self.coordinators.ask(question, settle, ADMISSION_RETRY_MAX_S)
         else:
             guard.waiting.append(partial(answered, guard))

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from broker.bounds.limits import MARKER_CONNECT_TIMEOUT_S, MARKER_REQUESTS_MAX, MARKERS_AT_ONCE
-from broker.metadata.leader_calls import Leader, LeaderCall, LeaderCalls, Settled
+from broker.metadata.leader_calls import LeaderCall, LeaderCalls, LeadingNode, Settled
 from broker.metadata.metadata_cache import MetadataCache
 from broker.produce.marker_appends import MarkerAppends, TransactionMarker
 from broker.transactions.decision import MarkersDue
@@ -156,7 +156,7 @@ class MarkerSender:
             for call in order.unmarked.values():
                 self._calls.drop(call)
 
-    def _leader(self, marker: _Marker) -> Leader[MarkerLane] | Settled[ErrorCode] | None:
+    def _leader(self, marker: _Marker) -> LeadingNode[MarkerLane] | Settled[ErrorCode] | None:
         registration = self._cache.partition(marker.partition)
         if registration is None:
             return Settled(ErrorCode.NONE)
@@ -164,7 +164,7 @@ class MarkerSender:
         if leader != self._broker_id and self._cache.peer(leader) is None:
             return None
         lane = MarkerLane(leader, registration.directory(leader))
-        return Leader(lane, registration.leader_epoch)
+        return LeadingNode(lane, registration.leader_epoch)
 
     def _is_written(self, marker: _Marker, code: ErrorCode) -> bool:
         """Return whether a partition has its marker; a refusal is counted."""

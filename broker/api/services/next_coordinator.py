@@ -19,7 +19,7 @@ import msgspec
 
 from broker.api.services.coordinators import TransactionCoordinators
 from broker.bounds.limits import FORWARD_CONNECT_TIMEOUT_S, NEXT_COORDINATOR_MAX_S
-from broker.metadata.leader_calls import Leader, LeaderCalls, Settled
+from broker.metadata.leader_calls import LeaderCalls, LeadingNode, Settled
 from broker.metadata.metadata_cache import MetadataCache
 from jbodlab.peers.client_security import ClientSecurity
 from jbodlab.peers.peer_pool import PeerPool
@@ -114,7 +114,7 @@ class NextCoordinator:
 
     def _leader(
         self, forwarded: _Forwarded
-    ) -> Leader[tuple[BrokerId, _Forwarded]] | Settled[None] | None:
+    ) -> LeadingNode[tuple[BrokerId, _Forwarded]] | Settled[None] | None:
         """Return who leads; nobody yet where that is this broker, and another is about to."""
         found = self._cache.coordinator(
             TRANSACTION_STATE_TOPIC, _transactional_id(forwarded.request)
@@ -126,7 +126,7 @@ class NextCoordinator:
             return None if self._own.is_offline(index) else Settled(None)
         if self._cache.peer(leader) is None:
             return Settled(None)
-        return Leader((leader, forwarded), leader)
+        return LeadingNode((leader, forwarded), leader)
 
     async def _send(
         self, lane: tuple[BrokerId, _Forwarded], _: Sequence[_Forwarded]

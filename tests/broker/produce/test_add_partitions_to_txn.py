@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from broker.produce.add_partitions_to_txn import AddPartitionsToTxnManager
-from broker.produce.transaction_admission import Part, Question
+from broker.produce.transaction_admission import Part, PartQuestion
 from broker.replica.leading import Guard
 from broker.replica.leading.transaction_guards import TransactionGuards
 from broker.replica.waiting.append_entries import BatchTransaction
@@ -119,9 +119,9 @@ class Setup:
         partitions = [self.cluster.partition(leader, (1, 2)) for leader in leaders]
         self.cluster.publish_topic(TRANSACTION_STATE_TOPIC, *partitions)
 
-    def question(self, part: Part) -> Question:
+    def question(self, part: Part) -> PartQuestion:
         leading: Any = SimpleNamespace(guards=TransactionGuards())
-        return Question(leading, part, Guard(producer_epoch=part.producer_epoch))
+        return PartQuestion(leading, part, Guard(producer_epoch=part.producer_epoch))
 
     async def ask(self, *parts: Part) -> list[ErrorCode]:
         """Return the first answers."""

@@ -11,7 +11,7 @@ import pytest
 from broker.metadata import leader_calls
 from broker.metadata.metadata_cache import MetadataCache
 from broker.produce.leader_appends import append_marker, append_own
-from broker.produce.transaction_admission import Part, Question, coordinator_calls
+from broker.produce.transaction_admission import Part, PartQuestion, coordinator_calls
 from broker.replica.waiting.append_entries import AppendResult, BatchTransaction
 from jbodlab.record_batch.record_batch import TRANSACTIONAL
 from jbodlab.storage.log.transactions import ABORT, COMMIT, Marker
@@ -39,9 +39,11 @@ class Coordinators:
     def __init__(self) -> None:
         self.asked: list[tuple[Part, asyncio.Future[ErrorCode]]] = []
         self.cache = MetadataCache(BrokerId(1), "PLAINTEXT")
-        self.calls = coordinator_calls(self.cache, lambda _: leader_calls.Leader(0, 0), self._send)
+        self.calls = coordinator_calls(
+            self.cache, lambda _: leader_calls.LeadingNode(0, 0), self._send
+        )
 
-    async def _send(self, _: int, questions: Sequence[Question]) -> list[ErrorCode]:
+    async def _send(self, _: int, questions: Sequence[PartQuestion]) -> list[ErrorCode]:
         futures = [asyncio.get_running_loop().create_future() for _ in questions]
         self.asked += zip((each.part for each in questions), futures, strict=True)
         return [await each for each in futures]
