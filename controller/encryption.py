@@ -52,8 +52,8 @@ class ControllerEncryption:
         self.listener: ListenerTls | None = None
         self.peers: ClientSecurity | None = None
         if config.quorum is not None and config.quorum.tls is not None:
-            tls = config.quorum.tls
-            self.listener = ListenerTls(config.quorum.listener.name, tls, now, ends_at_expiry=True)
+            tls, name = config.quorum.tls, config.quorum.listener.name
+            self.listener = ListenerTls(name, tls, now, follows_certificates=True)
             peers = TlsContext(PEERS, tls, tls_files.client_context, now)
             contexts += [self.listener.context, peers]
             self.peers = ClientSecurity(

@@ -46,7 +46,11 @@ class PeerRefusedError(ConnectionRefusedError):
 class KafkaConnection:
     """A connection to one broker."""
 
-    def __init__(self, protocol: _ClientProtocol, client_id: str) -> None:
+    def __init__(
+        self, protocol: _ClientProtocol, client_id: str, tls: ssl.SSLContext | None = None
+    ) -> None:
+        self.tls = tls
+        """Context of its encryption; None where there is none."""
         self._protocol = protocol
         self._client_id = client_id
         self._correlation_id = 0
@@ -91,7 +95,7 @@ class KafkaConnection:
                     ssl=tls,
                     server_hostname=None if tls is None else host,
                 )
-                connection = cls(protocol, client_id)
+                connection = cls(protocol, client_id, tls)
                 if tls is not None and security is not None and security.now is not None:
                     protocol.end_at_expiry(transport.get_extra_info("ssl_object"), security.now())
                 if security is not None and security.login is not None:

@@ -158,7 +158,8 @@ class PeerPool:
 
     def _take_idle(self, address: Address) -> KafkaConnection | None:
         for connection, (its_address, timer) in [*self._idle.items()]:
-            if not connection.is_open:
+            if not connection.is_open or connection.tls is not self._context():
+                # Other keys concern open connections, too.
                 self._drop(connection)
             elif its_address == address:
                 del self._idle[connection]

@@ -36,6 +36,7 @@ class TlsContext(Generic[ContextT]):
         settings: Where the keys are.
         make: Makes what is wanted of them; raises ConfigError.
         now: Clock of the certificates.
+        on_replaced: Called when there is a new context.
 
     Attributes:
         settings: Settings that `current` was made of.
@@ -53,11 +54,13 @@ class TlsContext(Generic[ContextT]):
         settings: TlsSettings,
         make: Callable[[TlsSettings, Pem], ContextT],
         now: Callable[[], datetime.datetime],
+        on_replaced: Callable[[], None] = lambda: None,
     ) -> None:
         self.name = name
         self.settings = settings
         self._make = make
         self._now = now
+        self._on_replaced = on_replaced
         self._stamp = tls_files.stamp(settings)
         self._seen: Stamp = self._stamp
         """How the files looked last time."""
@@ -97,6 +100,7 @@ class TlsContext(Generic[ContextT]):
         self.settings, self.current, self.certificate = settings, current, leaf
         self.reloads["taken"] += 1
         logger.info("a new certificate is used", extra=extra)
+        self._on_replaced()
 
     def _load(
         self, settings: TlsSettings, now: datetime.datetime

@@ -60,6 +60,7 @@ class Connection(asyncio.BufferedProtocol):
     """The protocol of one accepted socket."""
 
     __slots__ = (
+        "__weakref__",
         "_bounds",
         "_decoder",
         "_handler",

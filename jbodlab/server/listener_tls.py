@@ -9,6 +9,7 @@ import ssl
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from weakref import WeakSet
 
 from jbodlab.kafka_wire.framing import new_scratch
 from jbodlab.runtime.metrics import Metric
@@ -34,8 +35,8 @@ class ListenerTls:
         name: Of the listener.
         settings: Where its keys are.
         now: Clock of the certificates.
-        ends_at_expiry: Whether a connection ends when the client's certificate expires; Kafka's
-            stay.
+        follows_certificates: Whether a connection ends when the client's certificate expires, or
+            the listener has another one; Kafka's stay.
 
     Raises:
         ConfigError: the keys are of no use.
@@ -47,14 +48,16 @@ class ListenerTls:
         settings: TlsSettings,
         now: Callable[[], datetime.datetime],
         *,
-        ends_at_expiry: bool = False,
+        follows_certificates: bool = False,
     ) -> None:
         self.context: TlsContext[ssl.SSLContext] = TlsContext(
-            name, settings, tls_files.server_context, now
+            name, settings, tls_files.server_context, now, self._end_former
         )
         """Context of the next connection."""
         self._now = now
-        self._ends_at_expiry = ends_at_expiry
+        self._follows_certificates = follows_certificates
+        self._open: WeakSet[Connection] = WeakSet()
+        """Connections that end with a certificate."""
         self._scratch = new_scratch()
         self.failures: Counter[str] = Counter()
         """Failed handshakes, by their reasons."""
@@ -90,9 +93,15 @@ class ListenerTls:
         if rules is not None:
             connection.authenticated(ANONYMOUS if found is None else _named(rules, found))
         self.handshakes += 1
-        if found is None or not self._ends_at_expiry:
+        if not self._follows_certificates:
             return None
-        return found.seconds_left(now)
+        self._open.add(connection)
+        return None if found is None else found.seconds_left(now)
+
+    def _end_former(self) -> None:
+        for each in tuple(self._open):
+            each.close()
+        self._open.clear()
 
     def _failed(self, connection: Connection, error: TlsError) -> None:
         self.failures[error.reason] += 1

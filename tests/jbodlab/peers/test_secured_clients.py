@@ -195,6 +195,26 @@ async def test_the_longest_pause_may_be_a_shorter_one(
         assert ours.refusals[f"localhost:{listener.port}"] > 4
 
 
+async def test_an_idle_connection_is_used_again_with_the_same_keys_only(
+    tmp_path: Path, ca: Authority
+) -> None:
+    contexts = [each.tls() for each in (security(ca), security(ca)) if each.tls is not None]
+    ours = ClientSecurity(tls=lambda: contexts[0], random_bytes=os.urandom)
+    pool = PeerPool("c", DEADLINE_S, ours)
+    used = []
+    async with serving(tmp_path, ca.issue(), logs_in=False) as listener:
+        for _ in range(3):
+            async with pool.borrowed(("localhost", listener.port)) as connection:
+                await metadata(connection)
+                used.append(connection)
+            if len(used) == 2:
+                contexts.reverse()
+    pool.close()
+    assert used[0] is used[1]
+    assert used[1] is not used[2]
+    assert not used[1].is_open
+
+
 async def test_a_connection_ends_with_the_servers_certificate_where_that_is_asked_for(
     tmp_path: Path, ca: Authority
 ) -> None:

@@ -75,7 +75,7 @@ class Stage:
         self.folder = folder
         self.ca = ca
         self.handler = EchoHandler()
-        ends = properties.pop("ends_at_expiry", "") == "yes"
+        ends = properties.pop("follows_certificates", "") == "yes"
         self.server = ca.issue("broker-1", is_rsa=properties.pop("rsa", "") == "yes")
         self.server.write(folder / "server.pem")
         ca.write(folder / "ca.pem")
@@ -86,7 +86,7 @@ class Stage:
             "ssl.truststore.location": str(folder / "ca.pem"),
             **{key.replace("_", "."): value for key, value in properties.items()},
         }
-        self.tls = ListenerTls("CLIENTS", self.settings(), now, ends_at_expiry=ends)
+        self.tls = ListenerTls("CLIENTS", self.settings(), now, follows_certificates=ends)
         bounds = Bounds(system_environment(), limits)
         self.listener = Listener("CLIENTS", "127.0.0.1", 0, self.handler, bounds, tls=self.tls)
         self.helper = HelperThread(MachineThreads(), "certificates")
@@ -412,8 +412,8 @@ async def test_t08_dates_of_client_certificates_are_checked(stage: Stage) -> Non
 @pytest.mark.parametrize(
     "stage",
     [
-        {"ssl_client_auth": "requested", "ends_at_expiry": "yes"},
-        {"ssl_client_auth": "requested", "ends_at_expiry": "no"},
+        {"ssl_client_auth": "requested", "follows_certificates": "yes"},
+        {"ssl_client_auth": "requested", "follows_certificates": "no"},
     ],
     indirect=True,
     ids=["ends", "stays"],
@@ -438,7 +438,22 @@ async def test_a_connection_ends_with_the_clients_certificate_where_that_is_aske
     await closed(writer)
 
 
-@listening(ends_at_expiry="yes", ssl_client_auth="requested")
+@listening(follows_certificates="yes")
+async def test_a_connection_ends_with_the_listeners_certificate_where_that_is_asked_for(
+    stage: Stage,
+) -> None:
+    reader, writer = await stage.connect(stage.context())
+    assert await exchange(reader, writer, b"before it") == b"before it"
+    stage.ca.issue("broker-1").write(stage.folder / "server.pem")
+
+    for _ in range(2):
+        await stage.tls.context.look(stage.helper.run)
+
+    assert await asyncio.wait_for(reader.read(1), DEADLINE_S) == b""
+    await closed(writer)
+
+
+@listening(follows_certificates="yes", ssl_client_auth="requested")
 async def test_a_connection_that_is_closed_keeps_no_timer(stage: Stage) -> None:
     assert await stage.principal(stage.context(stage.ca.issue("alice"))) == "CN=alice"
     for _ in range(200):

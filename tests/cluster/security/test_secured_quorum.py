@@ -1,0 +1,137 @@
+"""A quorum whose controllers know each other by certificates: the case QC73."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jbodlab.security.authority import Authority
+from lab import status
+from lab.cluster import Node, wait_for
+from lab.testing.clusters import Cluster
+from tests.certificates import Authority as AnotherAuthority
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+
+DAY = datetime.timedelta(days=1)
+UNKNOWN = "a controller and this one do not know each other"
+
+
+@pytest.fixture(params=["mtls", "sasl_ssl"])
+def closed(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    with Cluster(brokers=2, disks=1, controllers=3, security=request.param) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def mtls() -> Iterator[Cluster]:
+    with Cluster(brokers=1, disks=1, controllers=3, security="mtls") as cluster:
+        yield cluster
+
+
+def roles(cluster: Cluster) -> dict[str, str | None]:
+    seen = status.look(cluster.inner.state, cluster.inner.root / "faults.jsonl")
+    return {f"controller-{each['id']}": each["role"] for each in seen.to_json()["controllers"]}
+
+
+def active(cluster: Cluster, *, not_: Node | None = None) -> Node:
+    """Wait for an active controller."""
+
+    def found() -> Node | None:
+        now = roles(cluster)
+        return next(
+            (n for n in cluster.inner.controllers if n is not not_ and now[n.name] == "active"),
+            None,
+        )
+
+    return wait_for("an active controller", found)
+
+
+def stands_by(cluster: Cluster, node: Node) -> None:
+    wait_for(f"{node.name} standing by", lambda: roles(cluster)[node.name] == "standby")
+
+
+def show(node: Node, text: str) -> None:
+    """Give a controller another key and certificate."""
+    store = Path(node.state.properties_file).parents[1] / "keys" / f"{node.name}.pem"
+    owner = store.stat()
+    new = store.with_suffix(".new")
+    new.touch(mode=0o600)
+    new.write_text(text)
+    os.chown(new, owner.st_uid, owner.st_gid)
+    new.rename(store)
+
+
+def issued(cluster: Cluster, name: str, lifetime: datetime.timedelta = DAY) -> str:
+    """A key and a certificate of the cluster's own authority."""
+    folder = cluster.inner.root / "security"
+    authority = Authority.load((folder / "ca.pem").read_bytes(), (folder / "ca.key").read_bytes())
+    now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
+    key, chain = authority.issue(name, ("127.0.0.1", "localhost"), now, now + lifetime)
+    return key + chain
+
+
+def test_a_closed_quorum_outlives_the_kill_of_its_active_controller(closed: Cluster) -> None:
+    first = active(closed)
+    first.kill()
+
+    assert active(closed, not_=first) is not first
+    closed.new_topic(partitions=1, replicas=2)
+    first.start()
+    stands_by(closed, first)
+
+
+def test_the_majority_goes_on_when_the_certificate_of_the_active_controller_expires(
+    mtls: Cluster,
+) -> None:
+    first = active(mtls)
+    with first.fails("certificate-expires", lifetime="3s") as fault:
+        second = active(mtls, not_=first)
+        mtls.new_topic(partitions=1, replicas=1)
+        assert UNKNOWN in second.output() or UNKNOWN in first.output()
+        assert fault.broken.what == "handshakes"
+    # With its certificate from before it follows at once, as it runs on.
+    assert first.is_running
+    stands_by(mtls, first)
+
+
+def test_new_certificates_one_by_one_are_no_reason_for_an_election(mtls: Cluster) -> None:
+    first = active(mtls)
+    for node in mtls.inner.controllers:
+        with node.fails("certificate-replaced"):
+            mtls.new_topic(partitions=1, replicas=1)
+
+    assert active(mtls) is first
+    assert first.output().count("active controller of the metadata log") == 1
+
+
+@pytest.mark.parametrize("fault", ["unknown authority", "name of another controller"])
+def test_a_controller_with_a_wrong_certificate_takes_no_part(mtls: Cluster, fault: str) -> None:
+    first = active(mtls)
+    wrong, other = (each for each in mtls.inner.controllers if each is not first)
+    wrong.kill()
+    if fault == "unknown authority":
+        foreign = AnotherAuthority().issue(wrong.name)
+        text = foreign.private_key() + foreign.chain
+    else:
+        text = issued(mtls, other.name)
+    before = len(wrong.output())
+    show(wrong, text)
+    wrong.start()
+
+    # Its vote does not count: with one of the others gone there is no majority.
+    said = "do not know each other" if fault == "unknown authority" else "a controller refuses"
+    wait_for("a refusal", lambda: said in wrong.output()[before:])
+    assert active(mtls) is first
+    other.kill()
+    wait_for("no majority", lambda: "active" not in roles(mtls).values())
+
+    wrong.kill()
+    show(wrong, issued(mtls, wrong.name))
+    wrong.start()
+    active(mtls)
+    mtls.new_topic(partitions=1, replicas=1)
