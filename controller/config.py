@@ -150,15 +150,9 @@ def _principals(values: Values, node: NodeConfig) -> BrokerPrincipals:
 def _quorum(values: Values, node: NodeConfig) -> QuorumConfig:
     name = node.controller_listener_names[0].upper()
     listener = node.controller_listener(name)
-    own = next((each for each in node.voters if each.node_id == node.node_id), None)
-    host = (listener.host or "localhost") if own is None else own.host
     endpoints = tuple(
-        KRaftVoterEndpoint(
-            name=each.name,
-            host=host,
-            port=each.port if own is None or each.name != name else own.port,
-        )
-        for each in (listener, node.controller_listener(node.grpc_listener_name))
+        KRaftVoterEndpoint(name=each.name, host=each.host, port=each.port)
+        for each in node.advertised_controllers[:2]
     )
     addresses = node.bootstrap_servers or tuple((each.host, each.port) for each in node.voters)
     reached_at = (endpoints[0].host, endpoints[0].port)
@@ -177,6 +171,7 @@ def _quorum(values: Values, node: NodeConfig) -> QuorumConfig:
             fetch_snapshot_max_bytes=values.integer("controller.quorum.fetch.snapshot.max.bytes"),
             suspect_ms=values.integer("jbodlab.quorum.suspect.ms"),
             suspect_stagger_ms=values.integer("jbodlab.quorum.suspect.stagger.ms"),
+            auto_join=values.flag("controller.quorum.auto.join.enable"),
         ),
         names=node_names(CONTROLLER_PRINCIPAL, values.text(CONTROLLER_PRINCIPAL)),
         tls=(

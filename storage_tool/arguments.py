@@ -88,17 +88,17 @@ def _add_format(command: argparse.ArgumentParser) -> None:
         "-s",
         "--standalone",
         action="store_true",
-        help="not supported: name the controller in controller.quorum.voters",
+        help="make this controller the first and only voter of a quorum",
     )
     quorum.add_argument(
         "-I",
         "--initial-controllers",
         metavar="LIST",
-        help="not supported: name the controller in controller.quorum.voters",
+        help="first voters of a quorum: id@host:port:directory-id, separated by commas",
     )
     quorum.add_argument(
         "-N",
         "--no-initial-controllers",
         action="store_true",
-        help="accepted, but has no effect",
+        help="name no voters: the controllers that run have them",
     )

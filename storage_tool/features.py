@@ -14,6 +14,7 @@ from typing import NamedTuple
 from jbodlab.config.key_table import parse_integer
 from jbodlab.metadata.records import metadata_version
 from jbodlab.metadata.records.features import (
+    KRAFT_VERSION,
     LEVEL_MAX,
     NOT_BUILT,
     REQUIRED_LEVEL,
@@ -34,7 +35,11 @@ class InitialLevels(NamedTuple):
 
 
 def initial_levels(
-    release: str | None, features: Sequence[str], configured: str | None
+    release: str | None,
+    features: Sequence[str],
+    configured: str | None,
+    *,
+    is_dynamic: bool = False,
 ) -> InitialLevels:
     """Return the levels that a cluster is formatted with.
 
@@ -42,11 +47,18 @@ def initial_levels(
         release: `--release-version`, or None.
         features: The `--feature` options.
         configured: `inter.broker.protocol.version` of the property file, or None.
+        is_dynamic: Whether the voters are in the log, so that kraft.version is 1; its records are
+            those of the quorum.
 
     Raises:
         FormatError: a release or feature is unknown, or a level is not supported.
     """
     wanted = _levels(features)
+    if is_dynamic and not wanted.get(KRAFT_VERSION, 1):
+        raise FormatError(
+            "Cannot set kraft.version to 0 if KIP-853 configuration is present. Try removing the "
+            "--feature flag for kraft.version."
+        )
     chosen = wanted.pop(FEATURE_NAME, None)
     if chosen is not None and release is not None:
         raise FormatError(
@@ -69,8 +81,11 @@ def initial_levels(
             f"metadata.version {name_of(level)} is not yet stable. The latest supported is "
             f"{name_of(LATEST)}."
         )
+    if is_dynamic:
+        wanted[KRAFT_VERSION] = wanted.get(KRAFT_VERSION, 1)
     for name, feature_level in wanted.items():
-        _check_other(name, feature_level, level)
+        _check_other(name, feature_level, level, is_dynamic=is_dynamic)
+    wanted.pop(KRAFT_VERSION, None)
     others = {**default_levels(level), **wanted}
     return InitialLevels(level, {name: number for name, number in others.items() if number})
 
@@ -137,7 +152,7 @@ def _levels(features: Sequence[str]) -> dict[str, int]:
     return found
 
 
-def _check_other(name: str, level: int, metadata_level: int) -> None:
+def _check_other(name: str, level: int, metadata_level: int, *, is_dynamic: bool) -> None:
     if name not in LEVEL_MAX:
         raise FormatError(
             f"Unsupported feature: {name}. Supported features are: {', '.join(sorted(LEVEL_MAX))}"
@@ -149,7 +164,7 @@ def _check_other(name: str, level: int, metadata_level: int) -> None:
         )
     if not supported.low <= level <= supported.high:
         raise FormatError(f"Cannot set {name} to {level}: only levels {supported} are supported.")
-    if level != 0 and name == "kraft.version":
+    if level != 0 and name == KRAFT_VERSION and not is_dynamic:
         raise FormatError(
             f"Cannot set kraft.version to {level} unless KIP-853 configuration is present. Try "
             "removing the --feature flag for kraft.version."

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from jbodlab.config import node_config
 from jbodlab.config.node_config import NodeConfig
@@ -19,9 +20,13 @@ from jbodlab.storage.directory import meta_properties
 from jbodlab.storage.directory.meta_properties import Ensemble
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.vocabulary.errors import FormatError
+from jbodlab.vocabulary.ids import DirectoryId
 from storage_tool import features, node_file, scram_argument
 from storage_tool.features import InitialLevels
 from storage_tool.node_file import NodeFile
+
+if TYPE_CHECKING:
+    from jbodlab.metadata.log.formatting import FirstVoters
 
 
 def run(options: argparse.Namespace) -> int:
@@ -38,6 +43,7 @@ def run(options: argparse.Namespace) -> int:
         options.release_version,
         options.feature,
         node.values.properties.get("inter.broker.protocol.version"),
+        is_dynamic="controller" in config.roles and not config.voters,
     )
     credentials = scram_argument.credentials(options.add_scram)
     ensemble = _read(config, options.cluster_id)
@@ -49,8 +55,22 @@ def run(options: argparse.Namespace) -> int:
     if not ensemble.empty:
         print("All of the log directories are already formatted.")
         return 0
-    _format_empty(ensemble, config, options.cluster_id, levels, credentials)
+    used = {meta.directory_id for meta in ensemble.normal.values() if meta.directory_id}
+    first_voters = _first_voters(options, config, used)
+    _format_empty(ensemble, config, options.cluster_id, levels, credentials, used, first_voters)
     return 0
+
+
+def _first_voters(
+    options: argparse.Namespace, config: NodeConfig, used: set[DirectoryId]
+) -> FirstVoters | None:
+    from storage_tool import voters_argument
+
+    if options.standalone:
+        return voters_argument.standalone(config, used)
+    if options.initial_controllers is not None:
+        return voters_argument.initial_controllers(config, options.initial_controllers)
+    return None
 
 
 def _check_options(options: argparse.Namespace, node: NodeFile) -> None:
@@ -62,11 +82,17 @@ def _check_options(options: argparse.Namespace, node: NodeFile) -> None:
     roles = node_config.node_roles(node.values)
     if options.standalone and "controller" not in roles:
         raise FormatError("You can only use --standalone on a controller.")
-    if options.standalone or options.initial_controllers is not None:
-        option = "--standalone" if options.standalone else "--initial-controllers"
+    names_voters = options.standalone or options.initial_controllers is not None
+    if node.values.words(node_config.VOTERS):
+        if names_voters:
+            raise FormatError(
+                "controller.quorum.voters names a static quorum: remove it from the file, or "
+                "format without --standalone and --initial-controllers."
+            )
+    elif "controller" in roles and not (names_voters or options.no_initial_controllers):
         raise FormatError(
-            f"{option} is not supported: jbodlab has no dynamic quorums; name the controller in "
-            "controller.quorum.voters, such as 1@localhost:9093."
+            "Because controller.quorum.voters is not set on this controller, you must specify one "
+            "of the following: --standalone, --initial-controllers, or --no-initial-controllers."
         )
 
 
@@ -93,12 +119,17 @@ def _format_empty(
     cluster_id: str,
     levels: InitialLevels,
     credentials: Sequence[UserScramCredentialRecord],
+    used: set[DirectoryId],
+    first_voters: FirstVoters | None,
 ) -> None:
     from jbodlab.metadata.log.formatting import format_directories
     from jbodlab.metadata.records import metadata_version
 
     def tell(directory: Path) -> None:
         kind = "metadata" if directory == ensemble.metadata_log_dir else "data"
+        if first_voters is not None and directory == first_voters.directory:
+            is_voter = first_voters.directory_id is not None
+            kind = "dynamic metadata voter" if is_voter else "dynamic metadata"
         print(
             f"Formatting {kind} directory {directory} with metadata.version "
             f"{metadata_version.name_of(levels.metadata_version)}.",
@@ -112,6 +143,7 @@ def _format_empty(
         level=levels.metadata_version,
         features=levels.others,
         security=credentials,
-        used={meta.directory_id for meta in ensemble.normal.values() if meta.directory_id},
+        used=used,
+        first_voters=first_voters,
         tell=tell,
     )

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 
 import msgspec
+from msgspec.structs import replace
 
 from jbodlab.config import kafka_configs, key_table, tls_keys
 from jbodlab.config.key_table import Values
@@ -59,6 +60,7 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
             sole controller, which speaks to brokers only, may have one.
         listeners: Addresses to bind, the host may be empty for all interfaces.
         advertised_listeners: Addresses for clients and other brokers; never an empty host.
+        advertised_controllers: Where other nodes reach a controller, by its listeners.
         controller_protocol: Whether brokers and controllers encrypt between them; of `PROTOCOLS`.
         log_dirs: Absolute data directories, in the order of the file.
         metadata_log_dir: Directory that holds `__cluster_metadata-0`.
@@ -72,6 +74,7 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
     controller_listener_names: tuple[str, ...]
     listeners: tuple[Endpoint, ...]
     advertised_listeners: tuple[Endpoint, ...]
+    advertised_controllers: tuple[Endpoint, ...]
     inter_broker_listener_name: str
     controller_protocol: int
     log_dirs: tuple[PurePosixPath, ...]
@@ -136,6 +139,8 @@ def node_config(values: Values) -> NodeConfig:
     if voters:
         _check_voters(roles, node_id, voters)
     log_dirs = _log_dirs(values)
+    advertised = _advertised(values, protocols, listeners)
+    controllers = {name.upper() for name in controller_names}
     metadata = values.optional_text("metadata.log.dir")
     return NodeConfig(
         roles=roles,
@@ -145,7 +150,12 @@ def node_config(values: Values) -> NodeConfig:
         controllers=_controllers(values, roles, voters, has_quorum=len(controller_names) > 1),
         controller_listener_names=controller_names,
         listeners=listeners,
-        advertised_listeners=_advertised(values, protocols, listeners, controller_names),
+        advertised_listeners=tuple(each for each in advertised if each.name not in controllers),
+        advertised_controllers=_reached_at(
+            advertised,
+            controller_names,
+            next((each for each in voters if each.node_id == node_id), None),
+        ),
         inter_broker_listener_name=inter_broker_name,
         controller_protocol=_controller_protocol(protocols, controller_names),
         log_dirs=log_dirs,
@@ -378,23 +388,20 @@ def _check_voters(
 
 
 def _advertised(
-    values: Values,
-    protocols: Mapping[str, str],
-    listeners: tuple[Endpoint, ...],
-    controller_names: tuple[str, ...],
+    values: Values, protocols: Mapping[str, str], listeners: tuple[Endpoint, ...]
 ) -> tuple[Endpoint, ...]:
-    controllers = {name.upper() for name in controller_names}
-    if not values.is_set("advertised.listeners"):
-        return tuple(
-            Endpoint(
-                name=listener.name,
-                host=listener.host or "localhost",
-                port=listener.port,
-                security_protocol=listener.security_protocol,
-            )
-            for listener in listeners
-            if listener.name not in controllers
+    """Return where the listeners are reached; those of a controller need not be named."""
+    bound = tuple(
+        Endpoint(
+            name=listener.name,
+            host=listener.host or "localhost",
+            port=listener.port,
+            security_protocol=listener.security_protocol,
         )
+        for listener in listeners
+    )
+    if not values.is_set("advertised.listeners"):
+        return bound
     advertised = _endpoints("advertised.listeners", values, protocols)
     names = {listener.name for listener in listeners}
     for endpoint in advertised:
@@ -404,7 +411,23 @@ def _advertised(
             )
         if endpoint.name not in names:
             raise ConfigError("advertised.listeners", endpoint.name, "must be a name of listeners")
-    return tuple(endpoint for endpoint in advertised if endpoint.name not in controllers)
+    controllers = {name.upper() for name in values.words("controller.listener.names")}
+    named = {endpoint.name for endpoint in advertised}
+    return advertised + tuple(each for each in bound if each.name in controllers - named)
+
+
+def _reached_at(
+    advertised: tuple[Endpoint, ...],
+    controller_names: tuple[str, ...],
+    own: VoterAddress | None,
+) -> tuple[Endpoint, ...]:
+    """Return where a controller is reached; a static quorum says so of the first listener."""
+    by_name = {endpoint.name: endpoint for endpoint in advertised}
+    found = [by_name[name.upper()] for name in controller_names if name.upper() in by_name]
+    if own is not None and found:
+        found = [replace(each, host=own.host) for each in found]
+        found[0] = replace(found[0], port=own.port)
+    return tuple(found)
 
 
 def _inter_broker_name(

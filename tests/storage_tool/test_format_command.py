@@ -12,10 +12,12 @@ import pytest
 from jbodlab.metadata.log import snapshots
 from jbodlab.metadata.records.config_records import FeatureLevelRecord
 from jbodlab.metadata.records.security_records import UserScramCredentialRecord
+from jbodlab.raft.batches import quorum_of
+from jbodlab.raft.voters import VoterSet
 from jbodlab.storage.directory import meta_properties
 from jbodlab.storage.directory.meta_properties import MetaProperties
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
-from jbodlab.vocabulary import directory_id
+from jbodlab.vocabulary import directory_id, kafka_uuid
 from tests.storage_tool.conftest import CLUSTER_ID, StorageTool
 
 
@@ -168,8 +170,8 @@ def test_the_property_file_may_name_the_metadata_version(tool: StorageTool) -> N
         (["-s"], "You can only use --standalone on a controller."),
         (
             ["-I", "100@localhost:9093:b4d9ExdORgaQq38CyHwWTA"],
-            "--initial-controllers is not supported: jbodlab has no dynamic quorums; name the "
-            "controller in controller.quorum.voters, such as 1@localhost:9093.",
+            "controller.quorum.voters names a static quorum: remove it from the file, or format "
+            "without --standalone and --initial-controllers.",
         ),
     ],
 )
@@ -237,24 +239,162 @@ def test_a_controller_is_formatted(tool: StorageTool) -> None:
     assert (result.code, formatted(tool.folder)) == (0, ["c"])
 
 
-def test_a_controller_without_voters_is_refused_by_naming_the_key(tool: StorageTool) -> None:
+def test_a_controller_without_any_controllers_is_refused_by_naming_the_key(
+    tool: StorageTool,
+) -> None:
     config = tool.node_file(**controller(tool.folder, **{"controller.quorum.voters": None}))
 
-    plain = tool("format", "-t", "x", "-c", config)
-    standalone = tool("format", "-t", "x", "-c", config, "-s")
-    without = tool("format", "-t", "x", "-c", config, "-N")
+    for flag in ("-s", "-N"):
+        result = tool("format", "-t", "x", "-c", config, flag)
 
-    assert plain.err == (
-        "invalid value '' for configuration controller.quorum.voters: must name the controllers, "
-        "such as 1@localhost:9093, unless controller.quorum.bootstrap.servers does\n"
-    )
-    assert standalone.err == (
-        "--standalone is not supported: jbodlab has no dynamic quorums; name the controller in "
-        "controller.quorum.voters, such as 1@localhost:9093.\n"
-    )
-    assert without.err == plain.err
-    assert {plain.code, standalone.code, without.code} == {1}
+        assert (result.code, result.err) == (
+            1,
+            "invalid value '' for configuration controller.quorum.voters: must name the "
+            "controllers, such as 1@localhost:9093, unless controller.quorum.bootstrap.servers "
+            "does\n",
+        )
     assert formatted(tool.folder) == []
+
+
+OTHER_ID, OWN_ID = "b4d9ExdORgaQq38CyHwWTA", "3Db5QLSqSZieL3rJBUUegA"
+VOTERS = f"100@localhost:9093:{OWN_ID},101@[::1]:9193:{OTHER_ID}"
+
+
+def dynamic(tool: StorageTool, **changes: str | None) -> str:
+    """The property file of a controller whose voters are in the log."""
+    return tool.node_file(
+        **controller(
+            tool.folder,
+            **{
+                "controller.quorum.voters": None,
+                "controller.quorum.bootstrap.servers": "localhost:9093",
+                "controller.listener.names": "CONTROLLER,CONTROLLER_GRPC",
+                "listeners": "CONTROLLER://:9093,CONTROLLER_GRPC://:9094",
+                **changes,
+            },
+        )
+    )
+
+
+def first_voters(folder: Path) -> tuple[VoterSet | None, int | None]:
+    """Return the voters in the metadata directory, and the level of kraft.version."""
+    (path,) = (folder / "c" / "__cluster_metadata-0").iterdir()
+    assert path.name == "00000000000000000000-0000000000.checkpoint"
+    return quorum_of(path.read_bytes())
+
+
+def test_a_standalone_controller_is_the_only_voter_with_all_its_listeners(
+    tool: StorageTool,
+) -> None:
+    config = dynamic(tool, **{"advertised.listeners": "CONTROLLER://one:19093"})
+
+    result = tool("format", "-t", "x", "-c", config, "-s")
+
+    assert result == (
+        0,
+        f"Formatting dynamic metadata voter directory {tool.folder}/c with metadata.version "
+        "4.3-IV0.\n",
+        "",
+    )
+    voters, level = first_voters(tool.folder)
+    assert voters is not None
+    (voter,) = voters.voters
+    meta = read(tool.folder / "c")
+    assert (voter.voter_id, voter.voter_directory_id) == (100, meta.directory_id)
+    assert [(each.name, each.host, each.port) for each in voter.endpoints] == [
+        ("CONTROLLER", "one", 19093),
+        ("CONTROLLER_GRPC", "localhost", 9094),
+    ]
+    assert level == 1
+
+
+def test_initial_controllers_are_all_of_a_list_and_give_this_one_its_directory_id(
+    tool: StorageTool,
+) -> None:
+    result = tool("format", "-t", "x", "-c", dynamic(tool), "-I", VOTERS)
+
+    assert (result.code, result.err) == (0, "")
+    voters, _ = first_voters(tool.folder)
+    assert voters is not None
+    assert [str(key) for key in voters.keys] == [
+        f"100:{kafka_uuid.parse(OWN_ID)}",
+        f"101:{kafka_uuid.parse(OTHER_ID)}",
+    ]
+    assert [(each.name, each.host, each.port) for each in voters.endpoints(101)] == [
+        ("CONTROLLER", "::1", 9193)
+    ]
+    meta = read(tool.folder / "c")
+    assert meta.directory_id == kafka_uuid.parse(OWN_ID)
+
+
+def test_a_controller_that_is_none_of_the_initial_ones_knows_them(tool: StorageTool) -> None:
+    config = dynamic(tool, **{"node.id": "102"})
+
+    result = tool("format", "-t", "x", "-c", config, "-I", VOTERS)
+
+    assert result.out.startswith("Formatting dynamic metadata directory ")
+    assert first_voters(tool.folder)[0] is not None
+
+
+def test_a_later_controller_names_no_voters(tool: StorageTool) -> None:
+    result = tool("format", "-t", "x", "-c", dynamic(tool), "-N")
+
+    assert result.out.startswith("Formatting metadata directory ")
+    assert not (tool.folder / "c" / "__cluster_metadata-0").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (
+            [],
+            "Because controller.quorum.voters is not set on this controller, you must specify one "
+            "of the following: --standalone, --initial-controllers, or --no-initial-controllers.",
+        ),
+        (
+            ["-s", "-f", "kraft.version=0"],
+            "Cannot set kraft.version to 0 if KIP-853 configuration is present. Try removing the "
+            "--feature flag for kraft.version.",
+        ),
+        (
+            ["-s", "-r", "3.8"],
+            "kraft.version could not be set to 1 because it depends on metadata.version=21 "
+            "(3.9-IV0)",
+        ),
+        (
+            ["-I", f"100@localhost:{OWN_ID}"],
+            f"--initial-controllers 100@localhost:{OWN_ID}: expected id@host:port:directory-id.",
+        ),
+        (
+            ["-I", "100@localhost:9093:AAAAAAAAAAAAAAAAAAAAAA"],
+            "--initial-controllers 100@localhost:9093:AAAAAAAAAAAAAAAAAAAAAA: expected "
+            "id@host:port:directory-id.",
+        ),
+        (
+            ["-I", f"100@a:1:{OWN_ID},100@b:1:{OTHER_ID}"],
+            f"--initial-controllers 100@a:1:{OWN_ID},100@b:1:{OTHER_ID}: a node id occurs twice.",
+        ),
+    ],
+)
+def test_voters_that_cannot_begin_a_quorum_are_named_and_nothing_is_formatted(
+    tool: StorageTool, flags: list[str], message: str
+) -> None:
+    result = tool("format", "-t", "x", "-c", dynamic(tool), *flags)
+
+    assert result == (1, "", message + "\n")
+    assert formatted(tool.folder) == []
+
+
+def test_kraft_version_is_no_feature_of_the_first_records(tool: StorageTool) -> None:
+    tool("format", "-t", "x", "-c", dynamic(tool), "-s", "-f", "kraft.version=1")
+
+    names = [
+        record.name
+        for record, _ in snapshots.read_bootstrap(tool.folder / "c" / "bootstrap.checkpoint")
+        if isinstance(record, FeatureLevelRecord)
+    ]
+    assert "metadata.version" in names
+    assert "kraft.version" not in names
 
 
 @pytest.mark.parametrize("flags", [[], ["--standalone"], ["-N"]])
