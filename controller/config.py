@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import msgspec
+from msgspec.structs import replace
 
 from jbodlab.config import node_config, tls_keys
 from jbodlab.config.authorizer import authorizer_settings, check_brokers
@@ -62,6 +63,7 @@ class ControllerConfig(msgspec.Struct, frozen=True, kw_only=True):
         listener: Where brokers reach it.
         quorum: How other controllers reach it; None where it is the only one for good.
         metrics: Where to show metrics, if at all.
+        hold_ms: How long a request waits at a controller that was elected and has not claimed yet.
         idle_interval_ms: Silence of the metadata log before a NoOp record; 0 for none.
         mutations_kept_s: How many seconds' worth of changes a client may make at once.
         tls: Keys of this controller for brokers; None where they reach it without.
@@ -89,9 +91,20 @@ class ControllerConfig(msgspec.Struct, frozen=True, kw_only=True):
     tls: TlsSettings | None
     principals: BrokerPrincipals
     reload_interval_ms: int
+    hold_ms: int = 500
     metrics: Address | None = None
     authorizer: AuthorizerSettings | None = None
     static_configs: Mapping[str, str] = msgspec.field(default_factory=dict)
+
+    @property
+    def advertised_listeners(self) -> tuple[Endpoint, ...]:
+        """Where this controller says to be reached: by brokers, and in a quorum by all others."""
+        if self.quorum is None:
+            return (replace(self.listener, host=self.listener.host or "localhost"),)
+        return tuple(
+            replace(self.node.controller_listener(each.name), host=each.host, port=each.port)
+            for each in self.quorum.endpoints
+        )
 
 
 def controller_config(properties: Mapping[str, str]) -> tuple[ControllerConfig, list[str]]:
@@ -129,6 +142,7 @@ def controller_config(properties: Mapping[str, str]) -> tuple[ControllerConfig, 
         * values.integer("controller.quota.window.size.seconds"),
         probe_interval_ms=values.integer("jbodlab.log.dir.probe.interval.ms"),
         metadata_log=metadata_log_settings(values),
+        hold_ms=values.integer("jbodlab.quorum.hold.ms"),
         metrics=metrics_address(values),
         tls=node_config.controller_tls(values, node),
         principals=_principals(values, node),

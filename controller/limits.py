@@ -15,6 +15,8 @@ QUEUED_OPERATIONS_MAX = 2_000
 """Operations in the queue, without heartbeats. More are refused with REQUEST_TIMED_OUT."""
 QUEUED_BYTES_MAX = 128 << 20
 """Memory of the requests in the queue. A single request is never too large."""
+HELD_REQUESTS_MAX = 1_000
+"""Requests that wait for the claim of a node that was elected. More are refused at once."""
 
 
 # Periodic tasks.
@@ -40,6 +42,13 @@ RECENT_BYTES_MAX = 4 << 20
 """Memory for the end of the log. Brokers that are further behind cost reads of the disk."""
 STREAM_KEEP_ALIVE_S = 1.0
 """Silence after which a stream confirms the end of the log: one small message per broker."""
+
+
+# Registration of a controller that is not active.
+REGISTRATION_PAUSE_S = 0.25
+"""Pause between two looks whether the metadata has this process as a controller."""
+REGISTRATION_TIMEOUT_S = 2.0
+"""Longest wait for the active controller's answer."""
 
 
 # Start, health and end.

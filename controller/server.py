@@ -15,6 +15,7 @@ from controller.lead.active_controller import ActiveController
 from controller.lead.committed_state import CommittedState
 from controller.lead.leadership import Leadership
 from controller.lead.snapshotter import ControllerSnapshotter
+from controller.lead.standby_registration import register_as_standby, registered
 from controller.limits import CLOSE_DEADLINE_S, STOP_GRACE_S
 from controller.metadata_dir import OpenedDir, open_metadata_dir
 from controller.metadata_dir_watch import watch_metadata_dir
@@ -131,6 +132,7 @@ class ControllerServer:
         service = ControllerService(
             leadership=leadership,
             heartbeat_interval_ms=config.heartbeat_interval_ms,
+            hold_ms=config.hold_ms,
             randomness=environment.random,
             new_id=environment.new_id,
             monotonic_s=environment.monotonic_s,
@@ -150,10 +152,13 @@ class ControllerServer:
             log_thread,
             interval_ms=config.probe_interval_ms,
         )
-        running = (log.run(leadership), leadership.run(), snapshotter.run(), watch)
+        running = [log.run(leadership), leadership.run(), snapshotter.run(), watch]
         listener = None
         if quorum is not None and config.quorum is not None:
             listener = self._kafka_listener(config.quorum, quorum, leadership, service, encryption)
+            leader = partial(quorum.leader_address, config.quorum.listener.name)
+            pool = self._pool("registration", config.quorum, encryption)
+            running.append(register_as_standby(leadership, leader, pool))
         tasks = [asyncio.create_task(each) for each in running]
         try:
             if listener is None:
@@ -202,13 +207,7 @@ class ControllerServer:
             files=RaftFiles(opened.log),
             log_thread=log_thread,
             peers=RaftPeers(
-                PeerPool(
-                    f"raft-client-{node_id}",
-                    config.timing.request_timeout_ms / 1000,
-                    encryption.peers,
-                    # The node itself asks, too, as soon as it has other keys.
-                    refused_s_max=REFUSED_S,
-                ),
+                self._pool("raft", config, encryption),
                 cluster_id=opened.cluster_id,
                 listener_name=config.listener.name,
                 bootstrap_servers=config.bootstrap_servers,
@@ -219,6 +218,18 @@ class ControllerServer:
             now_ms=environment.monotonic_ms,
             wall_ms=environment.wall_ms,
             random=environment.random.random,
+        )
+
+    def _pool(
+        self, purpose: str, config: QuorumConfig, encryption: ControllerEncryption
+    ) -> PeerPool:
+        """Return connections to other controllers."""
+        return PeerPool(
+            f"{purpose}-client-{self._config.node.node_id}",
+            config.timing.request_timeout_ms / 1000,
+            encryption.peers,
+            # The node itself asks, too, as soon as it has other keys.
+            refused_s_max=REFUSED_S,
         )
 
     def _kafka_listener(
@@ -239,6 +250,7 @@ class ControllerServer:
             log=log,
             image=lambda: committed.image,
             decide=service.decide,
+            register=partial(registered, leadership),
         )
         return KafkaListener(
             config.listener,

@@ -55,6 +55,7 @@ class ControllerLink:
                 config.controller_addresses,
                 lambda address: environment.connect_rpc(address, keys),
                 environment.random.random,
+                self._controller_found,
             )
         )
         self.life = BrokerLife(
@@ -117,6 +118,10 @@ class ControllerLink:
         """
         self.life.start()
         await self.feed.start()
+
+    def _controller_found(self) -> None:
+        self.life.controller_found()
+        self.assignments.controller_found()
 
     async def unfence(self) -> None:
         """Ask to be unfenced, and return when that is done."""

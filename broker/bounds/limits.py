@@ -39,8 +39,12 @@ CONTROLLER_ASK_S, CONTROLLER_PAUSE_S = 0.3, 0.05
 """Longest wait for the answers of all controllers to who is active, and the pause, with as much
 again by chance, before they are asked once more."""
 
+CONTROLLER_OTHERS_S = 0.02
+"""Longest wait for the other answers behind that of one that is active in a later epoch."""
 CONTROLLER_LATE_S = 0.5
 """After which a call without an answer has the broker ask who is active now, among several."""
+STREAM_LATE_S = 1.5
+"""The same for the metadata stream, which says something each second."""
 
 
 # Transactions.

@@ -96,6 +96,11 @@ class AssignmentSender:
         self._queue.submit(assignment, loop_ms())
         self._set_timer()
 
+    def controller_found(self) -> None:
+        """Tell another controller that has become active at once what waits."""
+        self._queue.controller_found(loop_ms())
+        self._set_timer()
+
     async def stop(self) -> None:
         """End; what was not accepted is found and reported again after the next start."""
         self._is_stopped = True

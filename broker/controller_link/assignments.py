@@ -49,6 +49,8 @@ class AssignmentQueue:
         self._ready: dict[TopicIdPartition, Assignment] = {}
         self._in_flight: dict[TopicIdPartition, Assignment] = {}
         self._failures = 0
+        self._is_outdated = False
+        """Whether another controller became active since the request in flight was sent."""
         self._send_ms: int | None = None
 
     @property
@@ -91,6 +93,7 @@ class AssignmentQueue:
             At most 2250 assignments, oldest first; empty if none of those was valid.
         """
         assert not self._in_flight
+        self._is_outdated = False
         taken = list(self._ready.values())[:MAX_ASSIGNMENTS_PER_REQUEST]
         for assignment in taken:
             del self._ready[assignment.partition]
@@ -127,8 +130,18 @@ class AssignmentQueue:
         """Take in that the request as a whole had no success."""
         sent, self._in_flight = self._in_flight, {}
         self._put_back(list(sent.values()))
+        if self._is_outdated:
+            self._send_ms = now_ms
+            return
         self._send_ms = now_ms + self._backoff_ms()
         self._failures += 1
+
+    def controller_found(self, now_ms: int) -> None:
+        """Take in that another controller is active, which is asked without a pause."""
+        self._failures = 0
+        self._is_outdated = True
+        if self._ready:
+            self._send_ms = now_ms
 
     def _put_back(self, assignments: list[Assignment]) -> None:
         """Make assignments ready again, in front; a newer one of the same partition stays."""

@@ -164,6 +164,10 @@ class BrokerLife:
         """Tell the controller at once which directories get no new replicas."""
         self._handle(events.DirectoriesCordoned(cordoned))
 
+    def controller_found(self) -> None:
+        """Tell another controller that has become active at once how this broker is."""
+        self._handle(events.ControllerFound())
+
     def register_again(self) -> None:
         """Say anew who we are, in the same epoch: the registration lacks something."""
         self._handle(events.RegistrationOutdated())

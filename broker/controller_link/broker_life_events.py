@@ -46,6 +46,10 @@ class ControllerUnreachable(msgspec.Struct, frozen=True):
     """The controller could not be reached, or did not answer in time."""
 
 
+class ControllerFound(msgspec.Struct, frozen=True):
+    """Another controller than before is active: it knows nothing that only heartbeats tell."""
+
+
 class DirectoryFailed(msgspec.Struct, frozen=True):
     """A directory of this broker went offline."""
 
@@ -108,6 +112,7 @@ Event = (
     | HeartbeatAnswered
     | HeartbeatRefused
     | ControllerUnreachable
+    | ControllerFound
     | DirectoryFailed
     | DirectoriesDegraded
     | DirectoriesCordoned

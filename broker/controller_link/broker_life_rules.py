@@ -27,6 +27,7 @@ from typing import assert_never
 import msgspec
 
 from broker.controller_link.broker_life_events import (
+    ControllerFound,
     ControllerUnreachable,
     DirectoriesCordoned,
     DirectoriesDegraded,
@@ -148,6 +149,8 @@ class BrokerLifeRules:
         # The directories that the communication in flight carries; None: nothing is in flight.
         self._in_flight: tuple[DirectoryId, ...] | None = None
         self._send_again = False
+        # Whether another controller was found since what is in flight was sent.
+        self._found_in_flight = False
         self._failures = 0
         self._next_send_ms = 0
         self._registration_deadline_ms: int | None = None
@@ -217,7 +220,12 @@ class BrokerLifeRules:
             case HeartbeatRefused():
                 self._heartbeat_refused(event.error_code, now_ms, instructions)
             case ControllerUnreachable():
-                self._refused(now_ms, self._backoff_ms())
+                # Another controller than the one that was asked has not failed yet.
+                self._refused(now_ms, 0 if self._found_in_flight else self._backoff_ms())
+            case ControllerFound():
+                self._failures = 0
+                self._found_in_flight = self._in_flight is not None
+                self._send_now(now_ms)
             case DirectoryFailed():
                 self._directory_failed(event.directory_id, now_ms)
             case DirectoriesDegraded():
@@ -351,6 +359,7 @@ class BrokerLifeRules:
             self._next_send_ms = now_ms
 
     def _next_communication(self) -> SendRegistration | SendHeartbeat:
+        self._found_in_flight = False
         is_outdated = (
             self._is_outdated and self.state is not BrokerState.PENDING_CONTROLLED_SHUTDOWN
         )

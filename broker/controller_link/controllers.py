@@ -2,7 +2,8 @@
 
 A broker that has lost its controller asks all addresses at once who leads the metadata log, and
 takes the answer with the highest epoch. An answer of an epoch lower than one that was seen before
-is that of a controller that was cut off, and counts for nothing.
+is that of a controller that was cut off, and counts for nothing. Each answer names the controllers
+in the metadata, so a broker that begins with the address of one finds all.
 """
 
 from __future__ import annotations
@@ -10,24 +11,50 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, Callable, Sequence
-from typing import Any
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
-from broker.bounds.limits import CONTROLLER_ASK_S, CONTROLLER_LATE_S, CONTROLLER_PAUSE_S
-from jbodlab.controller_api.requests import DescribeQuorumRequest, DescribeQuorumResponse
+from broker.bounds.limits import (
+    CONTROLLER_ASK_S,
+    CONTROLLER_LATE_S,
+    CONTROLLER_OTHERS_S,
+    CONTROLLER_PAUSE_S,
+    STREAM_LATE_S,
+)
+from jbodlab.controller_api.requests import (
+    ControllerAddress,
+    FindControllerRequest,
+    FindControllerResponse,
+)
 from jbodlab.controller_api.translate import from_proto, to_proto
-from jbodlab.controller_api.transport import RpcTransport
-from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.controller_api.transport import NotControllerError, RpcTransport
+from jbodlab.vocabulary.addresses import address_text
 from jbodlab.vocabulary.errors import ControllerUnavailableError, DecodeError
+from jbodlab.vocabulary.ids import BrokerId
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
 Connect = Callable[[str], RpcTransport]
 """Returns the way to the controller at `host:port`."""
 
 
+class FoundLeader(NamedTuple):
+    """A controller that leads in an epoch; one that has not claimed yet comes behind its like."""
+
+    epoch: int
+    is_active: bool
+    address: str
+
+
+NOBODY_LEADS = FoundLeader(-1, is_active=False, address="")
+
+
 def way_to_controllers(
-    addresses: Sequence[str], connect: Connect, random: Callable[[], float]
+    addresses: Sequence[str],
+    connect: Connect,
+    random: Callable[[], float],
+    on_found: Callable[[], None] = lambda: None,
 ) -> RpcTransport:
     """Return the way to whichever controller is active; a single one is not asked for that.
 
@@ -35,75 +62,111 @@ def way_to_controllers(
         addresses: `host:port` of each controller; at least one.
         connect: Opens the way to one of them.
         random: Draws a number of [0, 1).
+        on_found: Called when another controller than before, or in another epoch, is active.
     """
     if len(addresses) == 1:
         return connect(addresses[0])
-    return ControllerDirectory(addresses, connect, random)
+    return ControllerDirectory(addresses, connect, random, on_found)
 
 
 class ControllerDirectory:
     """The way to the active controller among several; used on a running event loop.
 
-    A call waits until one is active, for as long as it may take altogether. When another one has
-    become active, calls that the former one has not answered fail. That is looked for when an
-    answer is late: a controller that hangs keeps its connections.
+    A call waits until one is active, for as long as it may take altogether, and goes to the next
+    one if it was refused without being carried out. When another one has become active, calls that
+    the former one has not answered fail. That is looked for when an answer is late, or a stream is
+    silent: a controller that hangs keeps its connections.
 
     Args:
         addresses: `host:port` of each.
         connect: Opens the way to one of them.
         random: Draws a number of [0, 1).
+        on_found: Called when another controller than before, or in another epoch, is active.
     """
 
     def __init__(
-        self, addresses: Sequence[str], connect: Connect, random: Callable[[], float]
+        self,
+        addresses: Sequence[str],
+        connect: Connect,
+        random: Callable[[], float],
+        on_found: Callable[[], None],
     ) -> None:
         self._connect = connect
         self._random = random
+        self._on_found = on_found
         self._ways = {address: connect(address) for address in addresses}
+        self._node_ids: dict[str, BrokerId] = {}
+        """Those of the controllers that have answered."""
+        self._named: dict[ControllerAddress, None] = {}
+        """Controllers that the last answers named."""
         self._active: str | None = None
         self._former = ""
         """The active one that was lost; empty before the first."""
         self._epoch = -1
         """Highest that was seen."""
         self._search: asyncio.Task[None] | None = None
+        self._is_closed = False
 
     async def unary(self, method: str, message: Any, timeout_s: float) -> Any:
         """Call a method; returns its response."""
         loop = asyncio.get_running_loop()
         end_s = loop.time() + timeout_s
-        try:
-            async with asyncio.timeout_at(end_s):
-                address = await self._find()
-        except TimeoutError as error:
-            raise ControllerUnavailableError(
-                f"{method}: no active controller at {', '.join(self._ways)}"
-            ) from error
-        try:
-            return await self._answer(address, method, message, end_s - loop.time())
-        except ControllerUnavailableError:
-            self._lost(address)
-            raise
+        while True:
+            try:
+                async with asyncio.timeout_at(end_s):
+                    address = await self._find()
+            except TimeoutError as error:
+                raise ControllerUnavailableError(
+                    f"{method}: no active controller at {', '.join(self._ways)}",
+                    is_outcome_unknown=False,
+                ) from error
+            call = self._ways[address].unary(method, message, end_s - loop.time())
+            try:
+                return await self._unless_replaced(address, method, call, CONTROLLER_LATE_S)
+            except NotControllerError as error:
+                self._lost(address, error.hint)
+                if error.is_outcome_unknown:
+                    raise
+            except ControllerUnavailableError:
+                self._lost(address)
+                raise
 
-    async def _answer(self, address: str, method: str, message: Any, timeout_s: float) -> Any:
-        call = asyncio.ensure_future(self._ways[address].unary(method, message, timeout_s))
+    async def _unless_replaced(
+        self, address: str, method: str, work: Awaitable[T], late_s: float
+    ) -> T:
+        """Wait for an answer, and ask who is active each time when it is late."""
+        call = asyncio.ensure_future(work)
         try:
-            while not (await asyncio.wait({call}, timeout=CONTROLLER_LATE_S))[0]:
-                epoch, other = await self._newest()
-                if epoch > self._epoch and other != address and not call.done():
+            while not (await asyncio.wait({call}, timeout=late_s))[0]:
+                newest = await self._newest()
+                if newest.epoch > self._epoch and newest.address != address and not call.done():
                     raise ControllerUnavailableError(
-                        f"{method}: the controller at {other} is active, not that at {address}"
+                        f"{method}: the controller at {newest.address} is active, not that at "
+                        f"{address}"
                     )
             return call.result()
         finally:
-            call.cancel()
+            if not call.done():
+                call.cancel()
+                # A generator cannot be closed before it has stopped.
+                await asyncio.wait({call})
 
     async def stream(self, method: str, message: Any) -> AsyncGenerator[Any, None]:
         """Call a method that goes on responding; closing the generator ends the call."""
         address = await self._find()
         try:
             async with contextlib.aclosing(self._ways[address].stream(method, message)) as stream:
-                async for response in stream:
+                while True:
+                    following = anext(stream, None)
+                    response = await self._unless_replaced(
+                        address, method, following, STREAM_LATE_S
+                    )
+                    if response is None:
+                        break
                     yield response
+        except NotControllerError as error:
+            self._lost(address, error.hint)
+            raise
         except ControllerUnavailableError:
             self._lost(address)
             raise
@@ -111,51 +174,116 @@ class ControllerDirectory:
 
     async def close(self) -> None:
         """Close all connections; calls in flight fail."""
+        self._is_closed = True
         if self._search is not None:
             self._search.cancel()
         for way in self._ways.values():
             await way.close()
 
-    def _lost(self, address: str) -> None:
-        if address == self._active:
-            self._active, self._former = None, address
+    def _lost(self, address: str, hint: FindControllerResponse | None = None) -> None:
+        """Look for the next one at once, where the former one has not named it."""
+        if address != self._active or self._is_closed:
+            return
+        self._active, self._former = None, address
+        self._begin_search(self._hinted(hint))
+
+    def _hinted(self, hint: FindControllerResponse | None) -> FoundLeader:
+        """Return the leader that a refusal names, if it leads in a later epoch."""
+        if hint is None or hint.leader_epoch <= self._epoch:
+            return NOBODY_LEADS
+        address = self._address_of(hint.leader_id)
+        if not address:
+            return NOBODY_LEADS
+        return FoundLeader(hint.leader_epoch, is_active=False, address=address)
+
+    def _address_of(self, node_id: BrokerId) -> str:
+        found = (address for address, known in self._node_ids.items() if known == node_id)
+        return next(found, "")
+
+    def _begin_search(self, hinted: FoundLeader = NOBODY_LEADS) -> asyncio.Task[None]:
+        if self._search is None or self._search.done():
+            search = self._search_active(hinted)
+            self._search = asyncio.create_task(search, name="find controller")
+        return self._search
 
     async def _find(self) -> str:
         """Wait until a controller is active; returns its address."""
         while self._active is None:
-            if self._search is None or self._search.done():
-                self._search = asyncio.create_task(self._search_active(), name="find controller")
             # Others wait for the same search.
-            await asyncio.shield(self._search)
+            await asyncio.shield(self._begin_search())
         return self._active
 
-    async def _search_active(self) -> None:
-        while True:
-            epoch, address = await self._newest()
-            if epoch >= max(0, self._epoch):
+    async def _search_active(self, found: FoundLeader) -> None:
+        lost = FoundLeader(self._epoch, is_active=True, address=self._former)
+        is_first = True
+        while not found.address:
+            found = await self._newest()
+            is_former = (found.epoch, found.address) == (lost.epoch, lost.address)
+            # One that refuses and says that it leads may need a moment.
+            if found.epoch >= max(0, self._epoch) and not (is_first and is_former):
                 break
+            is_first, found = False, NOBODY_LEADS
             await asyncio.sleep(CONTROLLER_PAUSE_S * (1 + self._random()))
-        self._epoch = epoch
-        if self._former and self._former != address:
-            logger.info("the controller at %s is active in epoch %d", address, epoch)
+        is_other = (found.epoch, found.address) != (lost.epoch, lost.address)
+        self._epoch = found.epoch
+        if self._former and self._former != found.address:
+            logger.info("the controller at %s is active in epoch %d", found.address, found.epoch)
             former = self._ways[self._former]
             self._ways[self._former] = self._connect(self._former)
             await former.close()
-        self._active = address
+        self._active = found.address
+        if is_other:
+            self._on_found()
 
-    async def _newest(self) -> tuple[int, str]:
-        """Ask all; returns the highest epoch, -1 if nobody leads, and the address of its leader."""
-        answers = await asyncio.gather(*map(self._epoch_of, self._ways))
-        return max(zip(answers, self._ways, strict=True))
+    async def _newest(self) -> FoundLeader:
+        """Ask all; returns the one that leads in the highest epoch.
 
-    async def _epoch_of(self, address: str) -> int:
-        """Return the epoch in which a controller leads; -1 if it does not, or does not answer."""
-        request = to_proto(DescribeQuorumRequest())
+        Behind the answer of one that is active in a later epoch than those before, the others get a
+        moment only: a controller that hangs gives no answer.
+        """
+        asked = {
+            asyncio.create_task(self._ask(address), name=f"ask controller {address}")
+            for address in self._ways
+        }
+        newest, timeout_s = NOBODY_LEADS, None
+        try:
+            while asked:
+                answered, asked = await asyncio.wait(
+                    asked, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED
+                )
+                if not answered:
+                    break
+                newest = max(newest, *(each.result() for each in answered))
+                if newest.epoch > self._epoch and newest.is_active:
+                    timeout_s = CONTROLLER_OTHERS_S
+        finally:
+            for each in asked:
+                each.cancel()
+        self._learn()
+        return newest
+
+    async def _ask(self, address: str) -> FoundLeader:
+        """Return whether a controller leads; epoch -1 if it does not, or does not answer."""
+        request = to_proto(FindControllerRequest())
         try:
             message = await self._ways[address].unary(
-                DescribeQuorumRequest.method(), request, CONTROLLER_ASK_S
+                FindControllerRequest.method(), request, CONTROLLER_ASK_S
             )
-            response: DescribeQuorumResponse = from_proto(message)
+            response: FindControllerResponse = from_proto(message)
         except (ControllerUnavailableError, DecodeError):
-            return -1
-        return response.leader_epoch if response.error_code == ErrorCode.NONE else -1
+            return NOBODY_LEADS
+        self._node_ids[address] = response.node_id
+        self._named |= dict.fromkeys(response.controllers)
+        if response.leader_id != response.node_id:
+            return NOBODY_LEADS
+        return FoundLeader(response.leader_epoch, response.is_active, address)
+
+    def _learn(self) -> None:
+        """Take note of controllers at other addresses than those that have answered."""
+        for each in self._named:
+            address = address_text(each.host, each.port)
+            is_known = each.node_id in self._node_ids.values() or address in self._ways
+            if not is_known and not self._is_closed:
+                logger.info("controller %d is at %s", each.node_id, address)
+                self._ways[address] = self._connect(address)
+        self._named.clear()

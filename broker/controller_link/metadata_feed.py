@@ -37,7 +37,11 @@ from broker.bounds.limits import (
 )
 from broker.controller_link.channel import ControllerChannel
 from broker.controller_link.metadata_copy import MetadataCopy
-from jbodlab.controller_api.requests import MetadataStreamRequest, SnapshotPiece
+from jbodlab.controller_api.requests import (
+    MetadataStreamRequest,
+    MetadataStreamResponse,
+    SnapshotPiece,
+)
 from jbodlab.metadata.image.loader import MetadataLoader
 from jbodlab.metadata.image.metadata_delta import MetadataDelta
 from jbodlab.metadata.image.metadata_image import EMPTY, MetadataImage
@@ -132,6 +136,8 @@ class MetadataFeed:
         """The image that this broker had when it last ran; kept until the image is published."""
         self._copy: MetadataCopy | None = None
         self._snapshots: Snapshotter | None = None
+        self._leader_epoch = LeaderEpoch(-1)
+        """The highest of a controller that has sent something."""
         self._last_epoch = LeaderEpoch(-1)
         self._last_crc: int | None = None
         self._unwritten: list[bytes] = []
@@ -275,6 +281,7 @@ class MetadataFeed:
                     response = await anext(stream, None)
                 if response is None:
                     return
+                self._check_epoch(response)
                 if response.diverging_end_offset is not None:
                     raise self._lost(response.diverging_end_offset)
                 if response.snapshot is not None and not await self._receive_snapshot(
@@ -283,6 +290,22 @@ class MetadataFeed:
                     return
                 if response.records:
                     await self._receive_records(response.records)
+
+    def _check_epoch(self, response: MetadataStreamResponse) -> None:
+        """Take nothing from a controller that was replaced and does not know yet.
+
+        Raises:
+            ControllerUnavailableError: its epoch is lower than one that this broker knows.
+        """
+        epoch = response.leader_epoch
+        if epoch is None:
+            return
+        newest = max(self._leader_epoch, self._last_epoch)
+        if epoch < newest:
+            raise ControllerUnavailableError(
+                f"controller {response.leader_id} leads in epoch {epoch}, another one in {newest}"
+            )
+        self._leader_epoch = epoch
 
     async def _receive_records(self, records: bytes) -> None:
         batches = list(read_batches(records))
@@ -403,7 +426,8 @@ class MetadataFeed:
         return MetadataLostError(
             f"the controller has lost its metadata log: its log differs at offset {offset} from "
             "the "
-            f"one that this broker applied up to offset {self.applied_offset}. Restore the "
+            f"one that this broker applied up to offset {self.applied_offset}, whose last epoch is "
+            f"{self._last_epoch}; the controller leads in epoch {self._leader_epoch}. Restore the "
             "controller's metadata directory. Or, to give up all topics that the controller no "
             "longer has, remove "
             f"{self._copy.directory} here"

@@ -74,9 +74,20 @@ class Heartbeats(msgspec.Struct, frozen=True, kw_only=True):
         session_timeout_ms: int,
         now_ms: int,
     ) -> Heartbeats:
-        """Return the state with which a controller begins: everybody was heard of just now."""
+        """Return the state with which a controller begins: everybody was heard of just now.
+
+        A broker that was about to leave goes on leaving; Kafka forgets that it was.
+        """
         contacts = {
-            broker_id: Contact(last_contact_ms=now_ms, has_session=not registration.fenced)
+            broker_id: Contact(
+                last_contact_ms=now_ms,
+                has_session=not registration.fenced,
+                controlled_shutdown_offset=(
+                    Offset(registration.record_offset)
+                    if registration.in_controlled_shutdown and not registration.fenced
+                    else None
+                ),
+            )
             for broker_id, registration in brokers.items()
         }
         return cls(session_timeout_ms=session_timeout_ms, contacts=contacts)

@@ -12,7 +12,7 @@ Source: `ActivationRecordsGenerator`, KIP-868, KIP-919 for the registration.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
 
 from controller.decide.settings.elr import records_for_elr
@@ -85,7 +85,10 @@ def activation_records(
 
 
 def registration_records(
-    metadata_version: int, controller_id: BrokerId, incarnation_id: UUID, listener: Endpoint
+    metadata_version: int,
+    controller_id: BrokerId,
+    incarnation_id: UUID,
+    listeners: Iterable[Endpoint],
 ) -> list[VersionedRecord]:
     """Return the record with which a controller process announces itself, if the level has it."""
     if metadata_version < CONTROLLER_REGISTRATION_LEVEL:
@@ -93,14 +96,25 @@ def registration_records(
     record = RegisterControllerRecord(
         controller_id=controller_id,
         incarnation_id=incarnation_id,
-        end_points=(
+        end_points=tuple(
             BrokerEndpoint(
-                name=listener.name,
-                host=listener.host or "localhost",
-                port=listener.port,
-                security_protocol=listener.security_protocol,
-            ),
+                name=each.name,
+                host=each.host,
+                port=each.port,
+                security_protocol=each.security_protocol,
+            )
+            for each in listeners
         ),
         features=supported_features(),
     )
     return [VersionedRecord(record, 0)]
+
+
+def is_registered(image: MetadataImage, records: Iterable[VersionedRecord]) -> bool:
+    """Return whether registrations of controllers would change nothing."""
+    return all(
+        isinstance(record, RegisterControllerRecord)
+        and (known := image.cluster.controllers.get(record.controller_id)) is not None
+        and (known.incarnation_id, known.end_points) == (record.incarnation_id, record.end_points)
+        for record, _ in records
+    )

@@ -245,15 +245,17 @@ class ActiveController:
         """
         self._has_resigned = True
         waiting = [each.future for each in (*self._urgent, *self._queue)]
-        waiting += [future for each in self._rounds for future, _ in each.outcomes]
         waiting += [future for outcomes in self._unconfirmed for future, _ in outcomes]
+        # The next leader may have what this one was about to commit.
+        uncertain = [future for each in self._rounds for future, _ in each.outcomes]
         self._urgent.clear()
         self._queue.clear()
         self._rounds.clear()
         self._unconfirmed.clear()
-        for future in waiting:
-            if not future.done():
-                future.set_exception(NotLeaderError())
+        for futures, is_outcome_unknown in ((waiting, False), (uncertain, True)):
+            for future in futures:
+                if not future.done():
+                    future.set_exception(NotLeaderError(is_outcome_unknown=is_outcome_unknown))
         self.committed.drop_pending()
         self.state = replace(
             self.state, image=self.committed.image, next_offset=self.committed.end_offset

@@ -28,7 +28,7 @@ from controller.config import ControllerConfig
 from controller.decide.heartbeats import Heartbeats
 from controller.decide.mutation_quotas import MutationQuotas
 from controller.decide.state import ControllerSettings, ControllerState
-from controller.lead.activation import activation_records, registration_records
+from controller.lead.activation import activation_records, is_registered, registration_records
 from controller.lead.active_controller import ActiveController, OperationCounts
 from controller.lead.committed_state import CommittedState
 from controller.lead.metadata_stream import MetadataStream
@@ -102,6 +102,9 @@ class Leadership:
         self._start_periodic = start_periodic
         self._log = log
         self._elected = asyncio.Event()
+        self._is_elected = False
+        self._is_decided = asyncio.Event()
+        """Set when the claim of this node, if it was elected, has succeeded or failed."""
         self.is_settled = asyncio.Event()
         """Set as soon as a term has begun, or another node leads."""
         self._term: Term | None = None
@@ -110,6 +113,27 @@ class Leadership:
     def is_active(self) -> bool:
         """Whether an active controller runs here."""
         return self._term is not None
+
+    @property
+    def is_claiming(self) -> bool:
+        """Whether this node was elected, and no active controller runs here yet."""
+        return self._is_elected and self._term is None
+
+    async def claimed(self, timeout_s: float) -> None:
+        """Wait until this node has claimed, or does not lead after all; at most for a time."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._is_decided.wait()
+
+    @property
+    def node_id(self) -> BrokerId:
+        """Id of this node."""
+        return self._config.node.node_id
+
+    @property
+    def listener_name(self) -> str:
+        """Name of the listeners at which controllers serve brokers."""
+        return self._config.listener.name
 
     @property
     def followers(self) -> Sequence[QuorumFollower]:
@@ -140,6 +164,15 @@ class Leadership:
             raise NotLeaderError
         return self._term
 
+    def registration(self) -> list[VersionedRecord]:
+        """Return the record that registers this process; none where the metadata has no such."""
+        return registration_records(
+            self.committed.image.features.metadata_version,
+            self.node_id,
+            self._incarnation_id,
+            self._config.advertised_listeners,
+        )
+
     async def confirmed(self) -> None:
         """Return when it is sure that no other node has led up to this call.
 
@@ -156,9 +189,15 @@ class Leadership:
         self.epoch, self.leader = epoch, self._config.node.node_id
         self._elected.set()
 
+    def on_elected(self, epoch: LeaderEpoch) -> None:
+        """Have requests wait for the term; see `RoleListener`."""
+        self.epoch, self._is_elected = epoch, True
+        self._is_decided.clear()
+
     def on_follower(self, epoch: LeaderEpoch, leader: BrokerId | None) -> None:
         """End the term, or its begin; see `RoleListener`."""
-        self.epoch, self.leader = epoch, leader
+        self.epoch, self.leader, self._is_elected = epoch, leader, False
+        self._is_decided.set()
         self._end_term()
         if leader is not None:
             self.is_settled.set()
@@ -232,11 +271,13 @@ class Leadership:
             ),
         )
         level = committed.image.features.metadata_version
-        node_id, listener = self._config.node.node_id, self._config.listener
-        await self._append(
-            epoch, registration_records(level, node_id, self._incarnation_id, listener)
+        records = self.registration()
+        # A standby has registered itself; a sole voter does at each election.
+        if self._config.quorum is None or not is_registered(committed.image, records):
+            await self._append(epoch, records)
+        stream = MetadataStream(
+            self._metadata_log, self._log_thread, self._log.high_watermark, self.node_id, epoch
         )
-        stream = MetadataStream(self._metadata_log, self._log_thread, self._log.high_watermark)
         controller = ActiveController(
             log=self._log,
             state=self._initial_state(),
@@ -249,6 +290,7 @@ class Leadership:
         self._log.add_listener(stream)
         self._term = Term(controller, stream, self._start_periodic(controller))
         self.is_settled.set()
+        self._is_decided.set()
         logger.info(
             "active controller of the metadata log",
             extra={

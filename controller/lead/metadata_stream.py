@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -29,7 +30,7 @@ from jbodlab.metadata.log import snapshots
 from jbodlab.metadata.log.metadata_log import MetadataLog
 from jbodlab.record_batch.record_batch import iterate_headers
 from jbodlab.storage.directory.filesystem import CopySource
-from jbodlab.vocabulary.ids import UNKNOWN_LEADER_EPOCH, LeaderEpoch, Offset
+from jbodlab.vocabulary.ids import UNKNOWN_LEADER_EPOCH, BrokerId, LeaderEpoch, Offset
 
 
 class _Batch(msgspec.Struct, frozen=True):
@@ -45,9 +46,19 @@ class MetadataStream:
         log: The metadata log, read on `log_thread` only.
         log_thread: The thread of the log.
         end_offset: The high watermark.
+        leader_id: This node.
+        leader_epoch: Of the term.
     """
 
-    def __init__(self, log: MetadataLog, log_thread: LogThread, end_offset: Offset) -> None:
+    def __init__(
+        self,
+        log: MetadataLog,
+        log_thread: LogThread,
+        end_offset: Offset,
+        leader_id: BrokerId,
+        leader_epoch: LeaderEpoch,
+    ) -> None:
+        self._leader_id, self._leader_epoch = leader_id, leader_epoch
         self._log = log
         self._log_thread = log_thread
         self._end_offset = end_offset
@@ -88,26 +99,32 @@ class MetadataStream:
         """
         diverging = await self._log_thread.run(partial(self._diverging_end_offset, request))
         if diverging is not None:
-            yield MetadataStreamResponse(
-                high_watermark=self._end_offset, diverging_end_offset=diverging
-            )
+            yield self._response(diverging_end_offset=diverging)
             return
         offset = request.fetch_offset
         while not self._is_closed:
             advanced = self._advanced
             if offset >= self._end_offset:
                 if not await _within(advanced, STREAM_KEEP_ALIVE_S):
-                    yield MetadataStreamResponse(high_watermark=self._end_offset)
+                    yield self._response()
                 continue
             found = await self._next(offset)
             if found is None:
                 async for piece in self._snapshot():
-                    yield MetadataStreamResponse(high_watermark=self._end_offset, snapshot=piece)
+                    yield self._response(snapshot=piece)
                     offset = piece.end_offset
                 continue
             data, offset = found
-            yield MetadataStreamResponse(high_watermark=self._end_offset, records=data)
+            yield self._response(records=data)
         raise NotLeaderError
+
+    def _response(self, **content: Any) -> MetadataStreamResponse:
+        return MetadataStreamResponse(
+            high_watermark=self._end_offset,
+            leader_id=self._leader_id,
+            leader_epoch=self._leader_epoch,
+            **content,
+        )
 
     async def _next(self, offset: Offset) -> tuple[bytes, Offset] | None:
         """Return the batches from an offset on, and the offset behind them.

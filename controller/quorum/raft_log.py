@@ -37,7 +37,7 @@ from jbodlab.raft.instructions import ElectionState
 from jbodlab.raft.messages import Request, VoterChangeRequest
 from jbodlab.raft.progress import ReplicaProgress
 from jbodlab.raft.settings import RaftSettings
-from jbodlab.raft.states import Leader, Resigned
+from jbodlab.raft.states import Follower, Leader, Resigned
 from jbodlab.raft.voters import UNKNOWN_DIRECTORY, Endpoints, ReplicaKey, VoterSet
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
@@ -166,6 +166,13 @@ class RaftLog:
         """Where this node keeps its log; see `ReplicatedLog`."""
         return self._settings.me.directory_id if self.kraft_version else None
 
+    def leader_address(self, listener_name: str) -> tuple[str, int] | None:
+        """Return where the leader is reached that this node follows; None if it follows none."""
+        state = self.core.state if self._driver.has_begun else None
+        endpoints = state.endpoints if isinstance(state, Follower) else ()
+        found = (each for each in endpoints if each.name == listener_name)
+        return next(((each.host, each.port) for each in found), None)
+
     def followers(self) -> Sequence[QuorumFollower]:
         """Return the other controllers of the quorum; see `ReplicatedLog`."""
         state, voters = self.core.state, self.core.voters
@@ -293,6 +300,8 @@ class RaftLog:
         is_own = leader_id == self._settings.me.node_id
         # A leader serves only when it is established.
         self._roles.on_follower(epoch, None if is_own else leader_id)
+        if is_own:
+            self._roles.on_elected(epoch)
 
     def established(self, epoch: LeaderEpoch) -> None:
         """Begin a term as soon as listeners know all that is committed; see `QuorumObserver`."""

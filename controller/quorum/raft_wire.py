@@ -28,6 +28,11 @@ from importlib.metadata import version
 from typing import Any, assert_never
 
 from jbodlab.kafka_wire.api_table import ApiKey, request_class
+from jbodlab.metadata.records.cluster_records import (
+    BrokerEndpoint,
+    BrokerFeature,
+    RegisterControllerRecord,
+)
 from jbodlab.metadata.records.control_records import (
     KRaftVersionFeature,
     KRaftVoter,
@@ -76,6 +81,7 @@ LONG_MAX = 2**63 - 1
 """High watermark of a replica that does not know of the field."""
 
 ASKED_IN = {
+    ApiKey.CONTROLLER_REGISTRATION: 0,
     ApiKey.VOTE: 2,
     ApiKey.BEGIN_QUORUM_EPOCH: 1,
     ApiKey.END_QUORUM_EPOCH: 1,
@@ -543,3 +549,62 @@ def _if_known(offset: int, epoch: int) -> OffsetAndEpoch | None:
     if max(offset, epoch) < 0:
         return None
     return OffsetAndEpoch(Offset(offset), LeaderEpoch(epoch))
+
+
+def registration_message(record: RegisterControllerRecord) -> Any:
+    """Return the request of a controller that wants to be in the metadata."""
+    kind = messages(ApiKey.CONTROLLER_REGISTRATION)
+    return kind.ControllerRegistrationRequest(
+        controller_id=record.controller_id,
+        incarnation_id=record.incarnation_id,
+        zk_migration_ready=record.zk_migration_ready,
+        listeners=tuple(
+            kind.Listener(
+                name=each.name,
+                host=each.host,
+                port=each.port,
+                security_protocol=each.security_protocol,
+            )
+            for each in record.end_points
+        ),
+        features=tuple(
+            kind.Feature(
+                name=each.name,
+                min_supported_version=each.min_supported_version,
+                max_supported_version=each.max_supported_version,
+            )
+            for each in record.features
+        ),
+    )
+
+
+def registration_of(message: Any) -> RegisterControllerRecord:
+    """Return the registration that a controller asks for.
+
+    Raises:
+        KafkaError: INVALID_REQUEST, its process has no id.
+    """
+    if message.incarnation_id is None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "the incarnation id is missing")
+    return RegisterControllerRecord(
+        controller_id=message.controller_id,
+        incarnation_id=message.incarnation_id,
+        zk_migration_ready=message.zk_migration_ready,
+        end_points=tuple(
+            BrokerEndpoint(
+                name=each.name,
+                host=each.host,
+                port=each.port,
+                security_protocol=each.security_protocol,
+            )
+            for each in message.listeners
+        ),
+        features=tuple(
+            BrokerFeature(
+                name=each.name,
+                min_supported_version=each.min_supported_version,
+                max_supported_version=each.max_supported_version,
+            )
+            for each in message.features
+        ),
+    )

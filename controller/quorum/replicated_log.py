@@ -52,9 +52,12 @@ class NotLeaderError(RpcRefusedError):
     A broker asks again, as after a connection that broke.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_outcome_unknown: bool = False, hint: bytes = b"") -> None:
         super().__init__(
-            Refusal.FAILED_PRECONDITION, "NOT_CONTROLLER: this controller is not active"
+            Refusal.NOT_CONTROLLER,
+            "NOT_CONTROLLER: this controller is not active",
+            is_outcome_unknown=is_outcome_unknown,
+            hint=hint,
         )
 
 
@@ -123,6 +126,9 @@ class RoleListener(Protocol):
 
     def on_controls(self, end_offset: Offset) -> None:
         """The quorum has appended records of its own, and the next batch begins at an offset."""
+
+    def on_elected(self, epoch: LeaderEpoch) -> None:
+        """This node was elected after `on_follower`; `on_leader` is called as soon as it may be."""
 
     def on_follower(self, epoch: LeaderEpoch, leader: BrokerId | None) -> None:
         """This node does not lead; nothing is committed any more that it appends.

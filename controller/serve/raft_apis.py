@@ -8,7 +8,7 @@ Source: `kafka.server.ControllerApis`, `org.apache.kafka.raft.KafkaRaftClient`.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any
 
@@ -16,17 +16,18 @@ import msgspec
 
 from controller.quorum.driver import Served
 from controller.quorum.raft_log import RaftLog
-from controller.quorum.raft_wire import request_of
+from controller.quorum.raft_wire import registration_of, request_of
 from jbodlab.controller_api import requests
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.kafka_wire.fetch_response import FetchedPartition, FetchedTopic
 from jbodlab.kafka_wire.leader_hints import CurrentLeader
 from jbodlab.kafka_wire.leader_hints import NodeEndpoint as FetchEndpoint
 from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.metadata.records.cluster_records import RegisterControllerRecord
 from jbodlab.raft.log_view import OffsetAndEpoch
 from jbodlab.raft.messages import FetchSnapshotAnswer, QuorumFetchAnswer, VoterChangeAnswer
 from jbodlab.security.acl import AclOperation
-from jbodlab.server.answer import Later, RequestContext
+from jbodlab.server.answer import Later, RequestContext, in_background
 from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.resources import Elsewhere, Resources, on_cluster
@@ -43,6 +44,7 @@ FETCH_SNAPSHOT = ResponseStructs(ApiKey.FETCH_SNAPSHOT, 1)
 ADD_RAFT_VOTER = ResponseStructs(ApiKey.ADD_RAFT_VOTER, 1)
 REMOVE_RAFT_VOTER = ResponseStructs(ApiKey.REMOVE_RAFT_VOTER, 0)
 UPDATE_RAFT_VOTER = ResponseStructs(ApiKey.UPDATE_RAFT_VOTER, 0)
+CONTROLLER_REGISTRATION = ResponseStructs(ApiKey.CONTROLLER_REGISTRATION, 0)
 API_VERSIONS = ResponseStructs(ApiKey.API_VERSIONS, 4)
 
 
@@ -54,12 +56,14 @@ class QuorumParts(msgspec.Struct, frozen=True):
         log: The log of the quorum; its core answers the requests of other controllers.
         image: Returns the committed metadata.
         decide: Has the active controller decide on what a tool asks.
+        register: Registers a controller, where this one is active.
     """
 
     cluster_id: str
     log: RaftLog
     image: Callable[[], MetadataImage]
     decide: Callable[[requests.Request[Any]], Awaitable[Any]]
+    register: Callable[[RegisterControllerRecord], Coroutine[Any, Any, None]]
 
 
 Make = Callable[[Served, str], Response]
@@ -85,6 +89,25 @@ class QuorumApi(FailsBySchema):
         asked = request_of(self._key, request, self._parts.cluster_id)
         listener = context.listener_name
         return Later(self._parts.log.ask(asked), lambda served: self._make(served, listener))
+
+
+class ControllerRegistrationApi(FailsBySchema):
+    """ControllerRegistration: another controller wants to be in the metadata.
+
+    Args:
+        parts: Of the controller.
+    """
+
+    def __init__(self, parts: QuorumParts) -> None:
+        self._parts = parts
+
+    def answer(self, request: Any, context: RequestContext) -> Later:
+        """Register it."""
+        return in_background(self._register(registration_of(request)))
+
+    async def _register(self, record: RegisterControllerRecord) -> Response:
+        await self._parts.register(record)
+        return CONTROLLER_REGISTRATION.response()
 
 
 def _leader(served: Served) -> dict[str, int]:
@@ -212,4 +235,11 @@ QUORUM_APIS: tuple[Api[QuorumParts], ...] = (
     _api(ApiKey.ADD_RAFT_VOTER, (0, 1), partial(_changed, ADD_RAFT_VOTER), MEMBERSHIP),
     _api(ApiKey.REMOVE_RAFT_VOTER, (0, 0), partial(_changed, REMOVE_RAFT_VOTER), MEMBERSHIP),
     _api(ApiKey.UPDATE_RAFT_VOTER, (0, 0), _updated),
+    Api(
+        key=ApiKey.CONTROLLER_REGISTRATION,
+        versions=(0, 0),
+        max_items=ITEMS_MAX,
+        resources=CLUSTER_ACTION,
+        handler=ControllerRegistrationApi,
+    ),
 )

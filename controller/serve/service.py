@@ -34,7 +34,7 @@ from controller.decide.settings.scram_credentials import alter_user_scram_creden
 from controller.decide.state import ControllerResult, ControllerState, IdSource, Randomness
 from controller.lead.active_controller import ActiveController, Decision
 from controller.lead.leadership import Leadership
-from controller.limits import STREAMS_MAX
+from controller.limits import HELD_REQUESTS_MAX, STREAMS_MAX
 from controller.quorum.description import describe_quorum, describe_without_term
 from controller.quorum.replicated_log import NotLeaderError
 from controller.serve.authorized import Authorized, check_caller
@@ -46,6 +46,7 @@ from jbodlab.metadata.records.features import KRAFT_VERSION
 from jbodlab.raft.messages import AddVoterRequest, RaiseKRaftVersionRequest, RemoveVoterRequest
 from jbodlab.raft.voters import ReplicaKey
 from jbodlab.vocabulary.errors import DecodeError, KafkaError
+from jbodlab.vocabulary.ids import NO_LEADER, BrokerId
 
 RequestT = TypeVar("RequestT", bound=requests.Request[Any])
 ResponseT = TypeVar("ResponseT")
@@ -150,6 +151,7 @@ def calls(
         Change(r.AddRaftVoterRequest, r.AddRaftVoterResponse, _add_voter),
         Change(r.RemoveRaftVoterRequest, r.RemoveRaftVoterResponse, _remove_voter),
         Change(r.ResignLeadershipRequest, r.ResignLeadershipResponse, _resign),
+        Query(r.FindControllerRequest, _who_leads),
     )
 
 
@@ -199,9 +201,28 @@ async def _remove_voter(request: requests.RemoveRaftVoterRequest, leadership: Le
 
 
 async def _resign(request: requests.ResignLeadershipRequest, leadership: Leadership) -> None:
-    if leadership.term.controller.epoch != request.leader_epoch:
-        raise NotLeaderError
-    leadership.resign(request.successor)
+    # The leader of a later epoch took the place of the one that was meant.
+    if leadership.term.controller.epoch == request.leader_epoch:
+        leadership.resign(request.successor)
+
+
+def _who_leads(
+    _: requests.FindControllerRequest, leadership: Leadership
+) -> requests.FindControllerResponse:
+    # Requests wait at a node that was elected, so it may be called.
+    leader = leadership.node_id if leadership.is_claiming else leadership.leader
+    return requests.FindControllerResponse(
+        node_id=leadership.node_id,
+        leader_id=NO_LEADER if leader is None else leader,
+        leader_epoch=leadership.epoch,
+        is_active=leadership.is_active,
+        controllers=tuple(
+            requests.ControllerAddress(node_id=BrokerId(node_id), host=each.host, port=each.port)
+            for node_id, record in leadership.committed.image.cluster.controllers.items()
+            for each in record.end_points
+            if each.name == leadership.listener_name
+        ),
+    )
 
 
 class ControllerService:
@@ -212,6 +233,7 @@ class ControllerService:
             stream of that term has the committed metadata; while there is none, all that needs it
             is refused.
         heartbeat_interval_ms: Half of it is the longest that a heartbeat may wait in the queue.
+        hold_ms: How long a request waits at a node that was elected and has not claimed yet.
         randomness: Where placement begins.
         new_id: Draws ids of topics and of access control entries.
         monotonic_s: Clock for the log.
@@ -222,15 +244,19 @@ class ControllerService:
         *,
         leadership: Leadership,
         heartbeat_interval_ms: int,
+        hold_ms: int,
         randomness: Randomness,
         new_id: IdSource,
         monotonic_s: Callable[[], float],
     ) -> None:
         self._authorized = Authorized(monotonic_s)
         self._leadership = leadership
+        self._hold_s = hold_ms / 1000
         self._heartbeat_deadline_ms = heartbeat_interval_ms // 2
         self._calls = {each.request.method(): each for each in calls(randomness, new_id)}
         self._streams = 0
+        self.held = 0
+        """Requests that wait until this node has claimed."""
 
     @property
     def _controller(self) -> ActiveController:
@@ -238,6 +264,19 @@ class ControllerService:
 
     async def unary(self, method: str, message: Message) -> Any:
         """Carry out a request."""
+        try:
+            return await self._unary(message)
+        except NotLeaderError as error:
+            raise self._refused(error) from error
+
+    def _refused(self, error: NotLeaderError) -> NotLeaderError:
+        """Return a refusal that names the leader, if it is known."""
+        known = _who_leads(requests.FindControllerRequest(), self._leadership)
+        return NotLeaderError(
+            is_outcome_unknown=error.is_outcome_unknown, hint=to_proto(known).SerializeToString()
+        )
+
+    async def _unary(self, message: Message) -> Any:
         request = _translated(message)
         if self._is_secured() and hasattr(request, "caller"):
             check_caller(request)
@@ -255,10 +294,13 @@ class ControllerService:
         """
         call = self._calls[request.method()]
         if isinstance(call, Query):
+            if call.is_of_leader:
+                await self._claimed()
             answer = call.answer(request, self._leadership)
             if call.is_of_leader:
                 await self._leadership.confirmed()
             return answer
+        await self._claimed()
         try:
             if isinstance(call, Change):
                 await self._submit(request, lambda *_: ControllerResult(response=None), call)
@@ -313,7 +355,15 @@ class ControllerService:
 
     async def stream(self, method: str, message: Message) -> AsyncGenerator[Message, None]:
         """Yield committed batches from an offset on; there is no other method that streams."""
+        try:
+            async for response in self._stream(message):
+                yield response
+        except NotLeaderError as error:
+            raise self._refused(error) from error
+
+    async def _stream(self, message: Message) -> AsyncGenerator[Message, None]:
         request: requests.MetadataStreamRequest = _translated(message)
+        await self._claimed()
         cluster_id = self._controller.state.settings.cluster_id
         if request.cluster_id != cluster_id:
             raise RpcRefusedError(
@@ -331,6 +381,15 @@ class ControllerService:
                 yield to_proto(response)
         finally:
             self._streams -= 1
+
+    async def _claimed(self) -> None:
+        """Wait a moment while this node was elected and has not claimed yet, with few others."""
+        if self._leadership.is_claiming and self.held < HELD_REQUESTS_MAX:
+            self.held += 1
+            try:
+                await self._leadership.claimed(self._hold_s)
+            finally:
+                self.held -= 1
 
 
 def _queue_deadline_ms(request: object) -> int | None:

@@ -17,7 +17,13 @@ from google.protobuf.message_factory import GetMessageClass
 
 from jbodlab.controller_api.messages import SERVICE
 from jbodlab.controller_api.rpc_tls import RpcKeys, RpcPeer, RpcServerTls
-from jbodlab.controller_api.transport import Refusal, RpcRefusedError, RpcService
+from jbodlab.controller_api.transport import (
+    HINT,
+    OUTCOME_UNKNOWN,
+    Refusal,
+    RpcRefusedError,
+    RpcService,
+)
 from jbodlab.security.certificate import LATE_S
 from jbodlab.vocabulary.endpoint import Endpoint
 from jbodlab.vocabulary.errors import ConfigError
@@ -114,7 +120,7 @@ async def _unary(
         _check(tls, method, message, context)
         return await service.unary(method, message)
     except RpcRefusedError as error:
-        return await context.abort(grpc.StatusCode[error.refusal.name], str(error))
+        return await _refuse(context, error)
 
 
 async def _stream(
@@ -130,7 +136,16 @@ async def _stream(
             async for response in _until_expiry(responses, caller, tls):
                 yield response
     except RpcRefusedError as error:
+        await _refuse(context, error)
+
+
+async def _refuse(context: Context, error: RpcRefusedError) -> None:
+    if error.refusal is not Refusal.NOT_CONTROLLER:
         await context.abort(grpc.StatusCode[error.refusal.name], str(error))
+    trailing: list[tuple[str, str | bytes]] = [(HINT, error.hint)]
+    if error.is_outcome_unknown:
+        trailing.append((OUTCOME_UNKNOWN, "1"))
+    await context.abort(grpc.StatusCode.UNAVAILABLE, str(error), tuple(trailing))
 
 
 async def _until_expiry(

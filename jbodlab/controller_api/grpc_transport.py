@@ -19,6 +19,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from jbodlab.controller_api.messages import SERVICE
 from jbodlab.controller_api.rpc_tls import RpcKeys
+from jbodlab.controller_api.transport import HINT, OUTCOME_UNKNOWN, NotControllerError
 from jbodlab.vocabulary.errors import ControllerUnavailableError
 
 MESSAGE_SIZE_BYTES_MAX = 64 * 1024 * 1024
@@ -69,6 +70,10 @@ class ControllerStub:
 
 CLOSED = "Socket closed"
 """All that gRPC tells of a handshake that the other side has ended, and of a lost connection."""
+
+
+NOT_CONNECTED = "failed to connect"
+"""How gRPC begins to say that a call has not left, as nobody can be reached."""
 
 
 def channel_credentials(keys: RpcKeys) -> grpc.ChannelCredentials:
@@ -142,7 +147,7 @@ class GrpcTransport:
         elif not self._refusal:
             return
         if asyncio.get_running_loop().time() < self._again_s:
-            raise ControllerUnavailableError(self._refusal)
+            raise ControllerUnavailableError(self._refusal, is_outcome_unknown=False)
         old, self._refusal = self._channel, ""
         self._open()
         if not self._calls[old]:
@@ -206,6 +211,14 @@ class GrpcTransport:
         self, error: grpc.aio.AioRpcError, method: str, channel: grpc.aio.Channel
     ) -> ControllerUnavailableError:
         details, problem = error.details() or "", ""
+        trailing = dict(error.trailing_metadata() or ())
+        if HINT in trailing:
+            self._answered()
+            return NotControllerError(
+                f"{method}: {details}",
+                is_outcome_unknown=OUTCOME_UNKNOWN in trailing,
+                hint=bytes(trailing[HINT]),
+            )
         if error.code() is grpc.StatusCode.UNAVAILABLE:
             # The details name another address of the host each time, so that the same trouble
             # would look new at every attempt.
@@ -218,7 +231,7 @@ class GrpcTransport:
         text = f"{method}: {reason}"
         if channel is self._channel and self._is_refusal(error.code(), details, problem):
             self._leave_alone(text)
-        return ControllerUnavailableError(text)
+        return ControllerUnavailableError(text, is_outcome_unknown=NOT_CONNECTED not in details)
 
     def _is_refusal(self, code: grpc.StatusCode, details: str, problem: str) -> bool:
         if CLOSED in details and self._is_connected:

@@ -11,7 +11,7 @@ applied the metadata so far knows the changes. It is -1 where nothing has change
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -498,6 +498,10 @@ class AllocateProducerIdsResponse(msgspec.Struct, frozen=True, kw_only=True):
 # AlterConfigs, API 33, version 2, and IncrementalAlterConfigs, API 44, version 1
 
 
+LIST_OPERATIONS = 2, 3
+"""Those of a config that append to a list and subtract from it."""
+
+
 class ConfigChange(msgspec.Struct, frozen=True, kw_only=True):
     """Change of one config: 0 set, 1 delete, 2 append to a list, 3 subtract from it."""
 
@@ -852,6 +856,31 @@ class ResignLeadershipResponse(msgspec.Struct, frozen=True, kw_only=True):
     error_message: str = ""
 
 
+# FindController; not in Kafka, where a broker asks for the leader by Fetch
+
+
+class FindControllerRequest(Request["FindControllerResponse"], frozen=True, kw_only=True):
+    """Asks any controller who leads the metadata log."""
+
+
+class ControllerAddress(msgspec.Struct, frozen=True, kw_only=True):
+    """Where brokers reach a controller."""
+
+    node_id: BrokerId
+    host: str
+    port: int
+
+
+class FindControllerResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest epoch as a controller knows it; `is_active` says that it serves brokers."""
+
+    node_id: BrokerId
+    leader_id: BrokerId = NO_LEADER
+    leader_epoch: LeaderEpoch = LeaderEpoch(0)
+    is_active: bool = False
+    controllers: tuple[ControllerAddress, ...] = ()
+
+
 # MetadataStream
 
 
@@ -879,9 +908,36 @@ class SnapshotPiece(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MetadataStreamResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """Exactly one of records, snapshot and diverging_end_offset; or none, as a sign of life."""
+    """Exactly one of records, snapshot and diverging_end_offset; or none, as a sign of life.
+
+    `leader_id` leads in `leader_epoch`; None before the controllers told that.
+    """
 
     high_watermark: Offset
     records: bytes = b""
     snapshot: SnapshotPiece | None = None
     diverging_end_offset: Offset | None = None
+    leader_epoch: LeaderEpoch | None = None
+    leader_id: BrokerId | None = None
+
+
+_ONCE = (
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    CreatePartitionsRequest,
+    UpdateFeaturesRequest,
+    AddRaftVoterRequest,
+    RemoveRaftVoterRequest,
+)
+
+
+def may_be_repeated(request: Request[Any]) -> bool:
+    """Return whether to send a request again that may have been carried out.
+
+    The second answer would be wrong about the first where it says that a topic exists already, and
+    a value would be twice in the list that it is appended to.
+    """
+    if isinstance(request, IncrementalAlterConfigsRequest):
+        changes = (change for each in request.resources for change in each.configs)
+        return not any(change.config_operation in LIST_OPERATIONS for change in changes)
+    return not isinstance(request, _ONCE)

@@ -9,25 +9,68 @@ from collections.abc import AsyncGenerator
 from enum import Enum, auto
 from typing import Any, Protocol
 
-from jbodlab.vocabulary.errors import JbodlabError
+from google.protobuf.message import DecodeError as ProtobufError
+
+from jbodlab.controller_api import messages
+from jbodlab.controller_api.requests import FindControllerResponse
+from jbodlab.controller_api.translate import from_proto
+from jbodlab.vocabulary.errors import ControllerUnavailableError, DecodeError, JbodlabError
+
+HINT, OUTCOME_UNKNOWN = "jbodlab-controller-bin", "jbodlab-outcome-unknown"
+"""Names of the metadata behind a call that ends with NOT_CONTROLLER."""
 
 
 class Refusal(Enum):
-    """Why a call is not carried out, by the names of gRPC's status codes."""
+    """Why a call is not carried out, by the names of gRPC's status codes but for the last one."""
 
     INVALID_ARGUMENT = auto()
     FAILED_PRECONDITION = auto()
     RESOURCE_EXHAUSTED = auto()
     UNAUTHENTICATED = auto()
     PERMISSION_DENIED = auto()
+    NOT_CONTROLLER = auto()
 
 
 class RpcRefusedError(JbodlabError):
-    """A call is not carried out; it ends with a status and gets no response."""
+    """A call is not carried out; it ends with a status and gets no response.
 
-    def __init__(self, refusal: Refusal, message: str) -> None:
+    Attributes:
+        is_outcome_unknown: Whether it may have been carried out after all.
+        hint: The message `FindControllerResponse` of a controller that is not active; else empty.
+    """
+
+    def __init__(
+        self,
+        refusal: Refusal,
+        message: str,
+        *,
+        is_outcome_unknown: bool = False,
+        hint: bytes = b"",
+    ) -> None:
         super().__init__(message)
         self.refusal = refusal
+        self.is_outcome_unknown = is_outcome_unknown
+        self.hint = hint
+
+
+class NotControllerError(ControllerUnavailableError):
+    """The controller is not active.
+
+    Attributes:
+        hint: The leader as it knows it; None if that cannot be read.
+    """
+
+    def __init__(self, message: str, *, is_outcome_unknown: bool, hint: bytes) -> None:
+        super().__init__(message, is_outcome_unknown=is_outcome_unknown)
+        self.hint = _found_in(hint)
+
+
+def _found_in(hint: bytes) -> FindControllerResponse | None:
+    try:
+        found: FindControllerResponse = from_proto(messages.FindControllerResponse.FromString(hint))
+    except (DecodeError, ProtobufError):
+        return None
+    return found
 
 
 class RpcTransport(Protocol):

@@ -108,7 +108,15 @@ class FormatError(JbodlabError):
 
 
 class ControllerUnavailableError(JbodlabError):
-    """No answer from the active controller within the deadline; the caller may try again."""
+    """No answer from the active controller within the deadline; the caller may try again.
+
+    Attributes:
+        is_outcome_unknown: Whether it may have carried out what it was asked for.
+    """
+
+    def __init__(self, message: str, *, is_outcome_unknown: bool = True) -> None:
+        super().__init__(message)
+        self.is_outcome_unknown = is_outcome_unknown
 
 
 class ReplayError(JbodlabError):

@@ -15,7 +15,12 @@ from contextvars import Context, copy_context
 from typing import Any
 
 from jbodlab.controller_api.messages import SERVICE
-from jbodlab.controller_api.transport import RpcRefusedError, RpcService
+from jbodlab.controller_api.transport import (
+    NotControllerError,
+    Refusal,
+    RpcRefusedError,
+    RpcService,
+)
 from jbodlab.vocabulary.endpoint import Endpoint
 from jbodlab.vocabulary.errors import ControllerUnavailableError
 from tests.simulation.loop import PROCESS, Process, SimLoop
@@ -116,7 +121,7 @@ class _Call:
 
     Attributes:
         arrived: Values that the client has to take in: an answer, None for the end of a stream, or,
-            as a text, why the connection is gone.
+            as an error, why the connection is gone.
     """
 
     def __init__(self, transport: SimRpcTransport, method: str, message: Any) -> None:
@@ -143,17 +148,19 @@ class _Call:
         if self.server is not None and self._task is not None and not self._task.done():
             self._there.send(self._task.cancel, context=self.server.context)
 
-    def broken(self, why: str) -> None:
+    def broken(
+        self, why: str, *, refusal: RpcRefusedError | None = None, has_left: bool = True
+    ) -> None:
         """The connection is gone; whatever was executed stays so."""
         if not self._is_over:
             self.rpc.calls.pop(self, None)
-            self._tell(why)
+            self._tell(_broken(f"{self.method}: {why}", refusal, has_left))
 
     async def answer(self) -> Any:
         """Return the next answer, None at the end of a stream."""
         found = await self.arrived.get()
-        if isinstance(found, str):
-            raise ControllerUnavailableError(f"{self.method}: {found}")
+        if isinstance(found, ControllerUnavailableError):
+            raise found
         self._room.release()
         return found
 
@@ -162,7 +169,7 @@ class _Call:
         if self._is_over or self.server_node in self.rpc.network.dark:
             return
         if server is None:
-            self.broken("no connection to the controller")
+            self.broken("no connection to the controller", has_left=False)
             return
         self.server = server
         server.context.run(self._serve, server, message)
@@ -199,7 +206,7 @@ class _Call:
                 else:
                     self._tell(self._copied(response))
         except RpcRefusedError as error:
-            self.broken(f"{error.refusal.name}: {error}")
+            self.broken(f"{error.refusal.name}: {error}", refusal=error)
         except asyncio.CancelledError:
             self.broken("CANCELLED")
             raise
@@ -211,6 +218,16 @@ class _Call:
 
     def _tell(self, what: Any) -> None:
         self._back.send(self.arrived.put_nowait, what, context=self._context)
+
+
+def _broken(
+    text: str, refusal: RpcRefusedError | None, has_left: bool
+) -> ControllerUnavailableError:
+    if refusal is not None and refusal.refusal is Refusal.NOT_CONTROLLER:
+        return NotControllerError(
+            text, is_outcome_unknown=refusal.is_outcome_unknown, hint=refusal.hint
+        )
+    return ControllerUnavailableError(text, is_outcome_unknown=has_left)
 
 
 class SimRpcTransport:

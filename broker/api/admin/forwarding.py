@@ -31,6 +31,7 @@ from jbodlab.controller_api.requests import (
     TOO_LARGE,
     Mutator,
     Request,
+    may_be_repeated,
 )
 from jbodlab.kafka_wire.api_table import ApiKey, response_class
 from jbodlab.kafka_wire.layout import EntityClass, default_of, is_struct, unwrap
@@ -194,16 +195,18 @@ class Deadline:
     async def call(self, controller: ControllerChannel, request: Request[ResponseT]) -> ResponseT:
         """Ask the controller, again and again while it cannot be reached and time is left.
 
-        Like every retry over a network this may repeat what has been done already: the answer then
-        says that the topic exists, or that there is none.
+        A request that may have been carried out is repeated only where that changes nothing more.
 
         Raises:
             ControllerUnavailableError: the time is over.
+            KafkaError: REQUEST_TIMED_OUT, nobody knows whether the request was carried out.
         """
         while True:
             try:
                 return await controller.call(request, self.left_s)
-            except ControllerUnavailableError:
+            except ControllerUnavailableError as error:
+                if error.is_outcome_unknown and not may_be_repeated(request):
+                    raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, str(error)) from error
                 seconds = pause_s(self._loop.time() - self._since_s)
                 if self.left_s <= seconds:
                     raise

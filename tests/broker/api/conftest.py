@@ -171,7 +171,7 @@ class RecordingController:
         self.calls.append(request)
         if not self.available or self.unanswered:
             self.unanswered = max(0, self.unanswered - 1)
-            raise ControllerUnavailableError("no controller")
+            raise ControllerUnavailableError("no controller", is_outcome_unknown=False)
         return self.results[request.method()]
 
 

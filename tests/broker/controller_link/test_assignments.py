@@ -156,3 +156,25 @@ def test_an_assignment_is_pending_until_it_is_accepted_and_the_newest_is_named(
     assert q.pending(key) == assignment(0, D2)
     q.answered(answers(q.take(every)), 3)
     assert q.pending(key) is None
+
+
+def test_assignments_in_flight_go_to_another_controller_without_a_pause(q: AssignmentQueue) -> None:
+    q.submit(assignment(0), 0)
+    q.take(every)
+    q.controller_found(100)
+    q.failed(110)
+    assert q.next_send_ms == 110
+    q.take(every)
+    q.failed(120)
+    assert q.next_send_ms is not None
+    assert q.next_send_ms > 120
+
+
+def test_assignments_that_wait_for_a_further_attempt_go_to_another_controller_at_once(
+    q: AssignmentQueue,
+) -> None:
+    q.submit(assignment(0), 0)
+    q.take(every)
+    q.failed(10)
+    q.controller_found(11)
+    assert q.next_send_ms == 11

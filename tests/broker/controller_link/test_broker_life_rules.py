@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from broker.controller_link.broker_life_events import (
+    ControllerFound,
     ControllerUnreachable,
     DirectoryFailed,
     DirectoryRevived,
@@ -449,3 +450,33 @@ def test_a_forgotten_broker_registers_its_revived_directories_with_everything_el
     life.handle(HeartbeatRefused(ErrorCode.STALE_BROKER_EPOCH))
     assert life.after(100) == [SendRegistration()]
     assert life.handle(Registered(BrokerEpoch(30))) == [heartbeat()]
+
+
+def test_another_controller_is_told_at_once_how_this_broker_is() -> None:
+    life = Life()
+    life.serve()
+    assert life.handle(DirectoryFailed(D1)) == [heartbeat(D1)]
+    life.handle(HeartbeatAnswered(is_caught_up=True, is_fenced=False))
+    assert life.after(100, ControllerFound()) == [heartbeat(D1)]
+
+
+def test_what_the_former_controller_did_not_answer_goes_to_the_next_one_without_a_pause() -> None:
+    life = Life()
+    life.serve()
+    life.after(10_000)
+    for _ in range(4):
+        life.handle(ControllerUnreachable())
+        assert life.delay_ms
+        life.after(life.delay_ms)
+    assert life.handle(ControllerFound()) == []
+    assert life.handle(ControllerUnreachable()) == [heartbeat()]
+    # The next one is as slow to be reached as any.
+    assert life.handle(ControllerUnreachable()) == []
+    assert life.delay_ms
+
+
+def test_a_registration_goes_to_another_controller_without_a_pause() -> None:
+    life = Life()
+    assert life.handle(Started()) == [SendRegistration()]
+    life.handle(ControllerFound())
+    assert life.handle(ControllerUnreachable()) == [SendRegistration()]

@@ -16,16 +16,16 @@ from jbodlab.controller_api.grpc_transport import GrpcTransport
 from jbodlab.controller_api.requests import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
-    DescribeQuorumRequest,
-    DescribeQuorumResponse,
+    ControllerAddress,
+    FindControllerRequest,
+    FindControllerResponse,
     MetadataStreamRequest,
     MetadataStreamResponse,
 )
 from jbodlab.controller_api.translate import from_proto, to_proto
-from jbodlab.controller_api.transport import RpcTransport
-from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.controller_api.transport import NotControllerError, RpcTransport
 from jbodlab.vocabulary.errors import ControllerUnavailableError
-from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset
+from jbodlab.vocabulary.ids import NO_LEADER, BrokerEpoch, BrokerId, LeaderEpoch, Offset
 from tests.broker.controller_link.scripted_controller import ScriptedController, serving
 from tests.waiting import DEADLINE_S
 
@@ -43,29 +43,48 @@ STREAM = MetadataStreamRequest(
 class Controller:
     """A controller, which leads in an epoch or, without one, refuses all but one question."""
 
-    def __init__(self, epoch: int | None = None) -> None:
-        self.epoch = epoch
+    def __init__(self, epoch: int | None = None, node_id: int = 0) -> None:
+        self.epoch, self.node_id = epoch, BrokerId(node_id)
+        self.is_active = True
+        self.others: tuple[ControllerAddress, ...] = ()
+        self.refusal: NotControllerError | None = None
         self.asked = self.heartbeats = 0
         self.silent = asyncio.Event()
         self.silent.set()
 
     def responses(self, method: str) -> list[Any]:
-        self.asked += method == DescribeQuorumRequest.method()
+        if method == FindControllerRequest.method():
+            self.asked += 1
+            return [self.known()]
         if self.epoch is None:
-            if method == DescribeQuorumRequest.method():
-                # It knows the epoch of another one.
-                return [
-                    DescribeQuorumResponse(
-                        error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER, leader_epoch=LeaderEpoch(99)
-                    )
-                ]
-            raise ControllerUnavailableError("FAILED_PRECONDITION")
-        if method == DescribeQuorumRequest.method():
-            return [DescribeQuorumResponse(leader_epoch=LeaderEpoch(self.epoch))]
+            raise self.refusal or ControllerUnavailableError("gone")
         if method == "MetadataStream":
             return [MetadataStreamResponse(high_watermark=Offset(self.epoch))]
         self.heartbeats += 1
         return [BrokerHeartbeatResponse(is_caught_up=True)]
+
+    def known(self) -> FindControllerResponse:
+        # One that does not lead knows the epoch of another one.
+        return FindControllerResponse(
+            node_id=self.node_id,
+            leader_id=NO_LEADER if self.epoch is None else self.node_id,
+            leader_epoch=LeaderEpoch(99 if self.epoch is None else self.epoch),
+            is_active=self.epoch is not None and self.is_active,
+            controllers=self.others,
+        )
+
+
+def refusal(
+    leader: Controller | None = None, *, epoch: int = -1, is_outcome_unknown: bool = False
+) -> NotControllerError:
+    """The answer of a controller that is not active, and perhaps who leads."""
+    known = FindControllerResponse(
+        node_id=BrokerId(0),
+        leader_id=NO_LEADER if leader is None else leader.node_id,
+        leader_epoch=LeaderEpoch(epoch),
+    )
+    hint = to_proto(known).SerializeToString()
+    return NotControllerError("no", is_outcome_unknown=is_outcome_unknown, hint=hint)
 
 
 class Way:
@@ -101,11 +120,16 @@ class Way:
 
 
 @contextlib.asynccontextmanager
-async def channel_to(**controllers: Controller) -> AsyncIterator[ControllerChannel]:
+async def channel_to(
+    found: asyncio.Event | None = None, **controllers: Controller
+) -> AsyncIterator[ControllerChannel]:
+    found = found or asyncio.Event()
+
     def connect(address: str) -> RpcTransport:
         return Way(controllers[address])
 
-    channel = ControllerChannel(way_to_controllers(list(controllers), connect, lambda: 0.0))
+    addresses = [address for address in controllers if address != "elsewhere:9093"]
+    channel = ControllerChannel(way_to_controllers(addresses, connect, lambda: 0.0, found.set))
     yield channel
     await channel.close()
 
@@ -198,10 +222,103 @@ async def test_a_controller_that_hangs_is_left_when_another_one_is_active() -> N
         assert (hanging.heartbeats, second.heartbeats) == (2, 1)
 
 
+async def test_a_leader_that_has_not_claimed_is_called_as_it_keeps_requests() -> None:
+    leader, other = Controller(epoch=3), Controller()
+    leader.is_active = False
+    async with channel_to(leader=leader, other=other) as channel:
+        await channel.call(HEARTBEAT, DEADLINE_S)
+    assert leader.heartbeats == 1
+
+
+async def test_a_hint_at_a_later_leader_is_followed_without_a_further_question() -> None:
+    former, next_one = Controller(epoch=1, node_id=101), Controller(node_id=102)
+    async with channel_to(former=former, next_one=next_one) as channel:
+        await channel.call(HEARTBEAT, DEADLINE_S)
+        former.epoch, next_one.epoch = None, 2
+        former.refusal = refusal(next_one, epoch=2)
+        await channel.call(HEARTBEAT, DEADLINE_S)
+    assert next_one.heartbeats == 1
+    assert (former.asked, next_one.asked) == (1, 1)
+
+
+async def test_a_hint_of_an_epoch_that_is_over_is_not_followed() -> None:
+    former, next_one = Controller(epoch=5, node_id=101), Controller(node_id=102)
+    async with channel_to(former=former, next_one=next_one) as channel:
+        await channel.call(HEARTBEAT, DEADLINE_S)
+        former.epoch, next_one.epoch = None, 4
+        former.refusal = refusal(next_one, epoch=4)
+        with pytest.raises(ControllerUnavailableError, match="no active controller"):
+            await channel.call(HEARTBEAT, 0.2)
+    assert next_one.heartbeats == 0
+
+
+async def test_a_call_that_was_refused_before_it_was_carried_out_goes_to_the_next_one() -> None:
+    former, next_one = Controller(epoch=1), Controller()
+    async with channel_to(former=former, next_one=next_one) as channel:
+        await channel.call(HEARTBEAT, DEADLINE_S)
+        former.epoch, next_one.epoch = None, 2
+        former.refusal = refusal()
+        assert (await channel.call(HEARTBEAT, DEADLINE_S)).is_caught_up
+
+
+async def test_a_call_that_may_have_been_carried_out_is_the_callers_to_repeat() -> None:
+    former, next_one = Controller(epoch=1), Controller()
+    async with channel_to(former=former, next_one=next_one) as channel:
+        await channel.call(HEARTBEAT, DEADLINE_S)
+        former.epoch, next_one.epoch = None, 2
+        former.refusal = refusal(is_outcome_unknown=True)
+        with pytest.raises(NotControllerError) as refused:
+            await channel.call(HEARTBEAT, DEADLINE_S)
+        assert refused.value.is_outcome_unknown
+        assert next_one.heartbeats == 0
+        await channel.call(HEARTBEAT, DEADLINE_S)
+
+
+async def test_another_active_controller_is_told_of_as_soon_as_the_former_is_lost() -> None:
+    former, next_one, found = Controller(epoch=1), Controller(), asyncio.Event()
+    async with channel_to(found, former=former, next_one=next_one) as channel:
+        await channel.call(HEARTBEAT, DEADLINE_S)
+        assert found.is_set()
+        found.clear()
+        await channel.call(HEARTBEAT, DEADLINE_S)
+        assert not found.is_set()
+        former.epoch, next_one.epoch = None, 2
+        with pytest.raises(ControllerUnavailableError):
+            await channel.call(HEARTBEAT, DEADLINE_S)
+        # Nobody calls any more.
+        async with asyncio.timeout(DEADLINE_S):
+            await found.wait()
+
+
+async def test_a_stream_that_is_silent_is_left_when_another_controller_is_active() -> None:
+    hanging, second = Controller(epoch=1), Controller()
+    async with channel_to(hanging=hanging, second=second) as channel:
+        stream = channel.metadata_stream(STREAM)
+        await anext(stream)
+        second.epoch = 2
+        with pytest.raises(ControllerUnavailableError, match="at second is active"):
+            await anext(stream)
+        again = channel.metadata_stream(STREAM)
+        assert (await anext(again)).high_watermark == 2
+        await again.aclose()
+
+
+async def test_a_controller_that_another_one_names_is_found() -> None:
+    one, other = Controller(node_id=101), Controller(node_id=102)
+    third = Controller(epoch=2, node_id=103)
+    one.others = (
+        ControllerAddress(node_id=BrokerId(102), host="by-another-name", port=9093),
+        ControllerAddress(node_id=BrokerId(103), host="elsewhere", port=9093),
+    )
+    async with channel_to(**{"one": one, "other": other, "elsewhere:9093": third}) as channel:
+        await channel.call(HEARTBEAT, DEADLINE_S)
+    assert third.heartbeats == 1
+
+
 async def test_a_controller_that_comes_back_to_another_address_is_found_there() -> None:
     controller = ScriptedController()
-    controller.answers[DescribeQuorumRequest] = lambda _: DescribeQuorumResponse(
-        leader_epoch=LeaderEpoch(1)
+    controller.answers[FindControllerRequest] = lambda _: FindControllerResponse(
+        node_id=BrokerId(1), leader_id=BrokerId(1), leader_epoch=LeaderEpoch(1), is_active=True
     )
     controller.answers[BrokerHeartbeatRequest] = lambda _: BrokerHeartbeatResponse()
     async with serving(controller) as one, serving(controller) as other:

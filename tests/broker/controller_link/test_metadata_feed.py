@@ -4,6 +4,7 @@ import asyncio
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -371,6 +372,44 @@ async def test_a_log_whose_epochs_go_back_is_another_one(
         await eventually(lambda: node.fatal != [])
         assert node.fatal[0].startswith(LOST.format(50 if has_snapshot else 2))
         assert node.topics() == ["t1"]
+
+
+def of_epoch(epoch: int, **content: Any) -> MetadataStreamResponse:
+    """A message of the leader of an epoch."""
+    return MetadataStreamResponse(
+        high_watermark=Offset(100),
+        leader_epoch=LeaderEpoch(epoch),
+        leader_id=BrokerId(100),
+        **content,
+    )
+
+
+@pytest.mark.parametrize(
+    "content", [{"records": batch(2, topic(2), epoch=4)}, {"diverging_end_offset": Offset(0)}]
+)
+async def test_what_a_controller_of_a_former_epoch_says_is_dropped(
+    controller: ScriptedController, tmp_path: Path, content: dict[str, Any]
+) -> None:
+    controller.streams = [
+        [of_epoch(5, records=batch(0, LEVEL, topic(1), epoch=3)), of_epoch(4, **content)],
+        [of_epoch(5, records=batch(2, topic(3), epoch=5))],
+        [],
+    ]
+    async with serving(controller) as port, Node(tmp_path, port) as node:
+        await eventually(lambda: node.topics() == ["t1", "t3"])
+        assert node.fatal == []
+
+
+async def test_a_log_that_parts_from_this_one_in_a_later_epoch_ends_the_broker(
+    controller: ScriptedController, tmp_path: Path
+) -> None:
+    controller.streams = [
+        [of_epoch(5, records=batch(0, LEVEL, topic(1), epoch=5))],
+        [of_epoch(6, diverging_end_offset=Offset(0))],
+    ]
+    async with serving(controller) as port, Node(tmp_path, port) as node:
+        await eventually(lambda: node.fatal != [])
+        assert "whose last epoch is 5; the controller leads in epoch 6" in node.fatal[0]
 
 
 def ends(directory: Path) -> list[int]:

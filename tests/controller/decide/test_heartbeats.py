@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from controller.decide.heartbeats import Contact, Heartbeats
 from jbodlab.metadata.image.broker_registration import BrokerRegistration
 from jbodlab.metadata.image.cluster_image import ClusterImage
@@ -39,6 +41,20 @@ def test_at_activation_everybody_was_heard_of_just_now() -> None:
         THREE: Contact(last_contact_ms=5_000, has_session=False),
     }
     assert state.next_expiry_ms(cluster()) == 5_101
+
+
+def test_at_activation_a_broker_that_was_leaving_goes_on_leaving() -> None:
+    known = {
+        each: replace(registration, in_controlled_shutdown=True, record_offset=Offset(7))
+        for each, registration in cluster(THREE).brokers.items()
+        if each != ONE
+    }
+    state = Heartbeats.at_activation({**cluster().brokers, **known}, 100, 5_000)
+
+    leaving = [state.in_controlled_shutdown(each) for each in (ONE, TWO, THREE)]
+    # A broker that is fenced is let go at once.
+    assert leaving == [False, True, False]
+    assert state.contacts[TWO].controlled_shutdown_offset == 7
 
 
 def test_a_session_whose_end_was_written_does_not_end_again() -> None:

@@ -140,13 +140,13 @@ def test_a_log_with_a_level_that_cannot_be_lowered_is_refused_with_what_to_do(
 
 
 def test_a_controller_registers_from_its_level_on() -> None:
-    listener = Endpoint(name="CONTROLLER", host="", port=9093)
+    listener = Endpoint(name="CONTROLLER", host="localhost", port=9093)
 
-    (record,) = registration_records(15, BrokerId(100), UUID(int=1), listener)
+    (record,) = registration_records(15, BrokerId(100), UUID(int=1), (listener,))
 
     assert isinstance(record.record, RegisterControllerRecord)
     assert record.record.controller_id == 100
     assert record.record.end_points == (
         BrokerEndpoint(name="CONTROLLER", host="localhost", port=9093),
     )
-    assert registration_records(14, BrokerId(100), UUID(int=1), listener) == []
+    assert registration_records(14, BrokerId(100), UUID(int=1), (listener,)) == []

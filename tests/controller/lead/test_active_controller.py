@@ -123,7 +123,7 @@ async def test_what_was_appended_but_not_synced_is_never_sent(it: Shell) -> None
     end = it.committed.end_offset
     lost = data_batch([NO_OP, NO_OP], base_offset=end, epoch=1, timestamp_ms=1)
     await it.thread.run(partial(it.log.append, lost))
-    fresh = MetadataStream(it.log, it.thread, Offset(end))
+    fresh = MetadataStream(it.log, it.thread, Offset(end), BrokerId(100), LeaderEpoch(1))
 
     response = await anext(fresh.subscribe(request(start, 1)))
 
@@ -385,7 +385,9 @@ async def test_a_silent_log_is_confirmed(it: Shell, monkeypatch: pytest.MonkeyPa
     end = it.committed.end_offset
     response = await anext(it.stream.subscribe(request(end, 1)))
 
-    assert response == MetadataStreamResponse(high_watermark=end)
+    assert response == MetadataStreamResponse(
+        high_watermark=end, leader_id=BrokerId(100), leader_epoch=LeaderEpoch(1)
+    )
 
 
 @pytest.mark.parametrize(

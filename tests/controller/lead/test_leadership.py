@@ -267,6 +267,7 @@ async def test_who_does_not_lead_refuses_and_shows_what_is_committed(tmp_path: P
     service: Any = ControllerService(
         leadership=it.leadership,
         heartbeat_interval_ms=2_000,
+        hold_ms=500,
         randomness=None,  # type: ignore[arg-type]
         new_id=lambda: UUID(int=1),
         monotonic_s=lambda: 0.0,
@@ -281,7 +282,7 @@ async def test_who_does_not_lead_refuses_and_shows_what_is_committed(tmp_path: P
             await call
         refused.append(error.value.refusal)
 
-    assert refused == [Refusal.FAILED_PRECONDITION] * 3
+    assert refused == [Refusal.NOT_CONTROLLER] * 3
     assert not it.leadership.is_active
     assert (it.committed.end_offset, it.image.offset) == (0, -1)
     await it.close()
@@ -291,6 +292,7 @@ async def test_who_leads_and_what_is_committed_is_told_with_and_without_a_term(i
     service: Any = ControllerService(
         leadership=it.leadership,
         heartbeat_interval_ms=2_000,
+        hold_ms=500,
         randomness=None,  # type: ignore[arg-type]
         new_id=lambda: UUID(int=1),
         monotonic_s=lambda: 0.0,

@@ -144,6 +144,9 @@ class Node:
     def on_controls(self, end_offset: Offset) -> None:
         pass
 
+    def on_elected(self, epoch: LeaderEpoch) -> None:
+        pass
+
     def on_follower(self, epoch: LeaderEpoch, leader: BrokerId | None) -> None:
         self.roles.append(("follower", epoch))
         self.is_leader = False

@@ -184,7 +184,7 @@ def answered(request: Request, served: Served) -> Any:
     key, _ = request_message(request, CLUSTER)
     api = next(each for each in QUORUM_APIS if each.key == key)
     nobody: Any = None
-    handler = api.handler(QuorumParts(CLUSTER, nobody, nobody, nobody))
+    handler = api.handler(QuorumParts(CLUSTER, nobody, nobody, nobody, nobody))
     assert isinstance(handler, QuorumApi)
     data = b"".join(
         response_encoder(key, ASKED_IN[key])(handler._make(served, "CONTROLLER"), bytearray())

@@ -18,6 +18,7 @@ from controller.serve.tool_apis import APIS
 from jbodlab.kafka_wire.api_table import ApiKey, request_class
 from jbodlab.kafka_wire.headers import RequestHeader
 from jbodlab.metadata.image.metadata_image import EMPTY
+from jbodlab.metadata.records.cluster_records import RegisterControllerRecord
 from jbodlab.raft.log_view import OffsetAndEpoch
 from jbodlab.raft.messages import (
     BeginQuorumEpochRequest,
@@ -78,12 +79,16 @@ class Doors:
                 SimpleNamespace(ask=self._ask, kraft_version=0),
                 lambda: EMPTY,
                 self._decide,
+                self._register,
             ),
             rights=rights,
             counts=RequestCounts(lambda: 0.0),
             filters=[partial(KnownControllers, NAMES, rights)],
         )
         self._handlers = {api.key: handler for api, handler in apis}
+
+    async def _register(self, record: RegisterControllerRecord) -> None:
+        raise AssertionError(record)
 
     def _ask(self, request: Request) -> asyncio.Future[Any]:
         self.asked.append(request)

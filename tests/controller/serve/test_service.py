@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -48,7 +49,10 @@ from jbodlab.controller_api.grpc_server import OPTIONS, GrpcServer, add_to_serve
 from jbodlab.controller_api.grpc_transport import ControllerStub, GrpcTransport
 from jbodlab.controller_api.rpc_tls import RpcServerTls, broker_principals
 from jbodlab.controller_api.translate import from_proto, to_proto
+from jbodlab.controller_api.transport import NotControllerError
 from jbodlab.metadata.image.loader import MetadataLoader
+from jbodlab.metadata.image.metadata_delta import MetadataDelta
+from jbodlab.metadata.records.cluster_records import BrokerEndpoint, RegisterControllerRecord
 from jbodlab.raft.messages import RaiseKRaftVersionRequest, VoterChangeRequest
 from jbodlab.runtime.machine import system_environment
 from jbodlab.security.mapping_rules import SUBJECT_ITSELF
@@ -62,8 +66,10 @@ from tests.builders import brokers as brokers_of
 from tests.certificates import Authority, now, rpc_keys_of
 from tests.controller.formatted import config_of
 from tests.jbodlab.controller_api.samples import sample
+from tests.waiting import DEADLINE_S
 
 HEARTBEAT_INTERVAL_MS = 3_000
+HOLD_MS = 300
 CALLS = pb.DESCRIPTOR.services_by_name["Controller"].methods_by_name
 
 # The decision of each call, and its deadline in the queue: a number, the sender's own, or none.
@@ -87,7 +93,7 @@ DECIDED: dict[str, tuple[Callable[..., Any], int | str | None]] = {
     "AlterUserScramCredentials": (scram_credentials.alter_user_scram_credentials, None),
     "UpdateFeatures": (feature_updates.update_features, "timeout_ms"),
 }
-READ = {"ListPartitionReassignments", "DescribeQuorum", "MetadataStream"}
+READ = {"ListPartitionReassignments", "DescribeQuorum", "FindController", "MetadataStream"}
 OF_QUORUM = {"AddRaftVoter", "RemoveRaftVoter", "ResignLeadership"}
 
 
@@ -143,11 +149,14 @@ class ScriptedLeadership:
     epoch, leader = LeaderEpoch(6), BrokerId(102)
     followers = ()
     directory_id = None
+    node_id, listener_name = BrokerId(100), "GRPC"
 
     def __init__(self, controller: ScriptedController, stream: ScriptedStream) -> None:
         self._term: Any = Term(controller, stream, [])  # type: ignore[arg-type]
         self.committed = controller.committed
         self.is_active = True
+        self.is_claiming = False
+        self.claims = asyncio.Event()
         self.confirmations = 0
         self.changes: list[VoterChangeRequest] = []
         self.refusal: KafkaError | None = None
@@ -160,6 +169,10 @@ class ScriptedLeadership:
 
     def resign(self, successor: BrokerId | None = None) -> None:
         self.successors.append(successor)
+
+    async def claimed(self, timeout_s: float) -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self.claims.wait(), timeout_s)
 
     async def confirmed(self) -> None:
         self.confirmations += 1
@@ -175,6 +188,7 @@ def service_of(leadership: ScriptedLeadership) -> ControllerService:
     return ControllerService(
         leadership=leadership,  # type: ignore[arg-type]
         heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
+        hold_ms=HOLD_MS,
         randomness=Random(1),
         new_id=lambda: UUID(int=1),
         monotonic_s=lambda: 0.0,
@@ -412,8 +426,7 @@ async def test_a_leader_resigns_in_the_epoch_that_is_meant_only(it: SimpleNamesp
         )
 
     await it.stub.ResignLeadership(request(5))
-    with pytest.raises(grpc.aio.AioRpcError):
-        await it.stub.ResignLeadership(request(4))
+    await it.stub.ResignLeadership(request(4))
 
     assert it.leadership.successors == [101]
 
@@ -451,8 +464,99 @@ async def test_what_needs_the_active_controller_is_refused_without_a_term(
     for name in {*DECIDED, "ListPartitionReassignments"}:
         with pytest.raises(grpc.aio.AioRpcError, match="NOT_CONTROLLER") as refused:
             await getattr(it.stub, name)(to_proto(sample_of(CALLS[name].input_type.name)))
-        assert refused.value.code() == grpc.StatusCode.FAILED_PRECONDITION
+        assert refused.value.code() == grpc.StatusCode.UNAVAILABLE
     assert it.controller.submitted == []
+
+
+async def test_a_refusal_names_the_leader_and_says_whether_it_may_have_been_carried_out(
+    it: SimpleNamespace,
+) -> None:
+    transport = GrpcTransport(f"127.0.0.1:{it.port}")
+    message = to_proto(sample_of("BrokerHeartbeatRequest"))
+    it.leadership.is_active = False
+    with pytest.raises(NotControllerError) as not_active:
+        await transport.unary("BrokerHeartbeat", message, DEADLINE_S)
+    stream = transport.stream("MetadataStream", to_proto(sample_of("MetadataStreamRequest")))
+    with pytest.raises(NotControllerError) as no_stream:
+        await anext(stream)
+    it.leadership.is_active = True
+    it.controller.answer = NotLeaderError(is_outcome_unknown=True)
+    with pytest.raises(NotControllerError) as resigned:
+        await transport.unary("BrokerHeartbeat", message, DEADLINE_S)
+    await transport.close()
+
+    for each, is_outcome_unknown in ((not_active, False), (no_stream, False), (resigned, True)):
+        assert each.value.is_outcome_unknown is is_outcome_unknown
+        assert each.value.hint is not None
+        assert (each.value.hint.leader_id, each.value.hint.leader_epoch) == (102, 6)
+
+
+async def test_each_controller_says_who_leads_and_where_the_others_are(it: SimpleNamespace) -> None:
+    endpoints = tuple(
+        BrokerEndpoint(name=name, host="host", port=port, security_protocol=0)
+        for name, port in (("KAFKA", 9093), ("GRPC", 9094))
+    )
+    record = RegisterControllerRecord(
+        controller_id=101,
+        incarnation_id=UUID(int=1),
+        zk_migration_ready=False,
+        end_points=endpoints,
+        features=(),
+    )
+    delta = MetadataDelta(it.controller.state.image)
+    delta.replay(record, 20)
+    it.leadership.committed = SimpleNamespace(image=delta.apply(20, 6, 0))
+    known = requests.FindControllerResponse(
+        node_id=BrokerId(100),
+        leader_id=BrokerId(102),
+        leader_epoch=LeaderEpoch(6),
+        is_active=True,
+        controllers=(requests.ControllerAddress(node_id=BrokerId(101), host="host", port=9094),),
+    )
+    asked = pb.FindControllerRequest()
+    assert from_proto(await it.stub.FindController(asked)) == known
+    it.leadership.is_active, it.leadership.leader = False, None
+    it.leadership.is_claiming = True
+    claiming = msgspec.structs.replace(known, leader_id=BrokerId(100), is_active=False)
+    assert from_proto(await it.stub.FindController(asked)) == claiming
+
+
+async def test_requests_wait_for_the_claim_of_a_node_that_was_elected(it: SimpleNamespace) -> None:
+    it.leadership.is_active, it.leadership.is_claiming = False, True
+    it.controller.answer = requests.BrokerHeartbeatResponse(is_caught_up=True)
+    message = to_proto(sample_of("BrokerHeartbeatRequest"))
+    call = asyncio.ensure_future(it.stub.BrokerHeartbeat(message))
+    await asyncio.wait([call], timeout=HOLD_MS / 3000)
+    assert not call.done()
+    it.leadership.is_active = True
+    it.leadership.claims.set()
+    assert (await call).is_caught_up
+
+
+async def test_requests_do_not_wait_longer_for_a_claim_than_they_may(it: SimpleNamespace) -> None:
+    it.leadership.is_active, it.leadership.is_claiming = False, True
+    message = to_proto(sample_of("BrokerHeartbeatRequest"))
+    with pytest.raises(grpc.aio.AioRpcError, match="NOT_CONTROLLER"):
+        await it.stub.BrokerHeartbeat(message, timeout=DEADLINE_S)
+
+
+async def test_no_more_requests_wait_for_a_claim_than_memory_is_given_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("controller.serve.service.HELD_REQUESTS_MAX", 1)
+    leadership = ScriptedLeadership(ScriptedController(), ScriptedStream())
+    leadership.is_active, leadership.is_claiming = False, True
+    service = service_of(leadership)
+    message = to_proto(sample_of("BrokerHeartbeatRequest"))
+    waiting = asyncio.ensure_future(service.unary("BrokerHeartbeat", message))
+    await asyncio.sleep(0)
+    assert service.held == 1
+    with pytest.raises(NotLeaderError):
+        await asyncio.wait_for(service.unary("BrokerHeartbeat", message), HOLD_MS / 3000)
+    leadership.claims.set()
+    with pytest.raises(NotLeaderError):
+        await waiting
+    assert service.held == 0
 
 
 async def test_the_metadata_stream_sends_what_the_subscription_yields(it: SimpleNamespace) -> None:
