@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from jbodlab.kafka_admin.errors import check
@@ -37,3 +38,17 @@ async def describe_features(client: AdminClient) -> Features:
         finalized={one.name: one.max_version_level for one in response.finalized_features or ()},
         supported={one.name: one.max_version for one in response.supported_features or ()},
     )
+
+
+async def raise_feature(client: AdminClient, name: str, level: int, timeout_s: float) -> None:
+    """Have the cluster use a higher level of a feature.
+
+    Raises:
+        RequestError: that is not possible now.
+    """
+    values = {
+        "timeout": timedelta(seconds=timeout_s),
+        "feature_updates": [{"feature": name, "max_version_level": level, "upgrade_type": 1}],
+        "validate_only": False,
+    }
+    check(await client.call(ApiKey.UPDATE_FEATURES, values, timeout_s=timeout_s))

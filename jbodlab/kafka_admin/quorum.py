@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
+from uuid import UUID
 
 from jbodlab.kafka_admin.errors import check
 from jbodlab.kafka_wire.api_key import ApiKey
@@ -19,12 +21,14 @@ class Quorum(NamedTuple):
     Attributes:
         leader_id: The active controller.
         end_offsets: Where the log of each voter ends, by its id; -1 where nobody knows.
+        directory_ids: Where each voter keeps its log; none where the voters are fixed.
     """
 
     leader_id: int
     leader_epoch: int
     high_watermark: int
     end_offsets: Mapping[int, int]
+    directory_ids: Mapping[int, UUID] = {}
 
     def role(self, node_id: int) -> str:
         """Return `active` or `standby`, the part of a controller that runs."""
@@ -48,4 +52,46 @@ async def describe_quorum(client: AdminClient, timeout_s: float) -> Quorum:
         leader_epoch=told.leader_epoch,
         high_watermark=told.high_watermark,
         end_offsets={int(each.replica_id): each.log_end_offset for each in told.current_voters},
+        directory_ids={
+            int(each.replica_id): each.replica_directory_id
+            for each in told.current_voters
+            if each.replica_directory_id is not None
+        },
     )
+
+
+async def add_voter(
+    client: AdminClient,
+    node_id: int,
+    directory_id: UUID,
+    listeners: Sequence[tuple[str, str, int]],
+    timeout_s: float,
+) -> None:
+    """Have a controller that follows the log become a voter (KIP-853).
+
+    Args:
+        client: Of any broker.
+        node_id: Of the controller.
+        directory_id: Of its metadata directory.
+        listeners: Name, host and port of each of its listeners.
+        timeout_s: Longest wait until the change is committed.
+
+    Raises:
+        RequestError: the change is refused, or not committed in time.
+    """
+    values = {
+        "cluster_id": None,
+        "timeout": timedelta(seconds=timeout_s),
+        "voter_id": node_id,
+        "voter_directory_id": directory_id,
+        "listeners": [{"name": name, "host": host, "port": port} for name, host, port in listeners],
+    }
+    check(await client.call(ApiKey.ADD_RAFT_VOTER, values, timeout_s=timeout_s))
+
+
+async def remove_voter(
+    client: AdminClient, node_id: int, directory_id: UUID, timeout_s: float
+) -> None:
+    """Have a controller be no voter any more; otherwise as `add_voter`."""
+    values = {"cluster_id": None, "voter_id": node_id, "voter_directory_id": directory_id}
+    check(await client.call(ApiKey.REMOVE_RAFT_VOTER, values, timeout_s=timeout_s))

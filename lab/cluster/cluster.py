@@ -21,7 +21,7 @@ from fault_injection.closed_cluster import ClosedCluster
 from fault_injection.errors import FaultError
 from fault_injection.journal import Fault as InjectedFault
 from fault_injection.mechanism import COMMAND_LINE, Advice, Target
-from jbodlab.cli.lab_state import ClusterState
+from jbodlab.cli.lab_state import ClusterState, NodeState
 from jbodlab.storage.directory.names import META_PROPERTIES_FILE
 from jbodlab.vocabulary import kafka_uuid
 from lab.cluster import layout
@@ -115,6 +115,7 @@ class Cluster(ClientsView):
             closed=self._closed,
         )
         self._advice = advice
+        self._around = around
         self.brokers = [Broker(node, around, self.faults) for node in state.brokers]
         separate = [
             Node(node, around, self.faults) for node in state.nodes if node.role == "controller"
@@ -182,6 +183,30 @@ class Cluster(ClientsView):
     def controller(self) -> Node:
         """The first controller."""
         return self.controllers[0]
+
+    def take_controller(self, state: NodeState, ports: HeldPorts) -> Node:
+        """Take notice of one more controller, whose ports are held."""
+        node = Node(state, self._around, self.faults)
+        self._ports.append(ports)
+        self.controllers.append(node)
+        self._order_nodes()
+        return node
+
+    def drop_controller(self, node: Node) -> None:
+        """Take notice that a controller is gone."""
+        self.controllers.remove(node)
+        self._order_nodes()
+
+    def move_controller(self, node: Node, ports: HeldPorts) -> None:
+        """Have other controllers reach a controller at a port of its own from its next start on."""
+        self._ports.append(ports)
+        (port,) = ports.numbers
+        node.state = replace(node.state, port=port, grpc_port=node.state.port)
+        self._record(self.state)
+
+    def _order_nodes(self) -> None:
+        self.nodes = {node.id: node for node in (*self.controllers, *self.brokers)}
+        self._record(self.state)
 
     def quorum(self) -> Quorum | None:
         """Return the controllers as the active one describes them; None where none is active."""

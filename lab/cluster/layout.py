@@ -33,6 +33,10 @@ NOWHERE = Path("/nonexistent")
 """Where files would be that are not known."""
 
 
+GRPC_SERVERS = "jbodlab.controller.bootstrap.servers"
+"""The setting with which brokers look for controllers of a quorum."""
+
+
 def refusal(root: Path) -> str:
     """Return why no cluster can lie in a folder, as one sentence; empty if one can."""
     text = str(root)
@@ -219,6 +223,19 @@ def _node(root: Path, role: str, node_id: int, port: int, log_dir_count: int) ->
     )
 
 
+def next_controller(state: ClusterState, ports: Sequence[int]) -> NodeState:
+    """Return one more controller of a quorum.
+
+    Args:
+        state: The cluster.
+        ports: That for controllers, and that for brokers.
+    """
+    node_id = max(node.node_id for node in state.controllers) + 1
+    port, grpc_port = ports
+    node = _node(Path(state.root), "controller", node_id, port, 0)
+    return replace(node, grpc_port=grpc_port)
+
+
 def controller_address(node: NodeState) -> str:
     """Return where a node is a controller, as `host:port`."""
     return f"{node.host}:{node.controller_port or node.port}"
@@ -234,7 +251,7 @@ def _grpc(state: ClusterState) -> dict[str, str]:
         "listener.security.protocol.map": (
             f"CONTROLLER:PLAINTEXT,{closed.GRPC}:PLAINTEXT,PLAINTEXT:PLAINTEXT"
         ),
-        "jbodlab.controller.bootstrap.servers": ",".join(addresses),
+        GRPC_SERVERS: ",".join(addresses),
     }
 
 

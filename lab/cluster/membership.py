@@ -1,0 +1,225 @@
+"""Controllers of a running cluster of our own come and go, one at a time (KIP-853).
+
+A cluster of one controller, which speaks to brokers only, becomes a quorum first: the controller
+gets a second port for other controllers, and is started anew. Brokers reach it where they did. Then
+its level of kraft.version is raised, so that its log names the voters. Both are done once, and the
+cluster stays a quorum, be it of one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jbodlab.kafka_admin.errors import AdminError
+from jbodlab.vocabulary import kafka_uuid, properties
+from lab.cluster import layout
+from lab.cluster import security as closed
+from lab.cluster.cluster import Cluster
+from lab.cluster.node import Node
+from lab.errors import LabError
+from lab.machine import disks
+from lab.machine.ports import HeldPorts
+from lab.machine.waiting import NotInTimeError, wait_for
+
+if TYPE_CHECKING:
+    from jbodlab.kafka_admin.client import AdminClient
+
+DEADLINE_S = 60.0
+ASK_S = 20.0
+CONTROLLER, VOTERS, BOOTSTRAP = (
+    "CONTROLLER",
+    "controller.quorum.voters",
+    "controller.quorum.bootstrap.servers",
+)
+OF_QUORUM = ("controller.listener.names", "listener.security.protocol.map", layout.GRPC_SERVERS)
+OF_NODE = ("node.id", "listeners", "log.dirs", "metadata.log.dir")
+
+
+def add(cluster: Cluster) -> Node:
+    """Start one more controller, and make it a voter as soon as it has the log.
+
+    Raises:
+        LabError: the cluster is none of our own servers, or is closed; or a step failed.
+        NotInTimeError: a step took too long.
+    """
+    _check(cluster)
+    _make_quorum(cluster)
+    ports = HeldPorts.hold(2)
+    node = cluster.take_controller(layout.next_controller(cluster.state, ports.numbers), ports)
+    try:
+        # It has the settings that the others were started with.
+        settings = properties.parse(cluster.controller.properties_file.read_text("utf-8"))
+        own = properties.parse(layout.property_file(cluster.state, node.state))
+        settings |= {key: own[key] for key in OF_NODE}
+        _write(cluster, node, properties.render(settings))
+        for each in cluster.nodes.values():
+            _rewrite(cluster, each, is_static=False)
+        disks.make_plain([node.metadata_dir], cluster.user)
+        cluster.format([node])
+        node.start()
+        directory_id = _directory_id(node)
+        listeners = (
+            (CONTROLLER, node.state.host, node.state.port),
+            (closed.GRPC, node.state.host, node.state.grpc_port),
+        )
+        _carry_out(
+            cluster,
+            f"controller {node.id} being a voter",
+            lambda client: _added(client, node.id, directory_id, listeners),
+        )
+    except BaseException:
+        node.kill()
+        _forget(cluster, node)
+        raise
+    for broker in cluster.brokers:
+        # It looks for controllers where its file says.
+        if broker.is_running:
+            broker.stop()
+            broker.start()
+            cluster.wait_served(broker)
+    return node
+
+
+def remove(cluster: Cluster, node: Node) -> None:
+    """Make a controller no voter any more, end it, and remove its files.
+
+    Raises:
+        LabError: it is the last one, or a step failed.
+        NotInTimeError: a step took too long; the controller is a voter or not.
+    """
+    _check(cluster)
+    if len(cluster.controllers) < 2:
+        raise LabError(f"{node.name} is the only controller")
+    _make_quorum(cluster)
+    own = _directory_id(node)
+    _carry_out(
+        cluster,
+        f"controller {node.id} being no voter",
+        lambda client: _removed(client, node.id, own),
+    )
+    node.stop()
+    _forget(cluster, node)
+
+
+def _forget(cluster: Cluster, node: Node) -> None:
+    cluster.drop_controller(node)
+    for each in cluster.nodes.values():
+        _rewrite(cluster, each, is_static=False)
+    shutil.rmtree(node.folder, ignore_errors=True)
+    node.properties_file.unlink(missing_ok=True)
+
+
+def _check(cluster: Cluster) -> None:
+    if cluster.engine.is_kafka:
+        raise LabError("controllers of jbodlab's engine only come and go")
+    if cluster.spec.security:
+        raise LabError("controllers of a cluster without security only come and go")
+
+
+def _make_quorum(cluster: Cluster) -> None:
+    """Give the only controller a port for others, and have the log name the voters."""
+    first = cluster.controllers[0]
+    if not first.state.grpc_port:
+        ports = HeldPorts.hold(1)
+        cluster.move_controller(first, ports)
+        _rewrite(cluster, first, is_static=True)
+        if first.is_running:
+            first.stop()
+            first.start()
+        cluster.wait_served()
+    if wait_for("an active controller", cluster.quorum).directory_ids:
+        return
+    _carry_out(cluster, "kraft.version 1", _raised)
+
+
+def _rewrite(cluster: Cluster, node: Node, *, is_static: bool) -> None:
+    """Have a node find all controllers from its next start on, by a property file of its own."""
+    known = properties.parse(node.properties_file.read_text("utf-8"))
+    wanted = properties.parse(layout.property_file(cluster.state, node.state))
+    known |= {key: wanted[key] for key in OF_QUORUM}
+    if node.state.role == "controller":
+        known["listeners"] = wanted["listeners"]
+    if is_static:
+        known[VOTERS] = wanted[VOTERS]
+    else:
+        known.pop(VOTERS, None)
+        known[BOOTSTRAP] = ",".join(map(layout.controller_address, cluster.state.controllers))
+    _write(cluster, node, properties.render(known))
+
+
+def _write(cluster: Cluster, node: Node, text: str) -> None:
+    part = node.properties_file.with_suffix(".part")
+    part.touch(mode=0o600)
+    part.write_text(text, "utf-8")
+    cluster.own(part)
+    part.rename(node.properties_file)
+
+
+def _directory_id(node: Node) -> str:
+    path = Path(node.metadata_dir) / "meta.properties"
+    return properties.parse(path.read_text("utf-8"))["directory.id"]
+
+
+def _carry_out(
+    cluster: Cluster, what: str, ask: Callable[[AdminClient], Coroutine[Any, Any, object]]
+) -> None:
+    """Ask brokers for a change until it is made; a refusal may be one of the moment."""
+    from lab.cluster import questions
+
+    refusals = ["no broker answers"]
+
+    async def asked() -> bool:
+        for broker in cluster.brokers:
+            if not broker.is_running:
+                continue
+            try:
+                client = await questions.connect(broker.state, ASK_S)
+                try:
+                    await ask(client)
+                finally:
+                    client.close()
+            except (AdminError, OSError, TimeoutError) as error:
+                refusals.append(str(error))
+            else:
+                return True
+        return False
+
+    try:
+        wait_for(what, lambda: asyncio.run(asked()), DEADLINE_S)
+    except NotInTimeError as error:
+        raise LabError(f"{what}: {refusals[-1]}") from error
+
+
+async def _added(client: AdminClient, node_id: int, own: str, listeners: Any) -> None:
+    from jbodlab.kafka_admin.errors import RequestError
+    from jbodlab.kafka_admin.quorum import add_voter
+    from jbodlab.vocabulary.error_code import ErrorCode
+
+    try:
+        await add_voter(client, node_id, kafka_uuid.parse(own), listeners, ASK_S)
+    except RequestError as error:
+        # The first answer may have been lost.
+        if error.code is not ErrorCode.DUPLICATE_VOTER:
+            raise
+
+
+async def _removed(client: AdminClient, node_id: int, own: str) -> None:
+    from jbodlab.kafka_admin.errors import RequestError
+    from jbodlab.kafka_admin.quorum import remove_voter
+    from jbodlab.vocabulary.error_code import ErrorCode
+
+    try:
+        await remove_voter(client, node_id, kafka_uuid.parse(own), ASK_S)
+    except RequestError as error:
+        if error.code is not ErrorCode.VOTER_NOT_FOUND:
+            raise
+
+
+async def _raised(client: AdminClient) -> None:
+    from jbodlab.kafka_admin.features import raise_feature
+
+    await raise_feature(client, "kraft.version", 1, ASK_S)
