@@ -207,7 +207,7 @@ class DuckEngine(ExitStack):
         if not self._is_of_files:
             return function.call(self._cursor.sql(f"FROM {function.reads}").to_arrow_table())
         self._cursor.execute(f"CREATE TEMP TABLE given_rows AS FROM {function.reads}")
-        (size,) = self._cursor.sql("SELECT count(*) FROM given_rows").fetchall()[0]
+        (size,) = self._cursor.execute("SELECT count(*) FROM given_rows").fetchall()[0]
         parts = size // ROWS_AT_ONCE + 1
         folder = Path(self.enter_context(TemporaryDirectory(prefix="jbod-replay-")))
         files = [str(folder / f"{part}.parquet") for part in range(parts)]

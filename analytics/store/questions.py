@@ -74,7 +74,9 @@ class Questions(ExitStack):
         Args:
             sql: The question.
         """
-        found: list[tuple[Any, ...]] = self._ask(sql).fetchall()
+        self._prepare(sql)
+        # A relation would be planned twice.
+        found: list[tuple[Any, ...]] = self._connection.execute(sql).fetchall()
         return found
 
     def named_rows(self, sql: str) -> list[dict[str, Any]]:
