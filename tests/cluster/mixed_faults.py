@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import signal
 import time
 from collections.abc import Callable
 
@@ -64,7 +65,8 @@ class MixedFaults:
             else:
                 code = node.stop(DEADLINE_S)
                 # One of Kafka's that is stopped while it starts may fail over files it has closed.
-                assert code == 0 or self._quorum.is_kafka(node), node
+                is_clean = code in (0, -signal.SIGTERM) or self._quorum.is_kafka(node)
+                assert is_clean, f"{node} ended with {code}"
         pause_s = self._chance.uniform(0, PAUSE_S_MAX)
         self._change(pause_s)
         self._pass_on(nodes)

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import signal
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,8 +26,11 @@ from jbodlab.kafka_wire.api_table import ApiKey, item_class, request_class
 from jbodlab.metadata.image.loader import MetadataLoader
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.log.batches import read_batches
+from jbodlab.metadata.log.formatting import format_directories
 from jbodlab.metadata.log.quorum_state import read_quorum_state
 from jbodlab.metadata.log.snapshots import decode_snapshot, parse_name
+from jbodlab.metadata.records.metadata_version import LATEST
+from jbodlab.metadata.records.schema import Record
 from jbodlab.peers.client import KafkaConnection
 from jbodlab.record_batch.record_batch import iterate_headers
 from jbodlab.storage.directory.names import METADATA_DIR_NAME
@@ -39,14 +42,17 @@ from lab.cluster.engine import Engine
 from lab.cluster.kafka_servers import KafkaServers
 from lab.cluster.node import Node, OwnServers
 from lab.machine.waiting import wait_for
+from tests.cluster import mixed_changes
 from tests.cluster.harness import Cluster, made
+from tests.cluster.mixed_changes import Change, is_done
 from tests.kafka.jars import RELEASE
 
 ASK_S = 2.0
 DEADLINE_S = 60.0
 """A JVM on a busy machine takes its time."""
-USER, QUOTA = "user", "producer_byte_rate"
-USERS = 50
+NAMES = 50
+"""Of users and groups whose settings change."""
+TOPICS_MOST = 20
 
 
 class MixedServers(OwnServers):
@@ -56,9 +62,24 @@ class MixedServers(OwnServers):
         of_kafka: Node ids of those; looked at when a node is started.
     """
 
-    def __init__(self, of_kafka: Iterable[int] = ()) -> None:
-        self.of_kafka = set(of_kafka)
+    def __init__(self, level: int = LATEST) -> None:
+        """Take what the directories are formatted for: a level of `metadata.version`."""
+        self.of_kafka: set[int] = set()
+        self._level = level
         self._kafka = KafkaServers(Engine(RELEASE))
+
+    def format(
+        self,
+        node: NodeState,
+        cluster_id: str,
+        directories: Sequence[Path],
+        security: Sequence[Record] = (),
+    ) -> None:
+        """Format directories of a node, as ours."""
+        del security
+        format_directories(
+            directories, cluster_id=cluster_id, node_id=node.node_id, level=self._level
+        )
 
     def command(self, node: NodeState) -> list[str]:
         """Return the command that runs a node."""
@@ -130,17 +151,29 @@ class MetadataDir:
         """Return the snapshots, the newest last."""
         return sorted(self.folder.glob("*[0-9].checkpoint"))
 
-    def image(self) -> MetadataImage:
-        """Return the metadata at the end of the log, by the newest snapshot and what follows it."""
-        loader = MetadataLoader()
-        if found := self.snapshots():
-            header, records = decode_snapshot(found[-1].read_bytes())
-            end, epoch = parse_name(found[-1].name)
-            loader.load_snapshot(records, end, epoch, header.last_contained_log_timestamp)
-        for batch in self.batches():
-            if batch.base_offset >= loader.next_offset:
-                for each in read_batches(batch.data):
-                    loader.load(each)
+    def image(self, others: Iterable[Path] = ()) -> MetadataImage:
+        """Return the metadata at the end of the log.
+
+        The state at the end of each snapshot, and of further ones of other controllers, has to be
+        what the snapshot says.
+        """
+        found = {parse_name(path.name): path for path in (*others, *self.snapshots())}
+        loader, batches = MetadataLoader(), self.batches()
+        first = batches[0].base_offset
+        for each in (*sorted(found), None):
+            if each is not None and each[0] < first:
+                continue
+            for batch in batches:
+                if batch.base_offset == loader.next_offset and (
+                    each is None or batch.next_offset <= each[0]
+                ):
+                    for committed in read_batches(batch.data):
+                        loader.load(committed)
+            if each is not None:
+                header, records = decode_snapshot(found[each].read_bytes())
+                image = loader.image
+                loader.load_snapshot(records, *each, header.last_contained_log_timestamp)
+                assert image.offset < first or image == loader.image, found[each]
         return loader.image
 
 
@@ -151,6 +184,7 @@ class MixedQuorum:
         cluster: It.
         servers: Say whose program runs which controller.
         acknowledged: The quotas of users that a leader has said to be set.
+        topics: Those that a leader has said to be created.
     """
 
     def __init__(self, cluster: Cluster, servers: MixedServers) -> None:
@@ -158,6 +192,7 @@ class MixedQuorum:
         self.servers = servers
         self.controllers: list[Node] = cluster.controllers
         self.acknowledged: dict[str, float] = {}
+        self.topics: list[str] = []
         self._numbers = count()
 
     def start(self, *nodes: Node) -> None:
@@ -242,33 +277,41 @@ class MixedQuorum:
 
     # Changes.
 
-    def change(self, leader: Node, user: str, rate: float) -> bool:
-        """Ask a controller for a quota; returns whether it says that it is set."""
+    def change(self, leader: Node, change: Change) -> bool:
+        """Ask a controller for a change; returns whether it says that it is made."""
         with contextlib.suppress(OSError, TimeoutError, grpc.RpcError, DecodeError):
             if self.is_kafka(leader):
-                answer = self._ask_kafka(
-                    leader, ApiKey.ALTER_CLIENT_QUOTAS, 1, _quota_message(user, rate)
-                )
+                answer = self._ask_kafka(leader, change.key, change.version, change.message)
             else:
-                entity = requests.QuotaEntityName(entity_type=USER, entity_name=user)
-                entry = requests.QuotaEntry(
-                    entity=(entity,), ops=(requests.QuotaChange(key=QUOTA, value=rate),)
-                )
-                answer = self.ask(leader, requests.AlterClientQuotasRequest(entries=(entry,)))
-            (result,) = answer.entries
-            return int(result.error_code) == 0
+                answer = self.ask(leader, change.request)
+            return is_done(answer)
         return False
 
     def try_change(self, leader: Node) -> bool:
-        """Ask a controller for a new quota; returns whether it is acknowledged."""
+        """Ask a controller for the next change; returns whether it is acknowledged."""
         number = next(self._numbers)
-        user, rate = f"user-{number % USERS}", float(number + 1)
+        name = f"{number % NAMES}"
+        kind = number % 8
+        if kind == 5:
+            return self.change(leader, mixed_changes.setting(name, 45_001 + number))
+        if kind == 6:
+            return self.change(leader, mixed_changes.credential(name, number))
+        if kind == 7 and self.cluster.broker(1).is_running:
+            return self._change_topics(leader, f"topic-{number}")
         # A change without an answer may be there or not.
-        self.acknowledged.pop(user, None)
-        is_done = self.change(leader, user, rate)
-        if is_done:
-            self.acknowledged[user] = rate
-        return is_done
+        self.acknowledged.pop(name, None)
+        is_set = self.change(leader, mixed_changes.quota(name, float(number + 1)))
+        if is_set:
+            self.acknowledged[name] = float(number + 1)
+        return is_set
+
+    def _change_topics(self, leader: Node, name: str) -> bool:
+        if len(self.topics) > TOPICS_MOST:
+            return self.change(leader, mixed_changes.removed_topic(self.topics.pop(0)))
+        is_there = self.change(leader, mixed_changes.new_topic(name))
+        if is_there:
+            self.topics.append(name)
+        return is_there
 
     def change_until_acknowledged(self, deadline_s: float = DEADLINE_S) -> Node:
         """Ask who leads for new quotas until one is set; returns who has set it."""
@@ -338,44 +381,35 @@ class MixedQuorum:
         assert starts.count(starts[0]) == len(starts), starts
         epochs = [each.epoch() for each in dirs]
         assert len(set(epochs)) == 1, epochs
-        images = [each.image() for each in dirs]
+        snapshots = [path for each in dirs for path in each.snapshots()]
+        images = [each.image(snapshots) for each in dirs]
         assert images.count(images[0]) == len(images)
         kept = quotas(images[0])
         lost = {user: rate for user, rate in self.acknowledged.items() if kept.get(user) != rate}
         assert not lost, lost
+        missing = set(self.topics) - set(images[0].topics.by_name)
+        assert not missing, missing
 
 
 def quotas(image: MetadataImage) -> Mapping[str, float]:
     """Return the quotas of users in an image."""
     return {
-        str(name): values[QUOTA]
+        str(name): values[mixed_changes.QUOTA]
         for entities, values in image.quotas.items()
         for kind, name in entities
-        if kind == USER
+        if kind == mixed_changes.USER
     }
-
-
-def _quota_message(user: str, rate: float) -> Any:
-    kind = request_class(ApiKey.ALTER_CLIENT_QUOTAS, 1)
-    entry = item_class(kind, "entries")
-    entity, op = item_class(entry, "entity"), item_class(entry, "ops")
-    return kind(
-        entries=(
-            entry(
-                entity=(entity(entity_type=USER, entity_name=user),),
-                ops=(op(key=QUOTA, value=rate, remove=False),),
-            ),
-        ),
-        validate_only=False,
-    )
 
 
 @contextlib.contextmanager
 def quorum(
-    root: Path, kafka: Iterable[int], settings: Mapping[str, str] | None = None
+    root: Path,
+    kafka: Iterable[int],
+    settings: Mapping[str, str] | None = None,
+    level: int = LATEST,
 ) -> Iterator[MixedQuorum]:
     """A formatted quorum of which nothing runs; the numbers are the places of Kafka's."""
-    servers = MixedServers()
+    servers = MixedServers(level)
     cluster = made(root, brokers=1, dirs=1, controllers=3, servers=servers, settings=settings)
     servers.of_kafka = {cluster.controllers[place].id for place in kafka}
     try:

@@ -11,6 +11,7 @@ from lab.machine.kafka_jars import CACHE, RELEASE, NoKafkaError, once, release_o
 __all__ = [
     "CACHE",
     "LINE_3",
+    "METADATA_SHELL",
     "RELEASE",
     "NoKafkaError",
     "compiled",
@@ -29,11 +30,15 @@ FILE_CONNECTORS = f"connect-file-{RELEASE}"
 STREAMS_TESTS = f"streams-tests-{RELEASE}"
 """The integration tests of Kafka Streams, with JUnit."""
 
+METADATA_SHELL = f"shell-{RELEASE}"
+"""The shell that shows what is in a file of the metadata."""
+
 ARTIFACTS = {
     RELEASE: release_of(RELEASE),
     LINE_3: release_of(LINE_3, "kafka-clients"),
     # The first with UnregisterControllerRecord; nothing but its records is used.
     "4.4.0": release_of("4.4.0", "kafka-metadata"),
+    METADATA_SHELL: release_of(RELEASE, "kafka-shell"),
     FILE_CONNECTORS: release_of(RELEASE, "connect-file"),
     STREAMS_TESTS: (
         *release_of(RELEASE, "kafka-streams", "kafka-server-common"),

@@ -17,6 +17,7 @@ from confluent_kafka import Producer
 from jbodlab.metadata.log import quorum_state
 from lab.cluster.node import Node
 from lab.machine.waiting import wait_for
+from tests.cluster.mixed_changes import quota
 from tests.cluster.mixed_faults import MixedFaults
 from tests.cluster.mixed_quorum import (
     DEADLINE_S,
@@ -25,6 +26,7 @@ from tests.cluster.mixed_quorum import (
     quorum,
     quotas,
 )
+from tests.kafka.jars import METADATA_SHELL, NoKafkaError
 from tests.kafka.tools import CONFIGS, DUMP_LOG, QUORUM, KafkaTools
 
 pytestmark = [pytest.mark.cluster, pytest.mark.kafka, pytest.mark.timeout(600)]
@@ -38,6 +40,11 @@ SHORT_LOG = {
     "metadata.log.segment.ms": "2000",
     "metadata.max.retention.bytes": "20000",
 }
+SMALL_PIECES = {
+    "controller.quorum.fetch.max.bytes": "500",
+    "controller.quorum.fetch.snapshot.max.bytes": "500",
+}
+SHELL = "org.apache.kafka.shell.MetadataShell"
 
 
 @pytest.fixture
@@ -104,7 +111,7 @@ def test_a_tail_that_nobody_else_has_is_cut(mixed: MixedQuorum, kafka: bool) -> 
     for node in others:
         node.kill()
     end = MetadataDir(first).end_offset
-    assert not mixed.change(first, "lost", 1.0)
+    assert not mixed.change(first, quota("lost", 1.0))
     assert MetadataDir(first).end_offset > end
     first.kill()
     mixed.start(*others)
@@ -120,12 +127,23 @@ def test_a_tail_that_nobody_else_has_is_cut(mixed: MixedQuorum, kafka: bool) -> 
     assert "lost" not in quotas(MetadataDir(first).image())
 
 
+@pytest.fixture(scope="module")
+def shell(kafka_jars: Path) -> Iterator[KafkaTools]:
+    """Kafka's metadata shell, for `run_alone`."""
+    del kafka_jars
+    try:
+        tools = KafkaTools(METADATA_SHELL)
+    except NoKafkaError as error:
+        pytest.skip(str(error))
+    yield tools
+    tools.close()
+
+
 @each_leads
 def test_an_empty_log_begins_with_a_snapshot_of_the_leader(
-    kafka: bool, cluster_root: Path, kafka_jars: Path
+    kafka: bool, cluster_root: Path, shell: KafkaTools
 ) -> None:
-    del kafka_jars
-    with quorum(cluster_root, [0, 1] if kafka else [0], SHORT_LOG) as mixed:
+    with quorum(cluster_root, [0, 1] if kafka else [0], SHORT_LOG | SMALL_PIECES) as mixed:
         mixed.start()
         mixed.change_until_acknowledged()
         leader = lead_by(mixed, kafka=kafka)
@@ -146,6 +164,8 @@ def test_an_empty_log_begins_with_a_snapshot_of_the_leader(
         assert MetadataDir(empty).batches()[0].base_offset > 0
         fetched = MetadataDir(empty).snapshots()[0]
         assert fetched.read_bytes() == (MetadataDir(leader).folder / fetched.name).read_bytes()
+        shown = shell.run_alone(SHELL, "--snapshot", fetched, "ls", "/image/clientQuotas")
+        assert "user(0)" in shown.lines, shown
         mixed.freeze_equal()
         mixed.check_equal()
 
@@ -212,6 +232,20 @@ def test_brokers_go_on_serving_while_kafka_leads(mixed: MixedQuorum) -> None:
     mixed.check_equal()
 
 
+@pytest.mark.soak
+@pytest.mark.parametrize("level", [7, 13, 15, 21])
+def test_levels_of_former_releases(level: int, kafka_jars: Path, cluster_root: Path) -> None:
+    """Kafka's controllers register from 15 on; from 13 on they begin in one transaction."""
+    del kafka_jars
+    with quorum(cluster_root, PLACES_OF_KAFKA[0], level=level) as mixed:
+        mixed.start()
+        for kafka in (True, False):
+            lead_by(mixed, kafka=kafka)
+            mixed.change_until_acknowledged()
+        mixed.freeze_equal()
+        mixed.check_equal()
+
+
 def test_random_faults(kafka_jars: Path, cluster_root: Path) -> None:
     run_faults(cluster_root, SHORT_FAULTS)
 
@@ -228,5 +262,6 @@ def run_faults(root: Path, faults: int) -> None:
     print(f"seed {seed}")
     with quorum(root, PLACES_OF_KAFKA[seed % 2], SHORT_LOG) as mixed:
         mixed.start()
+        mixed.cluster.broker(1).start()
         mixed.change_until_acknowledged()
         MixedFaults(mixed, seed, print).run(0, faults)
