@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
@@ -120,8 +119,8 @@ class MetadataDir:
         """Return the whole batches of all segments that are not marked as deleted."""
         found: list[Batch] = []
         for path in sorted(self.folder.glob("*.log")):
-            data = path.read_bytes()
-            with contextlib.suppress(DecodeError):
+            with contextlib.suppress(DecodeError, FileNotFoundError):
+                data = path.read_bytes()
                 for at, header in iterate_headers(data):
                     batch = data[at : at + header.size]
                     if len(batch) == header.size:
@@ -337,24 +336,28 @@ class MixedQuorum:
 
     def freeze_equal(self) -> None:
         """Wait until all logs end at one offset, and kill all controllers there."""
-        while True:
+
+        def are_killed() -> bool:
             leader = self.wait_leader()
+            assert all(node.is_running for node in self.controllers)
             leader.freeze()
             try:
                 end = MetadataDir(leader).end_offset
                 followers = [node for node in self.controllers if node is not leader]
-                if self._are_at(end, followers):
-                    for node in followers:
-                        node.signal(signal.SIGSTOP)
-                    if self._are_at(end, followers):
-                        for node in self.controllers:
-                            node.kill()
-                        return
-                    for node in followers:
-                        node.thaw()
+                if not self._are_at(end, followers):
+                    return False
+                for node in followers:
+                    node.freeze()
+                is_equal = self._are_at(end, followers)
+                for node in self.controllers if is_equal else ():
+                    node.kill()
+                for node in followers:
+                    node.thaw()
+                return is_equal
             finally:
                 leader.thaw()
-            time.sleep(0.5)
+
+        wait_for("equal logs", are_killed, 2 * DEADLINE_S, last_seen=self.ends)
 
     def _are_at(self, end: int, nodes: Iterable[Node]) -> bool:
         deadline = time.monotonic() + 0.5

@@ -164,10 +164,10 @@ def test_an_empty_log_begins_with_a_snapshot_of_the_leader(
         assert MetadataDir(empty).batches()[0].base_offset > 0
         fetched = MetadataDir(empty).snapshots()[0]
         assert fetched.read_bytes() == (MetadataDir(leader).folder / fetched.name).read_bytes()
-        shown = shell.run_alone(SHELL, "--snapshot", fetched, "ls", "/image/clientQuotas")
-        assert "user(0)" in shown.lines, shown
         mixed.freeze_equal()
         mixed.check_equal()
+        shown = shell.run_alone(SHELL, "--snapshot", fetched, "ls", "/image/clientQuotas")
+        assert "user(0)" in shown.lines, shown
 
 
 @both
