@@ -5,7 +5,6 @@ version, and are never flexible. The messages are Kafka's of the same names.
 """
 
 import struct
-from dataclasses import dataclass
 from typing import TypeVar
 
 from jbodlab.kafka_wire.codec import decode_body, encode_body
@@ -17,12 +16,10 @@ HIGHEST_VERSION = 3
 _VERSION = struct.Struct(">h")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerProtocol(Struct, first_flexible_version=NEVER_FLEXIBLE):
     """Base of both."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TopicPartitions(Struct):
     """Partitions of one topic."""
 
@@ -30,7 +27,6 @@ class TopicPartitions(Struct):
     partitions: tuple[Int32, ...] = field("numbers of the partitions")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerProtocolSubscription(ConsumerProtocol):
     """Topics that a member wants, and partitions that it has."""
 
@@ -43,7 +39,6 @@ class ConsumerProtocolSubscription(ConsumerProtocol):
     rack_id: str | None = field("rack of the member, or null", since=3, default=None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerProtocolAssignment(ConsumerProtocol):
     """Partitions that a member was given."""
 

@@ -5,7 +5,6 @@ Fields and their names are those of Kafka's schemas `OffsetCommitKey`, `GroupMet
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar, get_args
 
@@ -13,14 +12,12 @@ from jbodlab.kafka_wire.kinds import Int32
 from jbodlab.kafka_wire.schema import NEVER_FLEXIBLE, Struct, field
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupKey(Struct, first_flexible_version=NEVER_FLEXIBLE):
     """Base of the keys."""
 
     RECORD_TYPE: ClassVar[int] = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class KeyOfClassicGroup(GroupKey):
     """Base of the keys that have the group under its old name."""
 
@@ -32,7 +29,6 @@ class KeyOfClassicGroup(GroupKey):
         return self.group
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class KeyOfOffset(KeyOfClassicGroup):
     """Base of the keys of committed offsets."""
 
@@ -40,66 +36,54 @@ class KeyOfOffset(KeyOfClassicGroup):
     partition: Int32 = field("number of the partition in its topic")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class KeyOfGroup(GroupKey):
     """Base of the keys of groups of KIP-848."""
 
     group_id: str = field("id of the group")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class KeyOfMember(KeyOfGroup):
     """Base of the keys of their members."""
 
     member_id: str = field("id of the member")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LegacyOffsetCommitKey(KeyOfOffset, record_type=0):
     """An offset that a broker of long ago committed; read, never written."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitKey(KeyOfOffset, record_type=1):
     """An offset that a group committed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMetadataKey(KeyOfClassicGroup, record_type=2):
     """A classic group."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupMetadataKey(KeyOfGroup, record_type=3):
     """A group of KIP-848: its epoch."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupPartitionMetadataKey(KeyOfGroup, record_type=4):
     """Metadata of the topics that a group subscribed to; only brokers up to 4.0 write it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupMemberMetadataKey(KeyOfMember, record_type=5):
     """Description of a member of a group of KIP-848 by itself."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupTargetAssignmentMetadataKey(KeyOfGroup, record_type=6):
     """The epoch of a group's target assignment."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupTargetAssignmentMemberKey(KeyOfMember, record_type=7):
     """Partitions that a member shall have."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupCurrentMemberAssignmentKey(KeyOfMember, record_type=8):
     """Partitions that a member has."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupRegularExpressionKey(KeyOfGroup, record_type=16):
     """A regular expression that some member of the group subscribed to."""
 

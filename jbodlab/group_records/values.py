@@ -5,7 +5,6 @@ Fields, versions, tags and defaults are those of Kafka's schemas of the same nam
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar
 
@@ -15,7 +14,6 @@ from jbodlab.kafka_wire.schema import Struct, field
 from jbodlab.vocabulary.ids import TopicId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupValue(Struct):
     """Base of the values."""
 
@@ -27,7 +25,6 @@ class GroupValue(Struct):
         return 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitValue(GroupValue, highest_version=4, first_flexible_version=4):
     """A committed offset.
 
@@ -50,7 +47,6 @@ class OffsetCommitValue(GroupValue, highest_version=4, first_flexible_version=4)
         return 4 if self.expire_timestamp == -1 else 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMetadataMember(Struct):
     """A member of a classic group; `subscription` is its metadata for the chosen protocol."""
 
@@ -68,7 +64,6 @@ class GroupMetadataMember(Struct):
     assignment: bytes = field("what the leader assigned to the member")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMetadataValue(GroupValue, highest_version=4, first_flexible_version=4):
     """A classic group with its members."""
 
@@ -87,7 +82,6 @@ class GroupMetadataValue(GroupValue, highest_version=4, first_flexible_version=4
         return 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupMetadataValue(GroupValue):
     """Epoch of a group, and the hash of the metadata of its topics."""
 
@@ -95,7 +89,6 @@ class ConsumerGroupMetadataValue(GroupValue):
     metadata_hash: Int64 = field("hash of the metadata of the topics that are subscribed to", tag=0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SubscribedPartition(Struct):
     """A partition and the racks of its replicas."""
 
@@ -103,7 +96,6 @@ class SubscribedPartition(Struct):
     racks: tuple[str, ...] = field("racks of its replicas")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SubscribedTopic(Struct):
     """A topic that a group subscribed to."""
 
@@ -115,14 +107,12 @@ class SubscribedTopic(Struct):
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupPartitionMetadataValue(GroupValue):
     """Topics that a group subscribes to, which brokers up to 4.0 keep instead of the hash."""
 
     topics: tuple[SubscribedTopic, ...] = field("topics that are subscribed to")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicProtocol(Struct):
     """A protocol that a member supports."""
 
@@ -130,7 +120,6 @@ class ClassicProtocol(Struct):
     metadata: bytes = field("subscription, as the client encoded it")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicMemberMetadata(Struct):
     """Facts about a member that speaks the classic protocol in a group of KIP-848."""
 
@@ -140,7 +129,6 @@ class ClassicMemberMetadata(Struct):
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupMemberMetadataValue(GroupValue):
     """A member; the names are sorted.
 
@@ -172,7 +160,6 @@ class ConsumerGroupMemberMetadataValue(GroupValue):
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupTargetAssignmentMetadataValue(GroupValue):
     """Epoch of the target assignment, and when it was computed."""
 
@@ -182,7 +169,6 @@ class ConsumerGroupTargetAssignmentMetadataValue(GroupValue):
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TargetTopicPartitions(Struct):
     """Partitions of one topic."""
 
@@ -190,7 +176,6 @@ class TargetTopicPartitions(Struct):
     partitions: tuple[Int32, ...] = field("numbers of the partitions")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupTargetAssignmentMemberValue(GroupValue):
     """Partitions that a member shall have."""
 
@@ -199,7 +184,6 @@ class ConsumerGroupTargetAssignmentMemberValue(GroupValue):
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CurrentTopicPartitions(Struct):
     """Partitions of one topic, each with the epoch in which it was assigned, or none of them."""
 
@@ -210,7 +194,6 @@ class CurrentTopicPartitions(Struct):
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupCurrentMemberAssignmentValue(GroupValue):
     """Partitions that a member has, and those that it has to give up."""
 
@@ -225,7 +208,6 @@ class ConsumerGroupCurrentMemberAssignmentValue(GroupValue):
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupRegularExpressionValue(GroupValue):
     """Topics that an expression matched, as of a version of the metadata."""
 

@@ -9,6 +9,8 @@ from types import MappingProxyType, NoneType, UnionType
 from typing import Any, get_args, get_origin
 from uuid import UUID
 
+import msgspec
+
 from jbodlab.kafka_wire.kinds import KINDS, TYPES, FieldSpec, Form, Kind
 
 EntityClass = Any
@@ -16,8 +18,10 @@ EntityClass = Any
 
 
 def is_struct(annotation: Any) -> bool:
-    """Return whether a field or an array item of a class of kio is a struct with its own fields."""
-    return is_dataclass(annotation)
+    """Return whether a field or an array item is a struct with its own fields."""
+    return is_dataclass(annotation) or (
+        isinstance(annotation, type) and issubclass(annotation, msgspec.Struct)
+    )
 
 
 def unwrap(annotation: Any) -> tuple[Any, bool]:

@@ -1,10 +1,9 @@
 """How a record is declared, and the fields that a class has in one version.
 
 Two families of classes follow Kafka's message language. Client messages are those of kio, with a
-class for each version. Records have one class for all versions, a frozen dataclass with Kafka's
-fields in Kafka's order:
+class for each version. Records have one class for all versions, a frozen struct with Kafka's fields
+in Kafka's order:
 
-    @dataclass(frozen=True, slots=True, kw_only=True)
     class TopicRecord(Record, api_key=2):
         name: str = field("name of the topic")
         topic_id: TopicId = field("id of the topic", since=1)
@@ -17,9 +16,10 @@ and decoders from.
 """
 
 import dataclasses
-from dataclasses import dataclass, replace
-from inspect import get_annotations
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import replace
+from typing import Any, ClassVar, NamedTuple, dataclass_transform
+
+import msgspec
 
 from jbodlab.kafka_wire.kinds import FieldSpec, Form, Kind
 from jbodlab.kafka_wire.layout import kind_of, spec_of
@@ -59,44 +59,62 @@ def field(
     return FieldSpec("", _UNKNOWN, since, until, tag, default, omitted, meaning)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Struct:
+_SPECS: dict[type[Any], tuple[FieldSpec, ...]] = {}
+
+
+# Every declared field has a default, so that to a type checker none is a specifier.
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+class _Declared(msgspec.StructMeta):
+    """Makes a struct of msgspec from a class whose fields are declared by `field`.
+
+    Keywords of the class are its constants.
+    """
+
+    def __new__(
+        cls,
+        title: str,
+        bases: tuple[type, ...],
+        members: dict[str, Any],
+        /,
+        **constants: int | str,
+    ) -> Any:
+        for constant, value in constants.items():
+            constant = constant.upper()
+            assert any(hasattr(base, constant) for base in bases), f"{title} has no {constant}"
+            members[constant] = value
+        specs = [spec for base in bases for spec in _SPECS.get(base, ())]
+        for key, annotation in members.get("__annotations__", {}).items():
+            stated = members.get(key)
+            if isinstance(stated, FieldSpec):
+                kind = kind_of(annotation)
+                default = kind.default if stated.default is _MISSING else stated.default
+                omitted = default if stated.omitted is _MISSING else stated.omitted
+                members[key] = default
+                specs.append(replace(stated, name=key, kind=kind, default=default, omitted=omitted))
+        # No value is part of a circle, and the collector need not look at a million of them.
+        made = super().__new__(cls, title, bases, members, frozen=True, kw_only=True, gc=False)
+        _SPECS[made] = tuple(specs)
+        return made
+
+
+class Struct(msgspec.Struct, metaclass=_Declared):
     """Base of records and of the structs nested in them."""
 
     FIRST_FLEXIBLE_VERSION: ClassVar[int] = 0
     """Versions below have sizes of fixed width and no tagged section, what is nested included."""
 
+    def __init_subclass__(cls, **constants: int | str) -> None:
+        """Take the constants, which are set already."""
+
     unknown_tags: tuple[tuple[int, bytes], ...] = ()
     """Tagged fields that this schema does not know, as (tag, data); written back as they are."""
-
-    def __init_subclass__(cls, **constants: int | str) -> None:
-        """Set the constants, and make fields of a dataclass from what was declared."""
-        for name, value in constants.items():
-            assert hasattr(cls, name.upper()), f"{cls.__name__} has no constant {name}"
-            setattr(cls, name.upper(), value)
-        for name, annotation in get_annotations(cls).items():
-            stated = cls.__dict__.get(name)
-            if isinstance(stated, FieldSpec):
-                kind = kind_of(annotation)
-                default = kind.default if stated.default is _MISSING else stated.default
-                omitted = default if stated.omitted is _MISSING else stated.omitted
-                spec = replace(stated, name=name, kind=kind, default=default, omitted=omitted)
-                setattr(cls, name, dataclasses.field(default=default, metadata={"spec": spec}))
-
-
-_SPECS: dict[type[Any], tuple[FieldSpec, ...]] = {}
 
 
 def field_specs(cls: type[Any]) -> tuple[FieldSpec, ...]:
     """Return the declared fields of a record, or those of a class of kio, in declaration order."""
     found = _SPECS.get(cls)
     if found is None:
-        fields = dataclasses.fields(cls)
-        if issubclass(cls, Struct):
-            found = tuple(each.metadata["spec"] for each in fields if "spec" in each.metadata)
-        else:
-            found = tuple(map(spec_of, fields))
-        _SPECS[cls] = found
+        found = _SPECS[cls] = tuple(map(spec_of, dataclasses.fields(cls)))
     return found
 
 

@@ -7,7 +7,6 @@ milliseconds since 1970.
 Source: `org.apache.kafka.coordinator.transaction.TransactionLog`.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from jbodlab.kafka_wire.kinds import Int8, Int16, Int32, Int64
@@ -16,7 +15,6 @@ from jbodlab.kafka_wire.schema import NEVER_FLEXIBLE, Struct, field
 from jbodlab.vocabulary.errors import DecodeError, UnknownRecordTypeError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionLogKey(Struct, first_flexible_version=NEVER_FLEXIBLE):
     """Names a transactional id."""
 
@@ -25,7 +23,6 @@ class TransactionLogKey(Struct, first_flexible_version=NEVER_FLEXIBLE):
     transactional_id: str = field("id that the application gave to the producer")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionPartitions(Struct, first_flexible_version=1):
     """Partitions of one topic."""
 
@@ -33,7 +30,6 @@ class TransactionPartitions(Struct, first_flexible_version=1):
     partition_ids: tuple[Int32, ...] = field("numbers of the partitions")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionLogValue(Struct, first_flexible_version=1):
     """The producer of a transactional id, and its transaction.
 

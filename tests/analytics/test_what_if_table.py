@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from analytics.ask.cluster import Cluster
 from analytics.ask.partition_states import PartitionAt

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+import msgspec
 
 from jbodlab.metadata.image.broker_registration import BrokerRegistration, by_name
 from jbodlab.metadata.records.cluster_records import (
@@ -62,7 +64,7 @@ class ClusterDelta:
 
     def register_controller(self, record: RegisterControllerRecord) -> None:
         """Replace the registration of a controller."""
-        self._writable_controllers()[record.controller_id] = replace(
+        self._writable_controllers()[record.controller_id] = msgspec.structs.replace(
             record, features=by_name(record.features)
         )
         self.changed_controllers.add(record.controller_id)

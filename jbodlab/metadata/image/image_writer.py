@@ -9,7 +9,8 @@ Source: `org.apache.kafka.image.MetadataImage.write`, `ImageWriterOptions`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.records import metadata_version as levels

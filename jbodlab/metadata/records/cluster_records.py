@@ -4,7 +4,6 @@ Fields, versions, tags and defaults are those of Kafka's message schemas of the 
 (KIP-631, KIP-858 for the directories, KIP-919 for controllers, KIP-1066 for cordoned directories).
 """
 
-from dataclasses import dataclass
 from uuid import UUID
 
 from jbodlab.kafka_wire.kinds import Int8, Int16, Int32, UInt16
@@ -21,7 +20,6 @@ NO_CHANGE = 0
 """Codes of BrokerRegistrationChangeRecord; there is none for leaving a controlled shutdown."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerEndpoint(Struct):
     """One listener of a broker or controller; the name is unique among its listeners."""
 
@@ -31,7 +29,6 @@ class BrokerEndpoint(Struct):
     security_protocol: Int16 = field("0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerFeature(Struct):
     """A feature and the levels of it that a node supports."""
 
@@ -40,7 +37,6 @@ class BrokerFeature(Struct):
     max_supported_version: Int16 = field("highest level that the node supports")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RegisterBrokerRecord(Record, api_key=0, highest_version=4):
     """A whole registration, replacing an earlier one; `log_dirs` are the online directories."""
 
@@ -59,7 +55,6 @@ class RegisterBrokerRecord(Record, api_key=0, highest_version=4):
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRegistrationChangeRecord(Record, api_key=17, highest_version=3):
     """A difference to a registration; an empty `log_dirs` means no change."""
 
@@ -73,7 +68,6 @@ class BrokerRegistrationChangeRecord(Record, api_key=17, highest_version=3):
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class UnregisterBrokerRecord(Record, api_key=1):
     """A broker leaves the cluster for good."""
 
@@ -81,7 +75,6 @@ class UnregisterBrokerRecord(Record, api_key=1):
     broker_epoch: BrokerEpoch = field("epoch of the registration that ends")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FenceBrokerRecord(Record, api_key=7):
     """A broker is fenced; written below metadata.version 6."""
 
@@ -89,7 +82,6 @@ class FenceBrokerRecord(Record, api_key=7):
     epoch: BrokerEpoch = field("epoch of its registration")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class UnfenceBrokerRecord(Record, api_key=8):
     """A broker is no longer fenced; written below metadata.version 6."""
 
@@ -97,7 +89,6 @@ class UnfenceBrokerRecord(Record, api_key=8):
     epoch: BrokerEpoch = field("epoch of its registration")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RegisterControllerRecord(Record, api_key=27):
     """A controller announces itself, replacing its earlier registration."""
 
@@ -110,7 +101,6 @@ class RegisterControllerRecord(Record, api_key=27):
     features: tuple[BrokerFeature, ...] = field("features that the controller supports")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class UnregisterControllerRecord(Record, api_key=29):
     """A controller's registration is removed."""
 

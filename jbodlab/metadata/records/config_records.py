@@ -4,8 +4,6 @@ Fields, versions, tags and defaults are those of Kafka's message schemas of the 
 (KIP-631, KIP-584 for features, KIP-868 for metadata transactions).
 """
 
-from dataclasses import dataclass
-
 from jbodlab.kafka_wire.kinds import Int8, Int16, Int64
 from jbodlab.kafka_wire.schema import Struct, field
 from jbodlab.metadata.records.schema import Record
@@ -20,7 +18,6 @@ BROKER_LOGGER_RESOURCE = 8
 """Not one of records: levels of loggers are changed in a process only."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigRecord(Record, api_key=4):
     """A config is set, or deleted when the value is null."""
 
@@ -30,7 +27,6 @@ class ConfigRecord(Record, api_key=4):
     value: str | None = field("its value; null deletes the config")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureLevelRecord(Record, api_key=12):
     """The level of a feature; 0 switches it off."""
 
@@ -38,7 +34,6 @@ class FeatureLevelRecord(Record, api_key=12):
     feature_level: Int16 = field("level that is finalized; 0: the feature is off")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaEntity(Struct):
     """One part of whom a quota is for; the name is null for the default entity."""
 
@@ -46,7 +41,6 @@ class QuotaEntity(Struct):
     entity_name: str | None = field("name of the entity; null: its default")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ClientQuotaRecord(Record, api_key=14):
     """A quota is set or removed."""
 
@@ -56,7 +50,6 @@ class ClientQuotaRecord(Record, api_key=14):
     remove: bool = field("whether the quota is removed")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerIdsRecord(Record, api_key=15):
     """A block of producer ids was handed out; the next one begins at `next_producer_id`."""
 
@@ -65,31 +58,26 @@ class ProducerIdsRecord(Record, api_key=15):
     next_producer_id: Int64 = field("first id behind the block")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class NoOpRecord(Record, api_key=20):
     """Changes no state; an idle controller writes it to show that it is alive."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ZkMigrationStateRecord(Record, api_key=21):
     """State of a migration from ZooKeeper; 0 in a cluster that never had one."""
 
     zk_migration_state: Int8 = field("0 none, 1 before, 2 in progress, 3 done, 4 not yet known")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class BeginTransactionRecord(Record, api_key=23):
     """The records that follow become visible together, or not at all."""
 
     name: str | None = field("what the transaction is for, in words, or null", tag=0, default=None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class EndTransactionRecord(Record, api_key=24):
     """The records since the begin become visible."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AbortTransactionRecord(Record, api_key=25):
     """The records since the begin never happened."""
 

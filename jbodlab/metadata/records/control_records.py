@@ -25,7 +25,6 @@ END_TRANSACTION_TYPES: Mapping[int, str] = MappingProxyType({0: "ABORT", 1: "COM
 """Control types that end a producer's transaction; topics have them, the metadata log never."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ControlRecord(Struct):
     """Base of the records in control batches of the metadata log."""
 
@@ -33,7 +32,6 @@ class ControlRecord(Struct):
     NAME: ClassVar[str] = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Voter(Struct):
     """One member of the controller quorum."""
 
@@ -41,7 +39,6 @@ class Voter(Struct):
     voter_directory_id: UUID = field("id of the directory with its metadata log; KIP-853", since=1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderChangeMessage(ControlRecord, control_type=2, name="LEADER_CHANGE"):
     """First record of every leader epoch."""
 
@@ -51,7 +48,6 @@ class LeaderChangeMessage(ControlRecord, control_type=2, name="LEADER_CHANGE"):
     granting_voters: tuple[Voter, ...] = field("voters that the leader was elected by")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotHeaderRecord(ControlRecord, control_type=3, name="SNAPSHOT_HEADER"):
     """First record of a snapshot; the time is 0 in bootstrap files."""
 
@@ -61,14 +57,12 @@ class SnapshotHeaderRecord(ControlRecord, control_type=3, name="SNAPSHOT_HEADER"
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotFooterRecord(ControlRecord, control_type=4, name="SNAPSHOT_FOOTER"):
     """Last record of a snapshot; a file without it is incomplete."""
 
     version: Int16 = field("version of this message")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class KRaftVersionRecord(ControlRecord, control_type=5, name="KRAFT_VERSION"):
     """Level of the feature kraft.version."""
 
@@ -76,7 +70,6 @@ class KRaftVersionRecord(ControlRecord, control_type=5, name="KRAFT_VERSION"):
     k_raft_version: Int16 = field("level of kraft.version")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class KRaftVoterEndpoint(Struct):
     """One address of a voter."""
 
@@ -85,7 +78,6 @@ class KRaftVoterEndpoint(Struct):
     port: UInt16 = field("port of the listener")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class KRaftVersionFeature(Struct):
     """Levels of kraft.version that a voter supports."""
 
@@ -93,7 +85,6 @@ class KRaftVersionFeature(Struct):
     max_supported_version: Int16 = field("highest level that the voter supports")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class KRaftVoter(Struct):
     """One voter with everything needed to reach it."""
 
@@ -105,7 +96,6 @@ class KRaftVoter(Struct):
     k_raft_version_feature: KRaftVersionFeature = field("levels of kraft.version that it supports")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class KRaftVotersRecord(ControlRecord, control_type=6, name="KRAFT_VOTERS"):
     """The whole voter set, with kraft.version 1."""
 

@@ -1,13 +1,11 @@
 """Bases of the records of the metadata log."""
 
 import re
-from dataclasses import dataclass
 from typing import ClassVar
 
 from jbodlab.kafka_wire.schema import Struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Record(Struct):
     """Base of the records in data batches of the metadata log."""
 
@@ -18,15 +16,13 @@ class Record(Struct):
 
     def __init_subclass__(cls, **constants: int | str) -> None:
         """Name the record."""
-        super(Record, cls).__init_subclass__(**constants)
         if "NAME" not in vars(cls):
             cls.NAME = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).upper()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RawRecord(Record, name="UNKNOWN"):
     """The bytes of a record of an unknown type; a replay must stop at it."""
 
-    api_key: int
-    version: int
-    body: bytes
+    api_key: int = -1
+    version: int = 0
+    body: bytes = b""

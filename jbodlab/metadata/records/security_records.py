@@ -4,7 +4,6 @@ Fields are those of Kafka's message schemas of the same names. Delegation tokens
 no effect.
 """
 
-from dataclasses import dataclass
 from uuid import UUID
 
 from jbodlab.kafka_wire.kinds import Int8, Int32, Int64
@@ -12,7 +11,6 @@ from jbodlab.kafka_wire.schema import field
 from jbodlab.metadata.records.schema import Record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AccessControlEntryRecord(Record, api_key=18):
     """One access control entry."""
 
@@ -26,14 +24,12 @@ class AccessControlEntryRecord(Record, api_key=18):
     permission_type: Int8 = field("2 DENY, 3 ALLOW")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveAccessControlEntryRecord(Record, api_key=19):
     """An access control entry is removed."""
 
     id: UUID = field("id of the entry")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class UserScramCredentialRecord(Record, api_key=11):
     """A user's credential for one SCRAM mechanism."""
 
@@ -45,7 +41,6 @@ class UserScramCredentialRecord(Record, api_key=11):
     iterations: Int32 = field("how often the password was hashed")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveUserScramCredentialRecord(Record, api_key=22):
     """A user's credential for one SCRAM mechanism is removed."""
 
@@ -53,7 +48,6 @@ class RemoveUserScramCredentialRecord(Record, api_key=22):
     mechanism: Int8 = field("1 SCRAM-SHA-256, 2 SCRAM-SHA-512")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DelegationTokenRecord(Record, api_key=10):
     """A delegation token; timestamps in ms."""
 
@@ -66,7 +60,6 @@ class DelegationTokenRecord(Record, api_key=10):
     token_id: str = field("id of the token")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveDelegationTokenRecord(Record, api_key=26):
     """A delegation token is removed."""
 

@@ -4,8 +4,6 @@ Fields, versions, tags and defaults are those of Kafka's message schemas of the 
 (KIP-631, KIP-858 for the directories, KIP-966 for eligible leader replicas).
 """
 
-from dataclasses import dataclass
-
 from jbodlab.kafka_wire.kinds import Int8, Int32
 from jbodlab.kafka_wire.schema import field
 from jbodlab.metadata.records.schema import Record
@@ -30,7 +28,6 @@ Brokers = tuple[BrokerId, ...]
 Directories = tuple[DirectoryId, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRecord(Record, api_key=2):
     """A topic is created; its partitions follow."""
 
@@ -38,7 +35,6 @@ class TopicRecord(Record, api_key=2):
     topic_id: TopicId = field("id of the topic")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRecord(Record, api_key=3, highest_version=2):
     """The full state of one partition; `directories` has one entry per replica, or none in v0."""
 
@@ -65,7 +61,6 @@ class PartitionRecord(Record, api_key=3, highest_version=2):
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionChangeRecord(Record, api_key=5, highest_version=2):
     """A difference to a partition; every default means no change.
 
@@ -101,14 +96,12 @@ class PartitionChangeRecord(Record, api_key=5, highest_version=2):
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveTopicRecord(Record, api_key=9):
     """A topic is deleted, with its partitions and configs."""
 
     topic_id: TopicId = field("id of the topic")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ClearElrRecord(Record, api_key=28):
     """Eligible leader replicas of one topic, or of all when the name is empty, are forgotten."""
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from jbodlab.metadata.records.control_records import KRaftVersionRecord, KRaftVotersRecord
 from jbodlab.raft.log_view import VALID, LogView, OffsetAndEpoch, Position

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
 from broker.groups.consumer.replay import group_of
 from jbodlab.group_records.records import GroupRecord

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from uuid import UUID
 
+import msgspec
 import pytest
 
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
@@ -127,7 +128,7 @@ def test_record_without_directories_means_migrating() -> None:
     assert state.directories == (MIGRATING, MIGRATING)
     assert (state.elr, state.last_known_elr) == ((), ())
     with pytest.raises(ReplayError):
-        PartitionRegistration.from_record(replace(record, directories=(D1,)))
+        PartitionRegistration.from_record(msgspec.structs.replace(record, directories=(D1,)))
 
 
 def test_record_of_a_state_establishes_it_again() -> None:
