@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import Field, fields, is_dataclass
+from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
 from uuid import UUID
 
 from jbodlab.vocabulary import kafka_uuid
@@ -16,16 +17,16 @@ def disagreement(what: str, replayed: object, in_snapshot: object) -> str:
 
     Args:
         what: Name of the thing, as orders-3.
-        replayed: Its state by the log, a dataclass; None if it is not there.
+        replayed: Its state by the log, a dataclass or a record; None if it is not there.
         in_snapshot: Its state by the snapshot.
     """
     if replayed is None or in_snapshot is None:
         log, snapshot = (NOT_THERE if each is None else "there" for each in (replayed, in_snapshot))
         return f"{what} is {log}, in the snapshot {snapshot}"
     found = [
-        f"{field.name} {value_text(mine)}, in the snapshot {value_text(other)}"
-        for field in _compared(replayed)
-        if (mine := getattr(replayed, field.name)) != (other := getattr(in_snapshot, field.name))
+        f"{name} {value_text(mine)}, in the snapshot {value_text(other)}"
+        for name in _compared(replayed)
+        if (mine := getattr(replayed, name)) != (other := getattr(in_snapshot, name))
     ]
     return f"{what} has {'; '.join(found)}"
 
@@ -41,14 +42,16 @@ def value_text(value: object) -> str:
             return "none"
         case bool():
             return str(value).lower()
-        case _ if is_dataclass(value):
-            shown = ((each.name, getattr(value, each.name)) for each in fields(value))
+        case _ if _compared(value):
+            shown = ((name, getattr(value, name)) for name in _compared(value))
             held = [f"{name}={value_text(own)}" for name, own in shown if own or name != _TAGS]
             return f"({' '.join(held)})"
         case _:
             return str(value)
 
 
-def _compared(state: object) -> tuple[Field[object], ...]:
-    assert is_dataclass(state)
-    return tuple(each for each in fields(state) if each.compare)
+def _compared(state: object) -> Sequence[str]:
+    """Return the names of the fields that make two states differ; none of what is no state."""
+    if is_dataclass(state):
+        return [each.name for each in fields(state) if each.compare]
+    return getattr(state, "__struct_fields__", ())

@@ -42,6 +42,7 @@ async def load(partition: Partition, core: Core[Record], codec: RecordCodec[Reco
     reduction = await _read(log, LogReduction(high_watermark))
     decoding = _Decoding(partition, codec)
     remaining = _in_order(reduction, high_watermark, end_offset)
+    core.committed_up_to(high_watermark)
     for number, (raw, batch_end, producer_id) in enumerate(remaining, 1):
         record = decoding.record(raw)
         if record is not None:

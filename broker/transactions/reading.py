@@ -5,7 +5,7 @@ Source: `kafka.coordinator.transaction.TransactionStateManager.listTransactionSt
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 
 from broker.clients.regular_expressions import compiled
 from broker.transactions.requests import (
@@ -19,9 +19,14 @@ from jbodlab.vocabulary.ids import TopicPartition
 
 
 def listed(
-    request: ListTransactions, committed: Mapping[str, Transaction], now_ms: int
+    request: ListTransactions, committed: Iterable[tuple[str, Transaction]], now_ms: int
 ) -> tuple[ListedTransaction, ...]:
     """Return the transactions that pass all filters.
+
+    Args:
+        request: The filters.
+        committed: Transactional ids, each with what is committed of it.
+        now_ms: Wall clock.
 
     Raises:
         KafkaError: INVALID_REGULAR_EXPRESSION.
@@ -34,7 +39,7 @@ def listed(
         ListedTransaction(
             transactional_id=transactional_id, producer_id=each.producer_id, state=each.state
         )
-        for transactional_id, each in committed.items()
+        for transactional_id, each in committed
         if (not states or each.state.title in states)
         and (not producer_ids or each.producer_id in producer_ids)
         and (request.duration_ms < 0 or now_ms - each.started_ms > request.duration_ms)

@@ -7,6 +7,7 @@ differ has a transition that is pending.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 
 from broker.transactions.transaction import PREPARED, Transaction, TransactionState
 
@@ -15,21 +16,36 @@ class TransactionTables:
     """Transactions by transactional id; only `TransactionCore` changes them.
 
     Attributes:
+        written: The transactions, as is written.
         ongoing: Ids whose transaction is open, as is written.
         prepared: Ids whose markers are being written, as is written.
     """
 
     def __init__(self) -> None:
         self.written: dict[str, Transaction] = {}
-        self.committed: dict[str, Transaction] = {}
         self.ongoing: dict[str, None] = {}
         self.prepared: dict[str, None] = {}
         self._pending: deque[tuple[int, str, Transaction | None]] = deque()
+        self._committed_to = -1
+        self._former: dict[str, Transaction | None] = {}
+        """What is committed of the ids of which something else is written."""
 
     def is_pending(self, transactional_id: str) -> bool:
         """Return whether the last transition of an id is not committed yet."""
-        written = self.written.get(transactional_id)
-        return written is not self.committed.get(transactional_id)
+        return transactional_id in self._former
+
+    def committed(self, transactional_id: str) -> Transaction | None:
+        """Return what is committed of an id."""
+        if transactional_id in self._former:
+            return self._former[transactional_id]
+        return self.written.get(transactional_id)
+
+    def all_committed(self) -> Iterator[tuple[str, Transaction]]:
+        """Yield each id with what is committed of it."""
+        for transactional_id in {**self.written, **self._former} if self._former else self.written:
+            found = self.committed(transactional_id)
+            if found is not None:
+                yield transactional_id, found
 
     def write(self, end_offset: int, transactional_id: str, value: Transaction | None) -> None:
         """Take a record that was appended, or read at the load.
@@ -40,24 +56,26 @@ class TransactionTables:
             value: The record's value; None takes the id away.
         """
         assert not self._pending or self._pending[-1][0] <= end_offset
-        _set(self.written, transactional_id, value)
+        if end_offset > self._committed_to:
+            self._former.setdefault(transactional_id, self.written.get(transactional_id))
+            self._pending.append((end_offset, transactional_id, value))
+        if value is None:
+            self.written.pop(transactional_id, None)
+        else:
+            self.written[transactional_id] = value
         state = None if value is None else value.state
         _mark(self.ongoing, transactional_id, state is TransactionState.ONGOING)
         _mark(self.prepared, transactional_id, state in PREPARED)
-        self._pending.append((end_offset, transactional_id, value))
 
     def committed_up_to(self, offset: int) -> None:
         """Let readers see the records whose batches end at an offset or before."""
+        self._committed_to = max(offset, self._committed_to)
         while self._pending and self._pending[0][0] <= offset:
             _, transactional_id, value = self._pending.popleft()
-            _set(self.committed, transactional_id, value)
-
-
-def _set(table: dict[str, Transaction], transactional_id: str, value: Transaction | None) -> None:
-    if value is None:
-        table.pop(transactional_id, None)
-    else:
-        table[transactional_id] = value
+            if value is self.written.get(transactional_id):
+                self._former.pop(transactional_id, None)
+            else:
+                self._former[transactional_id] = value
 
 
 def _mark(index: dict[str, None], transactional_id: str, is_in: bool) -> None:

@@ -14,9 +14,11 @@ Source: `org.apache.kafka.coordinator.transaction.TransactionMetadata`, KIP-98, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import IntEnum
+from functools import lru_cache
 from itertools import groupby
+from types import MappingProxyType
 
 import msgspec
 from msgspec.structs import replace
@@ -66,10 +68,13 @@ PREPARED = (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 """Decided; markers are being written."""
 COMPLETE = (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
 
-_STORED = frozenset(TransactionState) - {
-    TransactionState.DEAD,
-    TransactionState.PREPARE_EPOCH_FENCE,
-}
+_STORED: Mapping[int, TransactionState] = MappingProxyType(
+    {
+        state.value: state
+        for state in TransactionState
+        if state not in (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE)
+    }
+)
 
 
 class Transaction(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -268,27 +273,33 @@ def from_value(value: TransactionLogValue) -> Transaction:
     Raises:
         DecodeError: there is no such state.
     """
-    if value.transaction_status not in _STORED:
+    state = _STORED.get(value.transaction_status)
+    if state is None:
         raise DecodeError(f"unknown transaction status {value.transaction_status}")
-    state = TransactionState(value.transaction_status)
-    version = value.client_transaction_version
-    is_bumped = state in (*PREPARED, *COMPLETE) and version >= EPOCH_BUMP_FROM
+    version, producer_id = value.client_transaction_version, value.producer_id
+    is_bumped = version >= EPOCH_BUMP_FROM and state in (*PREPARED, *COMPLETE)
+    partitions = [
+        TopicPartition(each.topic, partition)
+        for each in value.transaction_partitions or ()
+        for partition in each.partition_ids
+    ]
+    # A coordinator may load a million of them: equal numbers are one object.
+    is_same = value.previous_producer_id == producer_id
     return Transaction(
-        producer_id=value.producer_id,
-        previous_producer_id=value.previous_producer_id,
+        producer_id=producer_id,
+        previous_producer_id=producer_id if is_same else value.previous_producer_id,
         next_producer_id=value.next_producer_id,
         producer_epoch=value.producer_epoch,
         last_producer_epoch=value.producer_epoch - 1 if is_bumped else NO_EPOCH,
-        timeout_ms=value.transaction_timeout_ms,
+        timeout_ms=_one_object(value.transaction_timeout_ms),
         state=state,
-        partitions=tuple(
-            sorted(
-                TopicPartition(each.topic, partition)
-                for each in value.transaction_partitions or ()
-                for partition in each.partition_ids
-            )
-        ),
+        partitions=tuple(sorted(partitions)) if partitions else (),
         updated_ms=value.transaction_last_update_timestamp_ms,
         started_ms=value.transaction_start_timestamp_ms,
         transaction_version=version,
     )
+
+
+@lru_cache(maxsize=1 << 10)
+def _one_object(number: int) -> int:
+    return number

@@ -131,11 +131,10 @@ class TransactionCore:
             case DescribeTransactions(transactional_ids=ids):
                 committed = self._tables.committed
                 return _at_once(
-                    ticket,
-                    tuple(described(i, committed.get(i), self._unmarked.get(i)) for i in ids),
+                    ticket, tuple(described(i, committed(i), self._unmarked.get(i)) for i in ids)
                 )
             case ListTransactions():
-                return _at_once(ticket, listed(request, self._tables.committed, now_ms))
+                return _at_once(ticket, listed(request, self._tables.all_committed(), now_ms))
             case _:
                 assert_never(request)
 
@@ -215,7 +214,7 @@ class TransactionCore:
         return self._written(name, after, Answer(ticket, codes))
 
     def _verified(self, request: VerifyPartitions) -> Mapping[TopicPartition, ErrorCode]:
-        found = self._tables.committed.get(_checked(request.transactional_id))
+        found = self._tables.committed(_checked(request.transactional_id))
         found = _of_producer(found, request)
         if found.state in PREPARED:
             raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)

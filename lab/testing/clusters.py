@@ -9,10 +9,11 @@ from __future__ import annotations
 import itertools
 import subprocess
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from uuid import UUID
+
+from msgspec.structs import replace
 
 from fault_injection.clients import Clients
 from fault_injection.mechanism import Advice

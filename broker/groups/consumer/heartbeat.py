@@ -9,7 +9,7 @@ Source: KIP-848; `GroupMetadataManager.consumerGroupHeartbeat` of Apache Kafka.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from broker.clients.regular_expressions import compiled
 from broker.groups.consumer.checks import UNCHANGED_MS, check_epoch, check_known, check_place

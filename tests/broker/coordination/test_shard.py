@@ -84,7 +84,7 @@ async def test_long_log_is_committed_slice_by_slice(
 
     await lead_anew(led)
 
-    assert slices[:3] == [(1, 3), (2, 3), (3, 3)]
+    assert slices[:4] == [(0, 3), (1, 3), (2, 3), (3, 3)]
 
 
 async def test_parked_request_is_answered_with_the_decision_that_names_its_ticket(led: Led) -> None:

@@ -177,7 +177,9 @@ def test_a_leader_is_told_what_is_committed():
     coordinator.is_committing = False
     coordinator.add(P, B)
     # The answer commits in this test; so the question is put to the core alone.
-    assert coordinator.core.tables.committed["x"].partitions == (A,)
+    committed = coordinator.core.tables.committed("x")
+    assert committed is not None
+    assert committed.partitions == (A,)
     assert coordinator.core.tables.is_pending("x")
 
 

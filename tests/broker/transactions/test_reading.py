@@ -62,7 +62,9 @@ def test_readers_are_told_what_is_committed():
     producer = coordinator.init()
     coordinator.is_committing = False
     coordinator.add(producer)
-    assert coordinator.core.tables.committed["x"].state is TransactionState.EMPTY
+    committed = coordinator.core.tables.committed("x")
+    assert committed is not None
+    assert committed.state is TransactionState.EMPTY
 
 
 def test_an_unknown_and_an_empty_id_are_told_so():
