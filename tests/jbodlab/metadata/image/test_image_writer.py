@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -351,7 +352,7 @@ def value_of(kind: Kind, version: int) -> Any:
 def test_every_field_of_a_record_survives_image_and_snapshot(kind: type[Record]) -> None:
     telling = set_in_all(kind, kind.HIGHEST_VERSION)
     if isinstance(telling, ClientQuotaRecord):
-        telling = replace(telling, remove=False)
+        telling = msgspec.structs.replace(telling, remove=False)
     delta = MetadataDelta(EMPTY)
     delta.replay(FeatureLevelRecord(name=levels.FEATURE_NAME, feature_level=levels.LATEST), 0)
     if kind is PartitionRecord:
