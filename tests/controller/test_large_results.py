@@ -12,6 +12,7 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
+from msgspec.structs import replace
 
 from controller.decide.brokers.brokers import fence_stale_broker, heartbeat
 from controller.decide.brokers.registration import register_broker, unregister_broker
@@ -66,12 +67,7 @@ def partition_records() -> tuple[PartitionRecord, ...]:
         partition_epoch=PartitionEpoch(0),
         directories=(directory("A1"), directory("B1")),
     )
-    records = []
-    for index in range(COUNT):
-        record = copy.copy(first)
-        object.__setattr__(record, "partition_id", index)
-        records.append(record)
-    return tuple(records)
+    return tuple(replace(first, partition_id=index) for index in range(COUNT))
 
 
 def cluster(level: int = 30) -> PureController:
