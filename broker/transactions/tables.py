@@ -28,7 +28,7 @@ class TransactionTables:
         self._pending: deque[tuple[int, str, Transaction | None]] = deque()
         self._committed_to = -1
         self._former: dict[str, Transaction | None] = {}
-        """What is committed of the ids of which something else is written."""
+        """The committed states of the ids whose last transition is not committed yet."""
 
     def is_pending(self, transactional_id: str) -> bool:
         """Return whether the last transition of an id is not committed yet."""

@@ -77,7 +77,7 @@ CHANGES: tuple[Change, ...] = (flip_bit, flip_bit, zero, scramble, cut_short)
 
 
 class Place(NamedTuple):
-    """What is damaged: a file below the cluster's folder, at a byte."""
+    """A byte of a file, by its path in the folder of the cluster."""
 
     path: Path
     at: int
@@ -88,7 +88,7 @@ class Place(NamedTuple):
 
 
 class Template:
-    """A stopped cluster, of which a copy is kept, and what its clients were told."""
+    """A stopped cluster, of which a copy is kept, with the answers that its clients got."""
 
     def __init__(self, cluster: Cluster, kept: Path, has_stopped: bool) -> None:
         self.cluster = cluster
@@ -196,7 +196,7 @@ def consumer(cluster: Cluster, isolation: str = "read_uncommitted") -> Consumer:
 
 
 def told_to_clients(cluster: Cluster) -> dict[str, Any]:
-    """What clients are told, by question; the text of an error where they are told one."""
+    """Ask questions of clients; returns the answers, or the text of the error instead of one."""
     told: dict[str, Any] = {}
 
     def ask(question: str, answer: Callable[[], Any]) -> None:
@@ -307,7 +307,7 @@ def test_damage_at_any_place_is_told_repaired_or_does_no_harm(
 
 
 def outcome_of(template: Template, place: Place) -> str:
-    """Start the damaged cluster, and compare what clients are told with what they were told."""
+    """Start the damaged cluster, and compare the answers to clients with the former ones."""
     cluster = template.cluster
     nodes = [cluster.controller, cluster.brokers[0]]
     before = {node: len(node.output()) for node in nodes}
