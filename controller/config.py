@@ -185,6 +185,7 @@ def _quorum(values: Values, node: NodeConfig) -> QuorumConfig:
             fetch_snapshot_max_bytes=values.integer("controller.quorum.fetch.snapshot.max.bytes"),
             suspect_ms=values.integer("jbodlab.quorum.suspect.ms"),
             suspect_stagger_ms=values.integer("jbodlab.quorum.suspect.stagger.ms"),
+            disk_slow_ms=values.integer("jbodlab.quorum.disk.slow.ms"),
             auto_join=values.flag("controller.quorum.auto.join.enable"),
         ),
         names=node_names(CONTROLLER_PRINCIPAL, values.text(CONTROLLER_PRINCIPAL)),

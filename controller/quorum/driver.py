@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from statistics import median
 from typing import Any, NamedTuple, Protocol, assert_never
 
 from controller.limits import STOOD_STILL_MS
@@ -30,6 +31,7 @@ from jbodlab.raft.core import RaftCore
 from jbodlab.raft.events import (
     ConfirmationAsked,
     DeadlineReached,
+    DiskSlow,
     Event,
     NodeShutdownBegun,
     RecordsProposed,
@@ -39,7 +41,6 @@ from jbodlab.raft.events import (
     SnapshotRefused,
     SnapshotsChanged,
     Synced,
-    Written,
 )
 from jbodlab.raft.instructions import (
     AbandonSnapshot,
@@ -56,6 +57,7 @@ from jbodlab.raft.instructions import (
     SendRequest,
     TellConfirmed,
     TellEstablished,
+    TellHandedOver,
     TellLeader,
     TellWhole,
     TellWithheld,
@@ -77,6 +79,10 @@ TURNS_BEFORE_A_LATE_DEADLINE = 10
 
 FAREWELL_S = 0.1
 """How long a leader whose disk failed waits until the others know."""
+
+
+SYNCS, SLOW_SYNC_MS = 20, 250
+"""A disk is slow, too, when the median of so many syncs takes longer."""
 
 
 class Served(NamedTuple):
@@ -162,6 +168,7 @@ class RaftDriver:
         now_ms: Time of a clock that never goes back.
         wall_ms: Milliseconds since 1970.
         random: Draws a number of [0, 1).
+        disk_slow_ms: Time of one step of the log from which the disk is slow; 0: never.
     """
 
     def __init__(
@@ -175,6 +182,7 @@ class RaftDriver:
         now_ms: Callable[[], int],
         wall_ms: Callable[[], int],
         random: Callable[[], float],
+        disk_slow_ms: int,
     ) -> None:
         self._files = files
         self._log_thread = log_thread
@@ -195,6 +203,12 @@ class RaftDriver:
         """The one that the core takes in now."""
         self._steps: deque[_Append | _Step] = deque()
         self._is_thread_busy = False
+        self._busy_since_ms = 0
+        self._disk_slow_ms = disk_slow_ms
+        self._look: asyncio.TimerHandle | None = None
+        self._syncs_ms: deque[int] = deque(maxlen=SYNCS)
+        self.hand_overs = 0
+        """How often this node has given up the leadership as its disk was slow."""
         self._requests = 0
         self._asked: dict[int, asyncio.Future[Served]] = {}
         self._lives = 0
@@ -255,6 +269,8 @@ class RaftDriver:
     def _stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+        if self._look is not None:
+            self._look.cancel()
         self._peers.close()
         if not self._ended.done():
             self._ended.cancel()
@@ -410,6 +426,12 @@ class RaftDriver:
                 self._observer.established(instruction.epoch)
             case TellConfirmed():
                 self._observer.confirmed(instruction.number)
+            case TellHandedOver():
+                self.hand_overs += 1
+                logger.warning(
+                    "this controller leads no more, as its disk is slow",
+                    extra={"sync_ms": instruction.sync_ms},
+                )
             case TellWithheld(candidate=None):
                 logger.warning(
                     "there is no quorum-state: this controller gives no vote and does not count "
@@ -538,6 +560,8 @@ class RaftDriver:
         if self._is_thread_busy or not self._steps or self._ended.done():
             return
         self._is_thread_busy = True
+        self._busy_since_ms = self._now_ms()
+        self._look_later()
         step = self._steps[0]
         if isinstance(step, _Step):
             self._steps.popleft()
@@ -548,32 +572,57 @@ class RaftDriver:
             appends.append(self._steps.popleft())  # type: ignore[arg-type]
         numbers = [each.number for each in appends if each.number is not None]
         last = numbers[-1] if numbers else None
-        # Followers fetch what is written while it is being synced here.
-        self._log_thread.call(partial(_run_all, appends), partial(self._written, last))
-        self._log_thread.call(self._files.flush, partial(self._synced, last))
+        # Followers fetch from memory meanwhile.
+        self._log_thread.call(partial(_run_all, appends), self._written)
+        self._log_thread.call(self._files.flush, partial(self._synced, last, self._now_ms()))
+
+    @property
+    def disk_wait_ms(self) -> int:
+        """How long the step of the log takes that is under way; 0 without any."""
+        return self._now_ms() - self._busy_since_ms if self._is_thread_busy else 0
+
+    def _look_later(self) -> None:
+        """Have it noticed when the step under way takes too long."""
+        if self._disk_slow_ms:
+            loop = asyncio.get_running_loop()
+            self._look = loop.call_later(self._disk_slow_ms / 1000, self._is_late)
+
+    def _is_late(self) -> None:
+        self._look_later()
+        self.pass_on(DiskSlow(self.disk_wait_ms))
+
+    def _thread_is_free(self) -> None:
+        self._is_thread_busy = False
+        if self._look is not None:
+            self._look.cancel()
 
     def _stepped(self, step: _Step, result: Any, error: BaseException | None) -> None:
-        self._is_thread_busy = False
+        self._thread_is_free()
         if error is not None:
             self.fail(error)
             return
         step.done(result)
         self._use_thread()
 
-    def _written(self, number: int | None, _: object, error: BaseException | None) -> None:
+    def _written(self, _: object, error: BaseException | None) -> None:
         if error is not None:
             self.fail(error)
-        elif number is not None:
-            self.pass_on(Written(number))
 
-    def _synced(self, number: int | None, _: object, error: BaseException | None) -> None:
-        self._is_thread_busy = False
+    def _synced(
+        self, number: int | None, begun_ms: int, _: object, error: BaseException | None
+    ) -> None:
+        self._thread_is_free()
+        self._syncs_ms.append(self._now_ms() - begun_ms)
         if error is not None:
             self.fail(error)
             return
         self._use_thread()
         if number is not None:
             self.pass_on(Synced(number))
+        if len(self._syncs_ms) == SYNCS and median(self._syncs_ms) > SLOW_SYNC_MS:
+            sync_ms = int(median(self._syncs_ms))
+            self._syncs_ms.clear()
+            self.pass_on(DiskSlow(sync_ms))
 
 
 def _run_all(appends: Sequence[_Append]) -> None:

@@ -113,6 +113,7 @@ class RaftLog:
             now_ms=now_ms,
             wall_ms=wall_ms,
             random=random,
+            disk_slow_ms=settings.timing.disk_slow_ms,
         )
         self._roles: RoleListener
         self._listeners: list[CommitListener] = []

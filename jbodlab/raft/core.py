@@ -30,6 +30,7 @@ from jbodlab.raft.answering import answer
 from jbodlab.raft.events import (
     ConfirmationAsked,
     DeadlineReached,
+    DiskSlow,
     Event,
     LeaderSuspected,
     NodeShutdownBegun,
@@ -42,7 +43,6 @@ from jbodlab.raft.events import (
     SnapshotRefused,
     SnapshotsChanged,
     Synced,
-    Written,
 )
 from jbodlab.raft.instructions import ElectionState, Instruction
 from jbodlab.raft.log_view import LogView
@@ -204,15 +204,14 @@ class RaftCore:
                 assert self.leads_in(event.epoch)
                 assert event.base_offset == node.log.end_offset
                 node.append_proposed(event.end_offset)
+                leading.records_appended(node)
             case ConfirmationAsked():
                 assert isinstance(node.state, Leader)
                 leading.confirm(node, node.state, event.number)
-            case Written():
-                node.log.note_written(event.number)
-                leading.records_written(node)
+            case DiskSlow():
+                leading.disk_is_slow(node, event.sync_ms)
             case Synced():
                 node.log.note_synced(event.number)
-                leading.records_written(node)
                 leading.advance_high_watermark(node)
                 following.advance_high_watermark(node)
             case SnapshotInstalled():
@@ -249,6 +248,10 @@ class RaftCore:
         state: Unattached | Prospective | QuorumCandidate | Follower | Resigned,
     ) -> None:
         node = self._node
+        if isinstance(state, Unattached | Follower) and node.postpones_election():
+            again_ms = node.now_ms + node.settings.election_timeout_ms
+            node.update(replace(state, deadline_ms=again_ms))
+            return
         match state:
             case Unattached():
                 if node.asks_for_votes:

@@ -1,6 +1,6 @@
 """The events of a node of the quorum; the core takes one event at a time.
 
-`RequestReceived` and `ResponseReceived` come from the network, `Written` and `Synced` from the
+`RequestReceived` and `ResponseReceived` come from the network, `Synced` and `DiskSlow` from the
 thread of the log, the others from the node itself.
 """
 
@@ -69,16 +69,20 @@ class ConfirmationAsked(msgspec.Struct, frozen=True):
     number: int
 
 
-class Written(msgspec.Struct, frozen=True):
-    """An append, and all before it, can be read from the log."""
-
-    number: int
-
-
 class Synced(msgspec.Struct, frozen=True):
     """An append, and all before it, survives a loss of power."""
 
     number: int
+
+
+class DiskSlow(msgspec.Struct, frozen=True):
+    """The disk of this node is slow.
+
+    Attributes:
+        sync_ms: How long the call takes that is under way, or what syncs take, their median.
+    """
+
+    sync_ms: int
 
 
 class SnapshotInstalled(msgspec.Struct, frozen=True):
@@ -141,8 +145,8 @@ Event = (
     | RequestFailed
     | RecordsProposed
     | ConfirmationAsked
-    | Written
     | Synced
+    | DiskSlow
     | SnapshotInstalled
     | SnapshotRefused
     | SnapshotsChanged

@@ -96,6 +96,7 @@ def fetched(node: QuorumNode, state: Follower, response: QuorumFetchResponse) ->
         QuorumViolationError: the leader lacks records that are committed.
     """
     _restart_timer(node, state)
+    node.has_leader()
     if response.diverging is not None:
         return _diverged(node, response.diverging)
     if response.snapshot is not None:

@@ -6,8 +6,8 @@ Three rules make it safe that nothing leaves before it is durable.
   It is written on the thread of the log behind all that was handed over before, with its syncs: a
   node that asks for a vote never claims records that a loss of power would take.
 * Instructions to the thread of the log (`BeginEpoch`, the appends, `TruncateLog`,
-  `InstallSnapshot`) are carried out in order. The driver does not wait for it; `Written` and
-  `Synced` tell the end of an append.
+  `InstallSnapshot`) are carried out in order. The driver does not wait for it; `Synced`
+  tells the end of an append.
 * `InstallSnapshot` is the exception: its result is the next event.
 
 An error of the disk is final: nothing that was handed over may be counted any more.
@@ -187,6 +187,12 @@ class TellConfirmed(msgspec.Struct, frozen=True):
     number: int
 
 
+class TellHandedOver(msgspec.Struct, frozen=True):
+    """This node leads no more, as its disk is slow; see `DiskSlow`."""
+
+    sync_ms: int
+
+
 class TellWithheld(msgspec.Struct, frozen=True):
     """This node may have forgotten votes and records, and gives no vote; see `node`.
 
@@ -233,6 +239,7 @@ Instruction = (
     | TellLeader
     | TellEstablished
     | TellConfirmed
+    | TellHandedOver
     | ReportLostRecords
     | TellWithheld
     | TellWhole

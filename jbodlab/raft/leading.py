@@ -13,6 +13,7 @@ from jbodlab.raft.instructions import (
     Respond,
     TellConfirmed,
     TellEstablished,
+    TellHandedOver,
 )
 from jbodlab.raft.log_view import VALID, Position
 from jbodlab.raft.membership import end_late_change, voters_committed
@@ -25,11 +26,17 @@ from jbodlab.raft.messages import (
 )
 from jbodlab.raft.node import Confirmation, ParkedFetch, QuorumNode
 from jbodlab.raft.states import Leader
-from jbodlab.raft.voters import NOBODY
+from jbodlab.raft.voters import NOBODY, ReplicaKey
 from jbodlab.vocabulary.error_code import ErrorCode
 
 OBSERVER_SILENCE_MS = 300_000
 """After which an observer is forgotten."""
+SLOW_DISK_MS, HANDED_OVER_MS = 10_000, 60_000
+"""How long a voter whose disk is slow lets others lead, and one that has handed over for that."""
+HAND_OVER_PAUSE_MS = 10_000
+"""Shortest time between two hand-overs of a node."""
+FASTER = 5
+"""How many times faster the disk of another voter must be."""
 
 
 def refusal(node: QuorumNode, epoch: int) -> ErrorCode:
@@ -62,7 +69,7 @@ def fetch(node: QuorumNode, request_id: int, request: FetchRequest) -> None:
     is_behind = known is not None and request.high_watermark < known
     node.parked[request_id] = ParkedFetch(request, node.now_ms + request.max_wait_ms)
     is_urgent = is_behind or request.max_wait_ms == 0 or _is_waited_for(node, request)
-    if node.log.written_offset > end.offset or is_urgent:
+    if node.log.end_offset > end.offset or is_urgent:
         _answer_parked(node, state, request_id)
 
 
@@ -86,8 +93,9 @@ def _answer(
     node: QuorumNode, state: Leader, position: Position, request: FetchRequest | None = None
 ) -> QuorumFetchAnswer:
     read = None
-    if request is not None and request.end.offset < node.log.written_offset:
-        read = request.end.offset, node.log.written_offset, request.max_bytes
+    if request is not None and request.end.offset < node.log.end_offset:
+        read = request.end.offset, node.log.end_offset, request.max_bytes
+        state.progress.sent_records(_key_of(node, request), node.now_ms)
     known = state.progress.high_watermark
     return QuorumFetchAnswer(
         **node.known_leader(),
@@ -103,7 +111,7 @@ def _take_progress(node: QuorumNode, state: Leader, request: FetchRequest) -> No
     if request.replica == NOBODY:
         return
     voter = node.voters.key_of(request.replica)
-    replica = request.replica if voter is None else voter
+    replica = _key_of(node, request)
     highest = state.progress.highest(replica)
     has_lost = state.progress.fetched(replica, request.end.offset, node.log.end_offset, node.now_ms)
     if has_lost and voter is not None:
@@ -111,6 +119,12 @@ def _take_progress(node: QuorumNode, state: Leader, request: FetchRequest) -> No
     _hear(node, state, request)
     _confirm(node, request)
     advance_high_watermark(node)
+
+
+def _key_of(node: QuorumNode, request: FetchRequest) -> ReplicaKey:
+    """Return the key by which the progress of a replica is kept."""
+    voter = node.voters.key_of(request.replica)
+    return request.replica if voter is None else voter
 
 
 def confirm(node: QuorumNode, state: Leader, number: int) -> None:
@@ -186,12 +200,32 @@ def advance_high_watermark(node: QuorumNode) -> None:
     voters_committed(node, state)
 
 
-def records_written(node: QuorumNode) -> None:
-    """Answer the fetches that records can be read for now."""
+def disk_is_slow(node: QuorumNode, sync_ms: int) -> None:
+    """Stand back in elections for a while, and hand over to a voter with a faster disk.
+
+    While a majority of the others is well, they commit without this node, and nobody notices. The
+    leadership is handed over before one of them fails, too.
+    """
+    node.reluctant_until_ms = max(node.reluctant_until_ms, node.now_ms + SLOW_DISK_MS)
+    state = node.state
+    if not isinstance(state, Leader) or node.now_ms < node.handed_over_ms + HAND_OVER_PAUSE_MS:
+        return
+    since_ms = node.now_ms - node.settings.fetch_timeout_ms
+    heard = set(node.voters.others(node.me)) - set(state.progress.silent(node.voters, since_ms))
+    is_any_faster = any(state.progress.sync_ms(each) * FASTER <= sync_ms for each in heard)
+    if len(heard) >= node.voters.majority and is_any_faster:
+        node.handed_over_ms = node.now_ms
+        node.reluctant_until_ms = node.now_ms + HANDED_OVER_MS
+        node.emit(TellHandedOver(sync_ms))
+        node.become_resigned()
+
+
+def records_appended(node: QuorumNode) -> None:
+    """Answer the fetches that there are records for now, be they on this node's disk or not."""
     state = node.state
     if isinstance(state, Leader):
         for request_id, parked in list(node.parked.items()):
-            if parked.request.end.offset < node.log.written_offset:
+            if parked.request.end.offset < node.log.end_offset:
                 _answer_parked(node, state, request_id)
 
 

@@ -1,11 +1,10 @@
 """The log of a node as its core knows it, and where a position of another log stands in it.
 
 The bytes belong to the thread of the log. The thread carries out in order what it was handed, so
-the core decides on the log as it *will* be: `end_offset` moves when an append is handed over. Two
-more offsets follow it when the thread reports: what can be read (`written_offset`), and what a loss
-of power would leave (`synced_offset`).
+the core decides on the log as it *will* be: `end_offset` moves when an append is handed over.
+Another offset follows it when the thread reports what a loss of power would leave.
 
-    start_offset <= synced_offset <= written_offset <= end_offset
+    start_offset <= synced_offset <= end_offset
 
 Each append has a number. A report names the number, not an offset: an append that was handed over
 before a truncation is reported after it, and its end offset is not the end of anything then.
@@ -79,13 +78,12 @@ class LogView:
     ) -> None:
         self.start_offset = Offset(start_offset)
         self.end_offset = Offset(end_offset)
-        self.written_offset = self.synced_offset = self.end_offset
+        self.synced_offset = self.end_offset
         self.snapshots = tuple(snapshots)
         self.voters = voters
         self.kraft_versions = kraft_versions
         self._epochs = [(LeaderEpoch(epoch), Offset(start)) for epoch, start in epochs]
         self._appends = 0
-        self._unwritten: deque[tuple[int, Offset]] = deque()
         self._unsynced: deque[tuple[int, Offset]] = deque()
         """Number and end offset of each append that the thread has not reported yet."""
 
@@ -174,7 +172,6 @@ class LogView:
         assert end_offset > self.end_offset
         self._appends += 1
         self.end_offset = end_offset
-        self._unwritten.append((self._appends, end_offset))
         self._unsynced.append((self._appends, end_offset))
         return self._appends
 
@@ -196,24 +193,18 @@ class LogView:
                         self.voters.last.check_next(voters)
                     self.voters.add(offset, voters)
 
-    def note_written(self, number: int) -> None:
-        """Take note that an append, and all before it, can be read."""
-        self.written_offset = _taken(self._unwritten, number, self.written_offset)
-
     def note_synced(self, number: int) -> None:
         """Take note that an append, and all before it, survives a loss of power."""
-        self.note_written(number)
-        self.synced_offset = _taken(self._unsynced, number, self.synced_offset)
+        while self._unsynced and self._unsynced[0][0] <= number:
+            self.synced_offset = self._unsynced.popleft()[1]
 
     def truncate_to(self, end_offset: Offset) -> None:
         """Cut the log."""
         assert self.start_offset <= end_offset <= self.end_offset
         self.end_offset = end_offset
-        self.written_offset = min(self.written_offset, end_offset)
         self.synced_offset = min(self.synced_offset, end_offset)
-        for unreported in (self._unwritten, self._unsynced):
-            for index, (number, end) in enumerate(unreported):
-                unreported[index] = number, min(end, end_offset)
+        for index, (number, end) in enumerate(self._unsynced):
+            self._unsynced[index] = number, min(end, end_offset)
         while self._epochs and self._epochs[-1][1] >= end_offset:
             self._epochs.pop()
         self.voters.truncate_to(end_offset)
@@ -232,8 +223,7 @@ class LogView:
                 f"snapshot {snapshot} does not reach the log's end {self.end}"
             )
         self.start_offset = self.end_offset = snapshot.offset
-        self.written_offset = self.synced_offset = snapshot.offset
-        self._unwritten.clear()
+        self.synced_offset = snapshot.offset
         self._unsynced.clear()
         self._epochs.clear()
         self.snapshots = (snapshot,)
@@ -252,9 +242,3 @@ class LogView:
         self._epochs = later
         self.voters.trim_to(start_offset)
         self.kraft_versions.trim_to(start_offset)
-
-
-def _taken(unreported: deque[tuple[int, Offset]], number: int, offset: Offset) -> Offset:
-    while unreported and unreported[0][0] <= number:
-        offset = unreported.popleft()[1]
-    return offset

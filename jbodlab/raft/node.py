@@ -80,6 +80,9 @@ from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import QuorumViolationError
 from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset
 
+NEVER_MS = 1 << 40
+RELUCTANT_TIMEOUTS = 3
+"""Election timeouts without a leader after which a node with a slow disk stands for election."""
 BOOTSTRAP_OFFSET = -1
 """Offset of the voters in `0-0.checkpoint`: they are in no log yet."""
 
@@ -171,6 +174,12 @@ class QuorumNode:
         self.not_begun: set[Destination] = set()
         """Voters that a leader tells that it leads, by node id."""
         self.is_shutting_down = False
+        self.reluctant_until_ms = 0
+        """Up to when the node lets others lead, as its disk is slow."""
+        self.handed_over_ms = -NEVER_MS
+        """When it last gave up the leadership for that."""
+        self._postponed_ms: int | None = None
+        """Since when it lets others lead in the present search for a leader."""
         self.suspected_until_ms = 0
         """The end of the last suspicion; none begins before."""
         self.now_ms = 0
@@ -305,6 +314,19 @@ class QuorumNode:
             case _:
                 return self.draw()
 
+    def postpones_election(self) -> bool:
+        """Return whether to let others be elected: the disk is slow, and they may be quicker."""
+        if self.now_ms >= self.reluctant_until_ms or self.voters.is_only(self.me):
+            return False
+        if self._postponed_ms is None:
+            self._postponed_ms = self.now_ms
+        timeouts = RELUCTANT_TIMEOUTS * self.settings.election_timeout_ms
+        return self.now_ms < self._postponed_ms + timeouts
+
+    def has_leader(self) -> None:
+        """Take note that a leader is heard, or that this node is one."""
+        self._postponed_ms = None
+
     def become_prospective(self) -> None:
         """Ask whether the voters would elect this node.
 
@@ -340,6 +362,7 @@ class QuorumNode:
         """Begin the epoch that this node was elected in."""
         state = self.state
         assert isinstance(state, QuorumCandidate)
+        self.has_leader()
         start = self.log.end_offset
         self._enter(
             Leader(

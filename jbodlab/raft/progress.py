@@ -18,10 +18,16 @@ own log before it is synced, and a voter that has lost records.
 
 from __future__ import annotations
 
+from collections import deque
+from statistics import median
+
 import msgspec
 
 from jbodlab.raft.voters import ReplicaKey, VoterSet
 from jbodlab.vocabulary.ids import Offset
+
+SYNCS = 20
+"""How many times a replica's disk is measured by."""
 
 
 class ReplicaProgress(msgspec.Struct, kw_only=True):
@@ -33,6 +39,8 @@ class ReplicaProgress(msgspec.Struct, kw_only=True):
         last_fetch_ms: Of the driver's clock.
         last_caught_up_ms: When it was last known to have all that the leader had; -1: never.
         leader_end_offset: Of the leader, at its last Fetch.
+        sent_ms: When it was sent the records that it has not acknowledged; None: it has all.
+        syncs_ms: How long it took to acknowledge records, the last times.
     """
 
     end_offset: Offset
@@ -40,6 +48,8 @@ class ReplicaProgress(msgspec.Struct, kw_only=True):
     last_fetch_ms: int
     last_caught_up_ms: int = -1
     leader_end_offset: Offset
+    sent_ms: int | None = None
+    syncs_ms: deque[int] = msgspec.field(default_factory=lambda: deque(maxlen=SYNCS))
 
     @property
     def counts(self) -> bool:
@@ -90,12 +100,25 @@ class Progress:
         elif end_offset >= known.leader_end_offset and known.last_fetch_ms < now_ms:
             # It has what the leader had when it asked the last time (KIP-836).
             known.last_caught_up_ms = known.last_fetch_ms
+        if known.sent_ms is not None:
+            known.syncs_ms.append(now_ms - known.sent_ms)
+            known.sent_ms = None
         has_lost = end_offset < known.end_offset
         known.end_offset = end_offset
         known.highest = max(known.highest, end_offset)
         known.last_fetch_ms = now_ms
         known.leader_end_offset = leader_end_offset
         return has_lost
+
+    def sent_records(self, replica: ReplicaKey, now_ms: int) -> None:
+        """Take note that records are on the way to a replica, which asks again once it has them."""
+        if replica in self.replicas:
+            self.replicas[replica].sent_ms = now_ms
+
+    def sync_ms(self, replica: ReplicaKey) -> int:
+        """Return the median time in which a replica has records on its disk; 0 if unknown."""
+        known = self.replicas.get(replica)
+        return 0 if known is None or not known.syncs_ms else int(median(known.syncs_ms))
 
     def heard(self, voter: ReplicaKey, voters: VoterSet, now_ms: int) -> None:
         """Take note that a voter follows this leader; a complete majority counts as of now."""

@@ -17,6 +17,7 @@ class RaftSettings(msgspec.Struct, frozen=True, kw_only=True):
         suspect_ms: Pause between the suspicion that the leader's process is gone and the first
             pre-vote; -1: there is no suspicion, as in Kafka.
         suspect_stagger_ms: Further pause for each voter with a lower id.
+        disk_slow_ms: Time of a write from which the disk is slow; 0: never.
         auto_join: Whether an observer asks to be a voter.
     """
 
@@ -30,6 +31,7 @@ class RaftSettings(msgspec.Struct, frozen=True, kw_only=True):
     fetch_snapshot_max_bytes: int = 1024 * 1024
     suspect_ms: int = 100
     suspect_stagger_ms: int = 60
+    disk_slow_ms: int = 1_000
     auto_join: bool = False
 
     @property

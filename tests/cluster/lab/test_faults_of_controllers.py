@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -66,6 +67,37 @@ def test_another_controller_is_active_when_the_disk_of_the_active_one_dies(
         if kind == "eio":
             fault.wait_detected(MOVED_DEADLINE_S)
             assert_serves(cluster)
+
+
+@pytest.mark.parametrize(("kind", "details"), [("slow", {"delay": "2s"}), ("hang", {})])
+def test_another_controller_is_active_when_the_disk_of_the_active_one_is_slow(
+    cluster: Cluster, kind: str, details: dict[str, Any]
+) -> None:
+    active = cluster.active_controller
+
+    with active.log_dir.fails(kind, calls="sync", **details):
+        # The two others commit without it, so nothing waits for its disk.
+        assert_serves(cluster)
+        wait_for("another active controller", lambda: is_led_without(cluster, active))
+        assert_serves(cluster)
+    wait_for("a controller whose disk is well", lambda: are_all_heard(cluster))
+
+    assert active.is_running
+
+
+def is_led_without(cluster: Cluster, controller: Controller) -> bool:
+    return any(each.is_active for each in cluster.controllers if each.id != controller.id)
+
+
+@pytest.mark.parametrize(("kind", "details"), [("slow", {"delay": "2s"}), ("hang", {})])
+def test_a_standby_with_a_slow_disk_changes_nothing(
+    cluster: Cluster, kind: str, details: dict[str, Any]
+) -> None:
+    active = cluster.active_controller
+
+    with standbys(cluster)[0].log_dir.fails(kind, calls="sync", **details):
+        assert_serves(cluster)
+        assert active.is_active
 
 
 def test_the_active_controller_is_cut_off_from_each_of_the_others(cluster: Cluster) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import shutil
+import threading
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ from jbodlab.raft.voters import VoterSet
 from jbodlab.record_batch.record_batch import read_header
 from jbodlab.storage.directory.names import METADATA_DIR_NAME
 from jbodlab.vocabulary.errors import LogDirError
-from tests.controller.quorum.nodes import TIMING, Network, quorum, voters
+from tests.controller.quorum.nodes import DEADLINE_S, TIMING, Network, quorum, voters
 
 
 async def told_alike(network: Network) -> None:
@@ -330,3 +331,29 @@ async def test_the_first_voters_come_from_their_checkpoint_into_the_log(tmp_path
     finally:
         for node in network.nodes.values():
             await node.kill()
+
+
+async def test_a_leader_commits_and_hands_over_while_its_disk_hangs(tmp_path: Path) -> None:
+    async with quorum(tmp_path) as network:
+        leader = await network.leader()
+        begun, hold = threading.Event(), threading.Event()
+        sync = leader.files.flush
+
+        def hang() -> None:
+            begun.set()
+            hold.wait(DEADLINE_S)
+            sync()
+
+        leader.files.flush = hang  # type: ignore[method-assign]
+        try:
+            committed = await leader.append()
+            assert begun.is_set()
+            assert committed.end_offset == leader.log.high_watermark
+            # A later append does not even reach its file.
+            await leader.append()
+            successor = await network.leader(but=leader)
+            assert not leader.is_leader
+            await successor.append()
+        finally:
+            hold.set()
+        await told_alike(network)

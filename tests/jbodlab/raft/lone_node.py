@@ -19,7 +19,6 @@ from jbodlab.raft.events import (
     RequestReceived,
     ResponseReceived,
     Synced,
-    Written,
 )
 from jbodlab.raft.instructions import (
     AppendControl,
@@ -272,7 +271,6 @@ class LoneNode:
     def disk_works(self) -> None:
         """Write and sync what the last event has appended."""
         for each in self.done(AppendControl) + self.done(AppendFetched) + self.done(AppendProposed):
-            self.handle(Written(each.number))
             self.handle(Synced(each.number))
 
     def propose(self, records: int = 1) -> None:

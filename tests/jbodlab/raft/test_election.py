@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from jbodlab.raft.election import election_timeout, successor_delay
-from jbodlab.raft.events import LeaderSuspected
+from jbodlab.raft.events import DeadlineReached, DiskSlow, LeaderSuspected
 from jbodlab.raft.instructions import ElectionState, WriteQuorumState
+from jbodlab.raft.leading import HANDED_OVER_MS, SLOW_DISK_MS
 from jbodlab.raft.log_view import OffsetAndEpoch
 from jbodlab.raft.messages import FetchRequest, VoteRequest, VoteResponse
+from jbodlab.raft.node import RELUCTANT_TIMEOUTS
 from jbodlab.raft.states import Follower, Leader, Prospective, Unattached
 from jbodlab.raft.tally import Tally
 from jbodlab.raft.voters import UNKNOWN_DIRECTORY, ReplicaKey
@@ -16,10 +18,13 @@ from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId, DirectoryId, LeaderEpoch
 from tests.jbodlab.raft.lone_node import (
     MAKERS,
+    SETTINGS,
     LoneNode,
     at,
     candidate,
     end_request,
+    established,
+    fetch_request,
     follower,
     leader,
     log_of,
@@ -311,3 +316,46 @@ def test_a_tally_is_lost_when_a_majority_cannot_be_reached() -> None:
     assert not counted.counted(BrokerId(3), is_granted=False).is_lost
     lost = counted.counted(BrokerId(3), is_granted=False).counted(BrokerId(4), is_granted=False)
     assert lost.is_lost
+
+
+# A slow disk.
+
+
+@pytest.mark.parametrize("make", [unattached, follower])
+def test_a_voter_with_a_slow_disk_lets_others_be_elected_first(make: type[LoneNode]) -> None:
+    node = make()
+    node.handle(DiskSlow(1_000))
+    kind = type(node.state)
+    node.wait_until_due()
+    since_ms = node.now_ms
+    while isinstance(node.state, kind):
+        node.wait_until_due()
+    # Nobody else has become the leader.
+    assert isinstance(node.state, Prospective)
+    assert node.now_ms == since_ms + RELUCTANT_TIMEOUTS * SETTINGS.election_timeout_ms
+
+
+def test_a_successor_with_a_slow_disk_lets_the_next_one_be_elected() -> None:
+    node = follower()
+    node.handle(DiskSlow(1_000))
+    node.ask(end_request(5, 1, 3))
+    node.wait_until_due()
+    assert isinstance(node.state, Follower)
+    assert node.state.deadline_ms == node.now_ms + SETTINGS.election_timeout_ms
+
+
+def test_a_disk_that_was_slow_long_ago_keeps_nobody_from_being_elected() -> None:
+    node = follower()
+    node.handle(DiskSlow(1_000))
+    node.now_ms += SLOW_DISK_MS
+    node.handle(DeadlineReached())
+    assert isinstance(node.state, Prospective)
+
+
+def test_a_leader_that_handed_over_for_its_disk_is_reluctant_for_longer() -> None:
+    node = established()
+    for other in (2, 3):
+        node.ask(fetch_request(other, at(1, 1), epoch=1, high_watermark=1))
+    node.handle(DiskSlow(1_000))
+    node.handle(DiskSlow(1_000))
+    assert node.core._node.reluctant_until_ms == node.now_ms + HANDED_OVER_MS

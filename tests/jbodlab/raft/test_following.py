@@ -12,7 +12,6 @@ from jbodlab.raft.events import (
     SnapshotInstalled,
     SnapshotRefused,
     Synced,
-    Written,
 )
 from jbodlab.raft.instructions import (
     AbandonSnapshot,
@@ -85,7 +84,6 @@ def test_the_next_fetch_waits_until_the_records_are_synced() -> None:
     node.answer(FetchRequest, leader=2, batches=(batch(10, 12, 3), batch(12, 15, 5)))
     append = node.done(AppendFetched)[0]
     assert not node.asked(FetchRequest)
-    node.handle(Written(append.number))
     assert not node.asked(FetchRequest)
     node.handle(Synced(append.number))
 

@@ -11,10 +11,10 @@ from jbodlab.metadata.records.control_records import (
 )
 from jbodlab.raft.events import (
     ConfirmationAsked,
+    DiskSlow,
     NodeShutdownBegun,
     SnapshotsChanged,
     Synced,
-    Written,
 )
 from jbodlab.raft.instructions import (
     AdvanceHighWatermark,
@@ -24,10 +24,13 @@ from jbodlab.raft.instructions import (
     Respond,
     TellConfirmed,
     TellEstablished,
+    TellHandedOver,
 )
+from jbodlab.raft.leading import HAND_OVER_PAUSE_MS
 from jbodlab.raft.log_view import LogView, OffsetAndEpoch
 from jbodlab.raft.messages import (
     BeginQuorumEpochRequest,
+    EndQuorumEpochRequest,
     FetchRequest,
     FetchSnapshotAnswer,
     FetchSnapshotRequest,
@@ -107,7 +110,6 @@ def test_a_leader_commits_what_it_and_another_voter_have_synced() -> None:
     append = node.done(AppendControl)[0]
 
     node.ask(fetch_request(2, at(0, 0), epoch=1))
-    node.handle(Written(append.number))
     node.ask(fetch_request(2, at(1, 1), epoch=1))
     assert node.core.high_watermark is None
     node.handle(Synced(append.number))
@@ -120,7 +122,6 @@ def test_a_leader_commits_what_it_and_another_voter_have_synced() -> None:
 
 def test_a_leader_commits_what_the_others_have_while_its_own_disk_hangs() -> None:
     node = leader()
-    node.handle(Written(node.done(AppendControl)[0].number))
 
     for other in (2, 3):
         node.ask(fetch_request(other, at(1, 1), epoch=1))
@@ -136,7 +137,6 @@ def test_a_sole_voter_commits_with_its_own_sync() -> None:
     assert node.core.high_watermark == 1
     node.propose(3)
     append = node.done(AppendProposed)[0]
-    node.handle(Written(append.number))
     assert node.core.high_watermark == 1
     node.handle(Synced(append.number))
     assert node.core.high_watermark == 4
@@ -183,16 +183,14 @@ def test_a_voter_whose_offset_falls_is_reported_once() -> None:
 # Answers to a Fetch.
 
 
-def test_records_are_read_up_to_what_is_written() -> None:
+def test_records_are_sent_before_they_are_on_the_leaders_disk() -> None:
     node = established()
     node.propose(2)
-    first = node.done(AppendProposed)[0].number
     node.propose(2)
 
-    node.handle(Written(first))
     answer = fetch(node, fetch_request(3, at(1, 1), epoch=1))
 
-    assert answer.read == (1, 3, 1000)
+    assert answer.read == (1, 5, 1000)
     assert (answer.high_watermark, answer.log_start_offset, answer.leader_id) == (1, 0, 1)
 
 
@@ -201,9 +199,6 @@ def test_a_fetch_without_news_waits_for_records() -> None:
     assert node.ask(fetch_request(3, at(1, 1), epoch=1, high_watermark=1)) is None
 
     node.propose()
-    append = node.done(AppendProposed)[0]
-    assert not answers(node)
-    node.handle(Written(append.number))
 
     assert [answer.read for answer in answers(node)] == [(1, 2, 1000)]
 
@@ -212,7 +207,6 @@ def test_a_fetch_without_news_waits_for_a_higher_high_watermark() -> None:
     node = established()
     node.propose()
     append = node.done(AppendProposed)[0]
-    node.handle(Written(append.number))
     assert node.ask(fetch_request(3, at(2, 1), epoch=1, high_watermark=1)) is None
     node.handle(Synced(append.number))
 
@@ -498,3 +492,65 @@ def test_a_leader_that_resigned_is_confirmed_no_more() -> None:
     assert isinstance(node.state, Resigned)
     node.ask(fetch_request(2, at(1, 1), epoch=1, high_watermark=1))
     assert not confirmed(node)
+
+
+# A slow disk.
+
+
+def fetch_all(node: LoneNode, *others: int, end: int, high_watermark: int = 1) -> None:
+    for other in others:
+        node.ask(fetch_request(other, at(end, 1), epoch=1, high_watermark=high_watermark))
+
+
+def handed_over(node: LoneNode, sync_ms: int = 1_000) -> bool:
+    node.handle(DiskSlow(sync_ms))
+    return node.done(TellHandedOver) == [TellHandedOver(sync_ms)]
+
+
+def test_a_leader_with_a_slow_disk_hands_over_while_the_others_commit() -> None:
+    node = established()
+    fetch_all(node, 2, 3, end=1)
+
+    assert handed_over(node)
+    assert isinstance(node.state, Resigned)
+    assert len(node.asked(EndQuorumEpochRequest)) == 2
+
+
+@pytest.mark.parametrize("others", [(), (2,)])
+def test_a_leader_that_the_others_cannot_do_without_goes_on_with_a_slow_disk(
+    others: tuple[int, ...],
+) -> None:
+    node = established()
+    node.wait(SETTINGS.fetch_timeout_ms + 1)
+    fetch_all(node, *others, end=1)
+
+    assert not handed_over(node)
+    assert isinstance(node.state, Leader)
+
+
+def test_a_leader_among_disks_that_are_all_slow_goes_on() -> None:
+    node = established()
+    fetch_all(node, 2, 3, end=1)
+    node.propose()
+    node.wait(500)
+    fetch_all(node, 2, 3, end=2)
+
+    assert not handed_over(node, 600)
+    # At some time its own is slower by far.
+    assert handed_over(node, 2_500)
+
+
+def test_a_sole_voter_does_not_hand_over() -> None:
+    node = LoneNode(voters=[1])
+    node.disk_works()
+    assert not handed_over(node)
+    assert isinstance(node.state, Leader)
+
+
+def test_two_hand_overs_of_a_leader_are_some_time_apart() -> None:
+    node = established()
+    fetch_all(node, 2, 3, end=1)
+    node.core._node.handed_over_ms = node.now_ms - HAND_OVER_PAUSE_MS + 1
+    assert not handed_over(node)
+    node.core._node.handed_over_ms -= 1
+    assert handed_over(node)

@@ -107,11 +107,11 @@ def test_a_log_counts_as_synced_when_the_thread_says_so() -> None:
     log = log_of((1, 0), end=10)
     first, second = log.append(Offset(12)), log.append(Offset(15))
 
-    assert (log.end_offset, log.written_offset, log.synced_offset) == (15, 10, 10)
-    log.note_written(first)
-    assert (log.written_offset, log.synced_offset, log.is_synced) == (12, 10, False)
+    assert (log.end_offset, log.synced_offset) == (15, 10)
+    log.note_synced(first)
+    assert (log.synced_offset, log.is_synced) == (12, False)
     log.note_synced(second)
-    assert (log.written_offset, log.synced_offset, log.is_synced) == (15, 15, True)
+    assert (log.synced_offset, log.is_synced) == (15, True)
 
 
 def test_a_report_of_an_append_that_was_cut_counts_up_to_the_cut_only() -> None:
@@ -121,7 +121,7 @@ def test_a_report_of_an_append_that_was_cut_counts_up_to_the_cut_only() -> None:
     new = log.append(Offset(18))
 
     log.note_synced(old)
-    assert (log.written_offset, log.synced_offset) == (14, 14)
+    assert log.synced_offset == 14
     log.note_synced(new)
     assert log.synced_offset == 18
 

@@ -52,7 +52,6 @@ from jbodlab.raft.events import (
     SnapshotInstalled,
     SnapshotsChanged,
     Synced,
-    Written,
 )
 from jbodlab.raft.instructions import (
     AbandonSnapshot,
@@ -71,6 +70,7 @@ from jbodlab.raft.instructions import (
     SendRequest,
     TellConfirmed,
     TellEstablished,
+    TellHandedOver,
     TellLeader,
     TellWhole,
     TellWithheld,
@@ -367,7 +367,14 @@ class Node:
                 world.committed(self, instruction.high_watermark)
             case ReportLostRecords():
                 world.seen["lost records reported"] += 1
-            case TellLeader() | TellEstablished() | TellConfirmed() | TellWithheld() | TellWhole():
+            case (
+                TellLeader()
+                | TellEstablished()
+                | TellConfirmed()
+                | TellWithheld()
+                | TellWhole()
+                | TellHandedOver()
+            ):
                 world.seen[type(instruction).__name__] += 1
 
     def respond(self, instruction: Respond) -> None:
@@ -392,10 +399,10 @@ class Node:
         batches: tuple[Batch, ...] = ()
         if answer.read is not None:
             first, end, _ = answer.read
-            assert end <= self.written.end
+            assert end <= self.ordered.end
             batches = tuple(
                 entry.batch
-                for entry in self.written.entries
+                for entry in self.ordered.entries
                 if first <= entry.batch.base_offset < end
             )[:4]
             assert batches
@@ -432,12 +439,11 @@ class Node:
     def append(self, number: int, batches: tuple[Batch, ...]) -> None:
         self.ordered.append(batches)
         self.world.check_match(self, self.ordered, len(batches))
-        self.jobs.append(lambda: self.write(number, batches))
+        self.jobs.append(lambda: self.write(batches))
         self.jobs.append(lambda: self.sync(number))
 
-    def write(self, number: int, batches: tuple[Batch, ...]) -> None:
+    def write(self, batches: tuple[Batch, ...]) -> None:
         self.written.append(batches)
-        self.handle(Written(number))
 
     def sync(self, number: int) -> None:
         self.durable = self.written.copy()
