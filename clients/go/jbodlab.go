@@ -17,7 +17,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -96,9 +95,13 @@ func Start(t testing.TB, spec Spec) *Cluster {
 		command = "jbodlab"
 	}
 	name := fmt.Sprintf("go-%d-%d", os.Getpid(), time.Now().UnixNano()%1_000_000)
-	words := append([]string{"serve", "--output", "json", "--cluster", name}, spec.words()...)
+	words := append([]string{"serve", "--output", "json", "--until-input-ends", "--cluster", name}, spec.words()...)
 	server := exec.Command(command, words...)
-	server.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	// It ends when this process does, however that ends.
+	input, err := server.StdinPipe()
+	if err != nil {
+		t.Fatalf("jbodlab: %v", err)
+	}
 	said := &strings.Builder{}
 	server.Stderr = said
 	output, err := server.StdoutPipe()
@@ -109,7 +112,7 @@ func Start(t testing.TB, spec Spec) *Cluster {
 		t.Fatalf("jbodlab: cannot start %s: %v", command, err)
 	}
 	t.Cleanup(func() {
-		_ = server.Process.Signal(syscall.SIGTERM)
+		_ = input.Close()
 		late := time.AfterFunc(endTimeout, func() { _ = server.Process.Kill() })
 		_ = server.Wait()
 		late.Stop()

@@ -17,12 +17,13 @@ export class JbodlabError extends Error {
 
 /** Start a cluster; `close` ends it. Under vitest, jest and node:test call it in a `before` hook. */
 export async function start({ command = process.env.JBODLAB || "jbodlab", config = {}, ...spec } = {}) {
-  const words = ["serve", "--output", "json", "--cluster", `node-${randomUUID()}`];
+  const words = ["serve", "--output", "json", "--until-input-ends", "--cluster", `node-${randomUUID()}`];
   for (const [name, value] of Object.entries(spec)) {
     if (value) words.push(`--${optionOf(name)}`, ...(value === true ? [] : [String(value)]));
   }
   for (const [key, value] of Object.entries(config)) words.push("--config", `${key}=${value}`);
-  const server = spawn(command, words, { stdio: ["ignore", "pipe", "pipe"] });
+  // It ends when nobody can write to its input any more, however this process ends.
+  const server = spawn(command, words, { stdio: ["pipe", "pipe", "pipe"] });
   let said = "";
   server.stderr.on("data", (piece) => { said += piece; });
   const ended = new Promise((resolve) => {
@@ -33,12 +34,8 @@ export async function start({ command = process.env.JBODLAB || "jbodlab", config
   const line = await Promise.race([first, ended.then(() => undefined)]);
   if (typeof line !== "string") throw new JbodlabError(0, `${command} serve has ended: ${said.trim()}`);
   const { url, token } = JSON.parse(line);
-  // A test runner that ends without `close` takes the cluster with it.
-  const kill = () => server.kill("SIGTERM");
-  process.once("exit", kill);
   const end = async () => {
-    process.off("exit", kill);
-    kill();
+    server.stdin.end();
     const late = setTimeout(() => server.kill("SIGKILL"), END_TIMEOUT_MS);
     await ended;
     clearTimeout(late);

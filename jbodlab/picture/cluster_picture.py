@@ -47,6 +47,13 @@ class PartitionPicture:
         """Whether all replicas are."""
         return len(self.isr) == len(self.replicas)
 
+    @property
+    def state(self) -> str:
+        """`no leader`, `in sync` or `under-replicated`."""
+        if self.leader < 0:
+            return "no leader"
+        return "in sync" if self.is_in_sync else "under-replicated"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectoryPicture:

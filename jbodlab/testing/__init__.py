@@ -17,14 +17,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lab.testing.asynchronous import AsyncCluster
     from lab.testing.clusters import Broker, Cluster, Controller, Fault, LogDir
+    from lab.testing.served import ServedCluster
 
-__all__ = ["AsyncCluster", "Broker", "Cluster", "Controller", "Fault", "LogDir"]
+__all__ = ["AsyncCluster", "Broker", "Cluster", "Controller", "Fault", "LogDir", "ServedCluster"]
 
 
 def __getattr__(name: str) -> Any:
     """Import the lab when something of it is asked for, and not with the plugin."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from lab.testing import asynchronous, clusters
+    from lab.testing import asynchronous, clusters, served
 
-    return getattr(asynchronous if name == "AsyncCluster" else clusters, name)
+    modules = {"AsyncCluster": asynchronous, "ServedCluster": served}
+    return getattr(modules.get(name, clusters), name)

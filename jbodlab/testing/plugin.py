@@ -5,7 +5,7 @@
 
 It imports pytest and nothing else until a fixture is used. Tests with equal needs share one cluster
 of their process, which is healed and settled between them; under pytest-xdist each worker has its
-own.
+own. `jbod_cluster_shared` is one for all workers, behind the HTTP API.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from lab.testing.across import SharedServers
     from lab.testing.asynchronous import AsyncCluster
     from lab.testing.clusters import Cluster
     from lab.testing.needs import ClusterSpec
+    from lab.testing.served import ServedCluster
     from lab.testing.shared import SharedClusters
 
 MARK = "jbod"
@@ -81,6 +83,30 @@ def jbod_cluster_async(jbod_cluster: Cluster) -> AsyncCluster:
     from lab.testing.asynchronous import AsyncCluster
 
     return AsyncCluster(jbod_cluster)
+
+
+@pytest.fixture(scope="session")
+def _jbod_servers(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SharedServers]:
+    from lab.testing.across import SharedServers
+
+    folder = tmp_path_factory.getbasetemp()
+    # That of a worker lies in the one of the run.
+    shared = folder.parent if hasattr(request.config, "workerinput") else folder
+    servers = SharedServers(shared / "jbodlab")
+    yield servers
+    servers.close()
+
+
+@pytest.fixture
+def jbod_cluster_shared(
+    request: pytest.FixtureRequest, _jbod_servers: SharedServers
+) -> Iterator[ServedCluster]:
+    """A cluster that all workers use at the same time; what this test did is undone at its end."""
+    cluster = _jbod_servers.get(_need(request))
+    yield cluster
+    cluster.give_back()
 
 
 @pytest.fixture

@@ -131,7 +131,10 @@ class Actions:
 
     def broker(self, asked: values.OfBroker) -> values.Broker:
         """Return one broker."""
-        return _one((one for one in self.brokers() if one.id == asked.broker), _no_broker(asked))
+        return _one(
+            (one for one in self.brokers() if one.id == asked.broker),
+            f"there is no broker {asked.broker}",
+        )
 
     def controllers(self) -> list[values.Controller]:
         """Return all controllers by rising id."""
@@ -220,24 +223,18 @@ class Actions:
 
     # Nodes
 
-    def act_on_broker(self, act: str, asked: values.OfBroker) -> values.Broker:
-        """Start, stop, kill, freeze or thaw a broker."""
+    def act(self, act: str, role: str, asked: Any) -> values.Broker | values.Controller:
+        """Start, stop, kill, freeze or thaw a broker or a controller."""
+        number = getattr(asked, role)
         with self._changing() as cluster:
-            if asked.broker not in cluster.broker_ids:
-                raise RequestError(404, _no_broker(asked))
-            broker = cluster.broker(asked.broker)
-            _act(act, broker)
-            if act == "start":
-                cluster.wait_served(broker)
-        return self.broker(asked)
-
-    def act_on_controller(self, act: str, asked: values.OfController) -> values.Controller:
-        """Start, stop, kill, freeze or thaw a controller."""
-        with self._changing() as cluster:
-            found = (node for node in cluster.controllers if node.id == asked.controller)
-            node = _one(found, f"there is no controller {asked.controller}")
+            among = cluster.brokers if role == "broker" else cluster.controllers
+            missing = f"there is no {role} {number}"
+            node = _one((one for one in among if one.id == number), missing)
             _act(act, node)
-        return _one((one for one in self.controllers() if one.id == asked.controller), "")
+            if act == "start" and isinstance(node, library.Broker):
+                cluster.wait_served(node)
+        told = self.brokers() if role == "broker" else self.controllers()
+        return _one((one for one in told if one.id == number), missing)
 
     # Faults
 
@@ -382,11 +379,10 @@ class Actions:
         # Brokers do not tell who is eligible: that is in the metadata log.
         before = self._last_seen().partitions.get(key)
         elr = before.elr if before is not None else ()
-        state = "in sync" if found.is_in_sync else "under-replicated"
         return values.Partition(
             topic=key.topic,
             partition=key.partition,
-            state=state if found.leader >= 0 else "no leader",
+            state=found.state,
             leader=found.leader,
             isr=list(found.isr),
             replicas=[
@@ -523,10 +519,6 @@ def _one(found: Iterator[T], missing: str) -> T:
     if one is None:
         raise RequestError(404, missing)
     return one
-
-
-def _no_broker(asked: values.OfBroker) -> str:
-    return f"there is no broker {asked.broker}"
 
 
 def _act(act: str, node: library.Node) -> None:

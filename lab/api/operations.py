@@ -70,12 +70,17 @@ ACTS = {
 }
 
 
-def _on_broker(act: str) -> Callable[[Served, Any, Any], Any]:
-    return lambda served, asked, _: served.actions.act_on_broker(act, asked)
+def _acts(role: str, asked: type, gives: type) -> list[Operation]:
+    def run(act: str) -> Callable[[Served, Any, Any], Any]:
+        return lambda served, asked, _: served.actions.act(act, role, asked)
 
-
-def _on_controller(act: str) -> Callable[[Served, Any, Any], Any]:
-    return lambda served, asked, _: served.actions.act_on_controller(act, asked)
+    return [
+        _post(
+            path=f"/{role}s/{{{role}}}/{act}", name=f"{act}{role.title()}", asked=asked,
+            summary=text.format(f"a {role}"), run=run(act), gives=gives, errors=(404, 409, 504),
+        )
+        for act, text in ACTS.items()
+    ]  # fmt: skip
 
 
 # fmt: off
@@ -109,27 +114,13 @@ OPERATIONS: Sequence[Operation] = (
         run=lambda served, asked, _: served.actions.broker(asked), asked=values.OfBroker,
         gives=values.Broker, errors=(404, 409),
     ),
-    *(
-        _post(
-            path=f"/brokers/{{broker}}/{act}", name=f"{act}Broker",
-            summary=text.format("a broker"), run=_on_broker(act), asked=values.OfBroker,
-            gives=values.Broker, errors=(404, 409, 504),
-        )
-        for act, text in ACTS.items()
-    ),
+    *_acts("broker", values.OfBroker, values.Broker),
     _get(
         path="/controllers", name="listControllers", summary="List the controllers",
         run=lambda served, *_: served.actions.controllers(), gives=list[values.Controller],
         errors=(409,),
     ),
-    *(
-        _post(
-            path=f"/controllers/{{controller}}/{act}", name=f"{act}Controller",
-            summary=text.format("a controller"), run=_on_controller(act),
-            asked=values.OfController, gives=values.Controller, errors=(404, 409, 504),
-        )
-        for act, text in ACTS.items()
-    ),
+    *_acts("controller", values.OfController, values.Controller),
     _get(
         path="/directories", name="listDirectories",
         summary="List the log directories of all brokers",

@@ -281,6 +281,13 @@ SETTINGS: Mapping[str, Setting] = {
 DEFAULTS: Mapping[str, Any] = {
     each.name: {} if each.default is MISSING else each.default for each in fields(ClusterSpec)
 }
+OF_TESTS: Mapping[str, str] = {
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "300",
+    "offsets.topic.num.partitions": "3",
+    "group.initial.rebalance.delay.ms": "0",
+}
+"""Kafka's settings of clusters for tests: a dead broker is noticed soon, and groups do not wait."""
 OF_MARKS: Mapping[str, Any] = {"disks": 2, "mechanism": "none"}
 """Defaults of marks that differ."""
 
@@ -355,6 +362,22 @@ def of_variables(variables: Mapping[str, str]) -> list[str]:
             words.append(f"{option_of(name)}={text}")
         elif text.lower() not in ("0", "false", "no"):
             words.append(option_of(name))
+    return words
+
+
+def words_of(settings: Mapping[str, Any]) -> list[str]:
+    """Return settings by their names as words of a command line; what is empty is left out."""
+    words: list[str] = []
+    for name, value in settings.items():
+        if value is None or value is False or value in ("", [], {}):
+            continue
+        match SETTINGS[name].form:
+            case Form.SETTINGS:
+                words += [f"{option_of(name)}={key}={text}" for key, text in dict(value).items()]
+            case Form.FLAG:
+                words.append(option_of(name))
+            case _:
+                words.append(f"{option_of(name)}={value}")
     return words
 
 

@@ -59,6 +59,11 @@ def _add_serve(parser: Parser) -> None:
         metavar="HOST:PORT",
         help="address of the API and the live page (default: a free port of 127.0.0.1)",
     )
+    parser.add_argument(
+        "--until-input-ends",
+        action="store_true",
+        help="end as soon as nobody can write to the standard input any more, for programs",
+    )
     add_settings(parser, On.UP)
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import importlib
 import os
 import secrets
+import signal
 import subprocess
 import threading
 from argparse import Namespace
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -21,14 +23,14 @@ from jbodlab.cli.parser import Parser, UsageError
 from lab import opened, up_and_down
 from lab.cluster import engine
 from lab.cluster.spec import (
+    OF_TESTS,
     SETTINGS,
     ClusterSpec,
-    Form,
     On,
     of_options,
     of_variables,
-    option_of,
     spec_of,
+    words_of,
 )
 from lab.commands import breaking
 from lab.commands.declaring import LAB, add_settings
@@ -76,6 +78,8 @@ def serve(options: Namespace, output: Output, interrupts: Interrupts) -> int:
     host, port = _listen(options.listen)
     spec = _spec(_given(options))
     user = programs.server_user(options.uid)
+    if options.until_input_ends:
+        threading.Thread(target=_end_with_input, daemon=True).start()
     # The HTTP server is imported while the servers of the cluster start.
     importing = threading.Thread(target=importlib.import_module, args=(f"{LAB}.api.app",))
     importing.start()
@@ -90,7 +94,10 @@ def serve(options: Namespace, output: Output, interrupts: Interrupts) -> int:
     importing.join()
 
     def start_anew(wanted: Any) -> None:
-        found = _spec(_words(wanted))
+        asked = msgspec.structs.asdict(wanted).items()
+        found = _spec(
+            words_of({name: value for name, value in asked if value is not msgspec.UNSET})
+        )
         with files.lock(name):
             if problems := up_and_down.down(name, files):
                 raise LabError("; ".join(problems))
@@ -111,6 +118,13 @@ def serve(options: Namespace, output: Output, interrupts: Interrupts) -> int:
             _let_go(keeper)
         for problem in problems:
             output.note(f"jbodlab: {problem}")
+
+
+def _end_with_input() -> None:
+    """Ask this process to end when nobody holds the other end of its standard input any more."""
+    while os.read(0, 4096):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _own(files: StateFiles, name: str) -> Any:
@@ -141,26 +155,8 @@ def _listen(text: str) -> tuple[str, int]:
 
 def _given(options: Namespace) -> list[str]:
     """Return the words of the settings: those of the environment, then the command line's."""
-    return [*of_variables(os.environ), *_words({name: getattr(options, name) for name in SETTINGS})]
-
-
-def _words(wanted: Any) -> list[str]:
-    """Return settings by their names as words of a command line."""
-    found: Mapping[str, Any] = (
-        wanted if isinstance(wanted, dict) else msgspec.structs.asdict(wanted)
-    )
-    words: list[str] = []
-    for name, value in found.items():
-        if value is None or value is msgspec.UNSET or value is False or value in ("", [], {}):
-            continue
-        match SETTINGS[name].form:
-            case Form.SETTINGS:
-                words += [f"{option_of(name)}={key}={text}" for key, text in dict(value).items()]
-            case Form.FLAG:
-                words.append(option_of(name))
-            case _:
-                words.append(f"{option_of(name)}={value}")
-    return words
+    given = {name: getattr(options, name) for name in SETTINGS}
+    return [*of_variables(os.environ), *words_of(given)]
 
 
 def _spec(words: list[str]) -> ClusterSpec:
@@ -176,7 +172,8 @@ def _spec(words: list[str]) -> ClusterSpec:
         options = parser.parse_all(words)
     except UsageError as error:
         raise LabError(str(error)) from error
-    return of_options(options, engine.chosen(options.engine, os.environ))
+    found = of_options(options, engine.chosen(options.engine, os.environ))
+    return dataclasses.replace(found, config={**OF_TESTS, **found.config})
 
 
 def _keeper(name: str) -> subprocess.Popen[bytes]:

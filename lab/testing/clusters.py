@@ -22,6 +22,7 @@ from lab import cluster as library
 from lab.cluster import ClusterSpec, NotInTimeError, wait_for
 from lab.cluster.rights import ALICE
 from lab.cluster.security import client_config
+from lab.cluster.spec import OF_TESTS
 from lab.errors import LabError
 from lab.machine import folders
 from lab.testing import keeper, needs
@@ -33,14 +34,8 @@ DETECTED_DEADLINE_S = 10.0
 LEADERS_DEADLINE_S = 30.0
 ISR_DEADLINE_S = 60.0
 BROKEN_DEADLINE_S = 10.0
-SETTINGS = {
-    # A dead broker is noticed soon, and topics are made by who wants them.
-    "broker.session.timeout.ms": "3000",
-    "broker.heartbeat.interval.ms": "300",
-    "auto.create.topics.enable": "false",
-    "offsets.topic.num.partitions": "3",
-    "group.initial.rebalance.delay.ms": "0",
-}
+SETTINGS = {**OF_TESTS, "auto.create.topics.enable": "false"}
+"""Topics are made by who wants them."""
 ADVICE = Advice(
     preload="mark the test with @pytest.mark.jbod(calls=True), or start it by Cluster(calls=True)",
     disk="",

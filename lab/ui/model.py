@@ -204,10 +204,6 @@ def _partitions(seen: Seen) -> Section:
 
 
 def _row(seen: Seen, key: TopicPartition, found: PartitionPicture) -> dict[str, Section]:
-    if found.leader < 0:
-        state = "no leader"
-    else:
-        state = "in sync" if found.is_in_sync else "under-replicated"
     return {
         "topic": key.topic,
         "partition": key.partition,
@@ -216,7 +212,7 @@ def _row(seen: Seen, key: TopicPartition, found: PartitionPicture) -> dict[str, 
         "isr": list(found.isr),
         "elr": list(found.elr),
         "last_known_elr": list(found.last_known_elr),
-        "state": state,
+        "state": found.state,
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -44,13 +45,14 @@ class Served(Page):
         return found
 
 
-def started(root: Path, *words: str, **variables: str) -> Served:
+def started(root: Path, *words: str, stdin: int | None = None, **variables: str) -> Served:
     environment = {**Staying(root).environment, **variables}
     with (root / "serve.err").open("w") as errors:
         process = subprocess.Popen(
             [sys.executable, "-m", "jbodlab", "serve", "--output", "json", *words],
             env=environment,
             cwd=root,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
@@ -320,4 +322,21 @@ def test_nothing_stays_of_a_server_that_is_killed() -> None:
         clusters = folder / "clusters"
         wait_for("no files of the cluster", lambda: not any(clusters.glob("default*/")), 60)
     finally:
+        remove_folder(folder)
+
+
+def test_a_server_ends_with_the_process_that_holds_its_input() -> None:
+    folder = make_folder()
+    held, given = os.pipe()
+    found = started(folder, "--kind", "folder", "--brokers", "1", "--until-input-ends", stdin=held)
+    os.close(held)
+    try:
+        assert found.done("GET", "/health")["status"] == "ok"
+        # A process that is killed closes it as well.
+        os.close(given)
+        with found.process:
+            found.process.wait(TIMEOUT_S)
+        assert not any((folder / "clusters").glob("default*/"))
+    finally:
+        found.process.kill()
         remove_folder(folder)

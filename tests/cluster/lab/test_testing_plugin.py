@@ -137,6 +137,63 @@ def test_the_application_removes_the_users(cluster):
 def test_the_next_finds_them(cluster):
     assert cluster.new_topic(replicas=1)
 """
+ACROSS = """
+import os
+import pathlib
+import time
+
+import pytest
+
+pytestmark = pytest.mark.jbod(brokers=3, disks=2, config={"min.insync.replicas": 1})
+
+
+def told(name, text=""):
+    path = pathlib.Path(f"{name}.new")
+    path.write_text(f"{os.environ['PYTEST_XDIST_WORKER']} {text}")
+    path.rename(name)
+
+
+def awaited(name):
+    end = time.monotonic() + 200
+    while not pathlib.Path(name).exists():
+        assert time.monotonic() < end, name
+        time.sleep(0.05)
+
+
+def test_one_breaks_a_disk(jbod_cluster_shared):
+    cluster = jbod_cluster_shared
+    topic = cluster.new_topic(partitions=1, replicas=3)
+    log_dir = cluster.leader_log_dir(topic)
+    fault = log_dir.fails("permission")
+    fault.wait_detected()
+    told("broken", f"{cluster.bootstrap} {fault.id}")
+    awaited("seen")
+    cluster.wait_leaders(topic)
+    follower = cluster.followers(topic)[0]
+    follower.kill()
+    assert not follower.is_running
+
+
+def test_another_sees_it_and_works_on(jbod_cluster_shared):
+    cluster = jbod_cluster_shared
+    topic = cluster.new_topic(partitions=1, replicas=3)
+    awaited("broken")
+    assert "offline" in [one.state for broker in cluster.brokers for one in broker.log_dirs]
+    cluster.wait_leaders(topic)
+    assert cluster.active_controller.id == cluster.controllers[0].id == 100
+    with pytest.raises(Exception, match="there is no directory broker-9/1"):
+        cluster.broker(9).log_dir().state
+    fault = int(pathlib.Path("broken").read_text().split()[2])
+    with pytest.raises(AssertionError, match="being healed did not happen within"):
+        cluster.wait(0.1, healed=fault)
+    told("seen", cluster.bootstrap)
+
+
+def test_what_they_did_is_undone(jbod_cluster_shared):
+    awaited("seen")
+    jbod_cluster_shared.wait_settled()
+    assert jbod_cluster_shared.client_config()["bootstrap.servers"] == jbod_cluster_shared.bootstrap
+"""
 WIDER = """
 import pytest
 
@@ -182,7 +239,7 @@ def run_pytest(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=150,
+        timeout=280,
         check=False,
     )
 
@@ -211,6 +268,23 @@ def test_a_fixture_of_a_wider_scope_is_told_what_to_use(project: Path) -> None:
         "a fixture of a wider scope starts a cluster of its own: with jbodlab.testing.Cluster("
         in done.stdout
     )
+
+
+def test_the_workers_of_xdist_share_a_cluster_that_ends_with_the_last_of_them(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "test_across.py").write_text(ACROSS)
+    state = project / "state"
+    state.mkdir(0o755)
+    monkeypatch.setenv("JBODLAB_STATE_DIR", str(state))
+
+    done = run_pytest(project, "-n", "2", "--basetemp", str(project / "base"))
+
+    assert "3 passed" in done.stdout, done.stdout + done.stderr
+    one, other = ((project / name).read_text().split() for name in ("broken", "seen"))
+    assert one[0] != other[0]
+    assert one[1] == other[1]
+    wait_for("nothing left", lambda: not any((state / "clusters").glob("*/")), 60)
 
 
 def test_a_pytest_that_is_killed_leaves_nothing(project: Path) -> None:

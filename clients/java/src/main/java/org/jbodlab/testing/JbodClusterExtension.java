@@ -24,21 +24,34 @@ public final class JbodClusterExtension implements ParameterResolver, AfterEachC
 
     @Override
     public Object resolveParameter(ParameterContext parameter, ExtensionContext context) {
-        var type = context.getRequiredTestClass();
-        var store = context.getRoot().getStore(KEPT);
-        return store.getOrComputeIfAbsent(type, key -> new Kept(started(type)), Kept.class).cluster();
+        var owner = owner(context);
+        var kept = owner.getStore(KEPT);
+        return kept.getOrComputeIfAbsent(KEPT, key -> new Kept(started(owner)), Kept.class).cluster();
     }
 
     @Override
     public void afterEach(ExtensionContext context) {
-        var kept = context.getRoot().getStore(KEPT).get(context.getRequiredTestClass(), Kept.class);
+        var kept = owner(context).getStore(KEPT).get(KEPT, Kept.class);
         if (kept != null) {
             kept.cluster().heal();
         }
     }
 
-    private static Jbodlab started(Class<?> type) {
-        var wanted = type.getAnnotation(JbodCluster.class);
+    /** Returns the context of the class that has the annotation; nested classes use its cluster. */
+    private static ExtensionContext owner(ExtensionContext context) {
+        var found = context;
+        while (wanted(found) == null && found.getParent().filter(one -> one.getTestClass().isPresent()).isPresent()) {
+            found = found.getParent().get();
+        }
+        return found;
+    }
+
+    private static JbodCluster wanted(ExtensionContext context) {
+        return context.getElement().map(one -> one.getAnnotation(JbodCluster.class)).orElse(null);
+    }
+
+    private static Jbodlab started(ExtensionContext owner) {
+        var wanted = wanted(owner);
         var spec = new Jbodlab.Spec();
         if (wanted != null) {
             spec.set("brokers", wanted.brokers()).set("disks", wanted.disks());

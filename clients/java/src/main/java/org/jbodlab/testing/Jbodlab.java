@@ -26,15 +26,10 @@ public final class Jbodlab implements AutoCloseable {
 
     private final Api api;
     private final Process server;
-    private final Thread hook;
 
     private Jbodlab(Api api, Process server) {
         this.api = api;
         this.server = server;
-        this.hook = server == null ? null : new Thread(server::destroy);
-        if (hook != null) {
-            Runtime.getRuntime().addShutdownHook(hook);
-        }
     }
 
     /** Settings of a cluster by their names, as {@code jbodlab serve --help} lists them. */
@@ -53,7 +48,8 @@ public final class Jbodlab implements AutoCloseable {
     /** Starts a cluster by the program in {@code $JBODLAB}, or {@code jbodlab}. */
     public static Jbodlab start(Spec spec) {
         var program = System.getenv().getOrDefault("JBODLAB", "jbodlab");
-        var command = new ArrayList<>(List.of(program, "serve", "--output", "json"));
+        // It ends when nobody can write to its input any more, however this process ends.
+        var command = new ArrayList<>(List.of(program, "serve", "--output", "json", "--until-input-ends"));
         command.add("--cluster=java-" + UUID.randomUUID());
         command.addAll(spec.words);
         File said = null;
@@ -187,7 +183,6 @@ public final class Jbodlab implements AutoCloseable {
             if (!server.waitFor(END_S, TimeUnit.SECONDS)) {
                 server.destroyForcibly();
             }
-            Runtime.getRuntime().removeShutdownHook(hook);
         } catch (InterruptedException error) {
             Thread.currentThread().interrupt();
         }
