@@ -70,7 +70,7 @@ class SharedServers:
 
     def _hold(self, pipe: Path) -> None:
         if pipe not in self._held:
-            # Whoever reads and writes waits for no other end.
+            # A pipe that is open for reading too waits for no other end.
             self._held[pipe] = os.open(pipe, os.O_RDWR | os.O_CLOEXEC)
 
     def _started(self, folder: Path, words: list[str]) -> ServedCluster:

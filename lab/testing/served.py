@@ -1,7 +1,7 @@
 """A cluster behind the HTTP API, as a test sees it that shares it with other processes.
 
 The members are those of `clusters.Cluster`. A test that ends gives back what it took: its faults
-are healed, its topics deleted, and nodes that it ended are started. What others broke stays broken.
+are healed, its topics deleted, and nodes that it ended are started. Faults of others stay.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ class Odd:
     def _body(self, schema: Any, *, odd: bool) -> bytes:
         value = self._value(schema, odd=odd)
         if isinstance(value, dict):
-            # What is broken heals soon.
+            # The fault heals soon.
             value["for"] = self.random.choice(LENGTHS_S) if odd else "300ms"
             if value.get("kind") not in SHORT:
                 value["kind"] = self.random.choice([*SHORT, "explode", 7])
