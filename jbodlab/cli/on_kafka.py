@@ -37,6 +37,8 @@ def _differs(text: str) -> OnKafka:
     return OnKafka(How.DIFFERS, text)
 
 
+BY_KAFKAS_TOOL = "`kafka-metadata-quorum` adds and removes controllers there"
+
 COMMANDS: Mapping[str, OnKafka] = MappingProxyType(
     {
         "demo": _differs("its log tells Kafka's own story; a healed directory needs a restart"),
@@ -50,6 +52,10 @@ COMMANDS: Mapping[str, OnKafka] = MappingProxyType(
         "kill": _WORKS,
         "restart": _WORKS,
         "serve": _WORKS,
+        "controllers list": _WORKS,
+        "controllers add": OnKafka(How.REFUSED, BY_KAFKAS_TOOL),
+        "controllers remove": OnKafka(How.REFUSED, BY_KAFKAS_TOOL),
+        "controllers transfer": OnKafka(How.REFUSED, "Apache Kafka has no such request"),
         "ui": _differs(
             "whether a log directory is FULL or SLOW, and why it is offline: only jbodlab says so"
         ),

@@ -66,6 +66,9 @@ GROUPS: dict[str, dict[str, Noun]] = {
         "stop": Noun("stop brokers in order", f"{_CLUSTERS}:STOP"),
         "kill": Noun("kill brokers with SIGKILL", f"{_CLUSTERS}:KILL"),
         "restart": Noun("stop brokers in order and start them again", f"{_CLUSTERS}:RESTART"),
+        "controllers": Noun(
+            "list, add and remove controllers, hand over", "lab.commands.controller_nouns"
+        ),
         "ui": Noun("show a cluster on a live page", f"{_CLUSTERS}:UI"),
     },
     "Break and judge": {

@@ -79,6 +79,14 @@ class StatusController(TypedDict):
     epoch: int | None
     end_offset: int | None
 
+class Controller(TypedDict):
+    id: int
+    address: str
+    role: str | None
+    end_offset: int | None
+    directory_id: str | None
+    running: bool
+
 class MetadataLog(TypedDict):
     path: str
     bytes: int
@@ -787,6 +795,7 @@ class SaferMoves(TypedDict):
 PrintedRows: TypeAlias = (
     Sequence[AclEntry]
     | Sequence[Config]
+    | Sequence[Controller]
     | Sequence[DescribedGroup]
     | Sequence[DescribedTopic]
     | Sequence[DescribedTransaction]

@@ -9,6 +9,7 @@ cluster stays a quorum, be it of one.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shutil
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from jbodlab.kafka_admin.errors import AdminError
 from jbodlab.vocabulary import kafka_uuid, properties
+from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch
 from lab.cluster import layout
 from lab.cluster import security as closed
 from lab.cluster.cluster import Cluster
@@ -103,6 +105,48 @@ def remove(cluster: Cluster, node: Node) -> None:
     )
     node.stop()
     _forget(cluster, node)
+
+
+def transfer(cluster: Cluster, node: Node) -> int:
+    """Have a controller be active; returns its leader epoch.
+
+    Raises:
+        LabError: the cluster has no other controller, or this one does not run.
+        NotInTimeError: another one leads all the same.
+    """
+    _check(cluster)
+    if len(cluster.controllers) < 2:
+        raise LabError(f"{node.name} is the only controller")
+    if not node.is_running:
+        raise LabError(f"{node.name} does not run")
+
+    def leads() -> int | None:
+        found = cluster.quorum()
+        if found is None:
+            return None
+        if found.leader_id == node.id:
+            return found.leader_epoch
+        _resign(cluster.nodes[found.leader_id], found.leader_epoch, node.id)
+        return None
+
+    return wait_for(f"controller {node.id} being active", leads, DEADLINE_S)
+
+
+def _resign(leader: Node, epoch: int, successor: int) -> None:
+    import grpc
+
+    from jbodlab.controller_api.grpc_transport import ControllerStub
+    from jbodlab.controller_api.requests import ResignLeadershipRequest
+    from jbodlab.controller_api.translate import to_proto
+
+    request = ResignLeadershipRequest(
+        leader_epoch=LeaderEpoch(epoch), successor=BrokerId(successor)
+    )
+    state = leader.state
+    channel = grpc.insecure_channel(f"{state.host}:{state.grpc_port}")
+    # Another one may lead by now.
+    with channel, contextlib.suppress(grpc.RpcError):
+        ControllerStub(channel).ResignLeadership(to_proto(request), timeout=ASK_S)
 
 
 def _forget(cluster: Cluster, node: Node) -> None:

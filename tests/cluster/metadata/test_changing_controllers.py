@@ -50,6 +50,9 @@ def test_a_cluster_of_one_controller_becomes_a_quorum_of_three_and_one_again(
         third = membership.add(cluster)
         assert voter_ids(cluster) == {100, second.id, third.id}
         goes_on(cluster, "three")
+        epoch = membership.transfer(cluster, third)
+        assert cluster.active_controller() is third
+        assert membership.transfer(cluster, third) == epoch
         # The first one may die: the others have all.
         cluster.nodes[100].kill()
         goes_on(cluster, "two-of-three")
