@@ -19,7 +19,7 @@ from controller.decide.state import ControllerResult, ControllerState
 from controller.lead.activation import is_registered
 from controller.lead.leadership import Leadership
 from controller.limits import REGISTRATION_PAUSE_S, REGISTRATION_TIMEOUT_S
-from controller.quorum.raft_wire import ASKED_IN, registration_message
+from controller.quorum.raft_wire import REGISTRATION_VERSION, registration_message
 from controller.quorum.replicated_log import NotLeaderError
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.metadata.records.cluster_records import RegisterControllerRecord
@@ -93,9 +93,9 @@ async def _asked(pool: PeerPool, address: Address, registration: VersionedRecord
     """Ask the active controller for a registration; returns why it failed, or an empty text."""
     record = registration.record
     assert isinstance(record, RegisterControllerRecord)
-    key, message = ApiKey.CONTROLLER_REGISTRATION, registration_message(record)
+    sent = ApiKey.CONTROLLER_REGISTRATION, REGISTRATION_VERSION, registration_message(record)
     try:
-        answer = await pool.call(address, key, ASKED_IN[key], message, REGISTRATION_TIMEOUT_S)
+        answer = await pool.call(address, *sent, REGISTRATION_TIMEOUT_S)
     except (OSError, TimeoutError, DecodeError) as error:
         return str(error) or type(error).__name__
     code = ErrorCode(answer.error_code)

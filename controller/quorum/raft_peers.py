@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Hashable, Sequence
+from typing import Any
 
-from controller.quorum.raft_wire import ASKED_IN, request_message, response_of
+from controller.quorum.raft_wire import request_message, response_of
 from jbodlab.peers.client import PeerRefusedError
 from jbodlab.peers.peer_pool import Address, PeerPool
 from jbodlab.raft.events import Event, LeaderSuspected, RequestFailed, ResponseReceived
 from jbodlab.raft.instructions import BootstrapServer, SendRequest
-from jbodlab.raft.messages import FetchRequest, FetchSnapshotRequest
+from jbodlab.raft.messages import FetchRequest, FetchSnapshotRequest, Request
 from jbodlab.server.told_lately import ToldLately
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import DecodeError, KafkaError
@@ -68,12 +69,11 @@ class RaftPeers:
 
     async def _call(self, instruction: SendRequest, pass_on: Callable[[Event], None]) -> None:
         request_id, request = instruction.request_id, instruction.request
-        key, message = request_message(request, self._cluster_id)
         address = self._address(instruction)
         try:
             if address is None:
                 raise ConnectionError("its address is unknown")
-            answer = await self._pool.call(address, key, ASKED_IN[key], message, self._timeout_s)
+            answer = await self._ask(address, request)
             response = response_of(request, answer, self._listener_name)
         except PeerRefusedError as error:
             if self._tell(address, "refused"):
@@ -90,10 +90,11 @@ class RaftPeers:
                 pass_on(LeaderSuspected())
             pass_on(RequestFailed(request_id, ErrorCode.BROKER_NOT_AVAILABLE))
         except KafkaError as error:
-            if self._tell(address, key.name, error.code):
+            asked = type(request).__name__
+            if self._tell(address, asked, error.code):
                 logger.info(
                     "a controller refuses a request",
-                    extra={"address": address, "api": key.name, "error": error.code.name},
+                    extra={"address": address, "request": asked, "error": error.code.name},
                 )
             pass_on(RequestFailed(request_id, error.code))
         except DecodeError as error:
@@ -105,6 +106,20 @@ class RaftPeers:
             pass_on(RequestFailed(request_id, ErrorCode.BROKER_NOT_AVAILABLE))
         else:
             pass_on(ResponseReceived(request_id, response))
+
+    async def _ask(self, address: Address, request: Request) -> Any:
+        """Return the response of a node.
+
+        Raises:
+            KafkaError: UNSUPPORTED_VERSION, the node has no version of the request.
+            OSError, TimeoutError, DecodeError: as `PeerPool.call`.
+        """
+        async with asyncio.timeout(self._timeout_s), self._pool.borrowed(address) as connection:
+            served = await connection.versions(self._timeout_s)
+            message = request_message(request, self._cluster_id, served)
+            if message is not None:
+                return await connection.call(*message, self._timeout_s)
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
 
     def _tell(self, *line: Hashable) -> bool:
         return self._told.tell(line, asyncio.get_running_loop().time())

@@ -4,16 +4,19 @@ A message has what the core does not know: the cluster id, and an array of topic
 partitions, which have exactly one element each here. A request of another cluster or about another
 partition is refused before the core sees it, with an error at the top of the response.
 
-    request            asked in    answered in
-    Vote               2           0 to 2      keys from 1, pre-votes from 2
-    BeginQuorumEpoch   1           0 to 1      keys and endpoints from 1
-    EndQuorumEpoch     1           0 to 1      directories of the successors from 1
-    Fetch              18          13 to 18    directory from 17, high watermark from 18
-    FetchSnapshot      1           0 to 1      directory from 1
-    AddRaftVoter       1           0 to 1      whether the commit is waited for from 1
-    RemoveRaftVoter    0           0
-    UpdateRaftVoter    0           0
-    ApiVersions        4           0 to 4      levels of kraft.version from 4
+    request            sent and answered in
+    Vote               0 to 2      keys from 1, pre-votes from 2
+    BeginQuorumEpoch   0 to 1      keys and endpoints from 1
+    EndQuorumEpoch     0 to 1      directories of the successors from 1
+    Fetch              13 to 18    directory from 17, high watermark from 18
+    FetchSnapshot      0 to 1      directory from 1
+    AddRaftVoter       0 to 1      whether the commit is waited for from 1
+    RemoveRaftVoter    0
+    UpdateRaftVoter    0
+    ApiVersions        0 to 4      levels of kraft.version from 4; sent from 3 on
+
+A request is sent in the newest version that both sides have. Fields that an older one does not have
+are left out, except that a pre-vote must not become a vote.
 
 Source: Kafka's messages of these names; `org.apache.kafka.raft.RaftUtil`.
 """
@@ -21,13 +24,13 @@ Source: Kafka's messages of these names; `org.apache.kafka.raft.RaftUtil`.
 from __future__ import annotations
 
 import datetime
-import sys
-from collections.abc import Callable, Iterable
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any, assert_never
 
 from jbodlab.kafka_wire.api_table import ApiKey, request_class
+from jbodlab.kafka_wire.message import Fields, made
 from jbodlab.metadata.records.cluster_records import (
     BrokerEndpoint,
     BrokerFeature,
@@ -80,211 +83,211 @@ MILLISECOND = datetime.timedelta(milliseconds=1)
 LONG_MAX = 2**63 - 1
 """High watermark of a replica that does not know of the field."""
 
-ASKED_IN = {
-    ApiKey.CONTROLLER_REGISTRATION: 0,
-    ApiKey.VOTE: 2,
-    ApiKey.BEGIN_QUORUM_EPOCH: 1,
-    ApiKey.END_QUORUM_EPOCH: 1,
-    ApiKey.FETCH: 18,
-    ApiKey.FETCH_SNAPSHOT: 1,
-    ApiKey.ADD_RAFT_VOTER: 1,
-    ApiKey.REMOVE_RAFT_VOTER: 0,
-    ApiKey.UPDATE_RAFT_VOTER: 0,
-    ApiKey.API_VERSIONS: 4,
+SENT_IN = {
+    ApiKey.VOTE: range(3),
+    ApiKey.BEGIN_QUORUM_EPOCH: range(2),
+    ApiKey.END_QUORUM_EPOCH: range(2),
+    ApiKey.FETCH: range(13, 19),
+    ApiKey.FETCH_SNAPSHOT: range(2),
+    ApiKey.ADD_RAFT_VOTER: range(2),
+    ApiKey.REMOVE_RAFT_VOTER: range(1),
+    ApiKey.UPDATE_RAFT_VOTER: range(1),
+    ApiKey.API_VERSIONS: range(3, 5),
 }
-"""The version of each request that a controller sends."""
-
-
-@cache
-def messages(key: ApiKey) -> Any:
-    """Return the module with the classes of a request, in the version that is sent."""
-    return sys.modules[request_class(key, ASKED_IN[key]).__module__]
+"""The versions of each request that a controller may send."""
+REGISTRATION_VERSION = 0
+PRE_VOTES = range(2, 3)
+"""The versions of Vote that know them."""
 
 
 # Requests of this node.
 
 
-def request_message(request: Request, cluster_id: str) -> tuple[ApiKey, Any]:
-    """Return the API and the message of a request, in the version of `ASKED_IN`."""
+def request_message(
+    request: Request, cluster_id: str, served: Mapping[int, range]
+) -> tuple[ApiKey, int, Any] | None:
+    """Return API, version and message of a request, in the newest version that both sides have.
+
+    Args:
+        request: It.
+        cluster_id: Id of the cluster.
+        served: The versions that the receiver serves, by API.
+
+    Returns:
+        None where the receiver serves no version that can hold it.
+    """
+    key, fields = _fields(request)
+    ours = PRE_VOTES if isinstance(request, VoteRequest) and request.is_pre_vote else SENT_IN[key]
+    theirs = served.get(key, range(0))
+    common = range(max(ours.start, theirs.start), min(ours.stop, theirs.stop))
+    if not common:
+        return None
+    return (
+        key,
+        common[-1],
+        made(request_class(key, common[-1]), {"cluster_id": cluster_id, **fields}),
+    )
+
+
+def _fields(request: Request) -> tuple[ApiKey, Fields]:
+    """Return the fields of a request in all versions; each version has some of them."""
     match request:
         case VoteRequest():
-            return ApiKey.VOTE, _vote_message(request, cluster_id)
+            return ApiKey.VOTE, _vote_fields(request)
         case BeginQuorumEpochRequest():
-            return ApiKey.BEGIN_QUORUM_EPOCH, _begin_message(request, cluster_id)
+            return ApiKey.BEGIN_QUORUM_EPOCH, _begin_fields(request)
         case EndQuorumEpochRequest():
-            return ApiKey.END_QUORUM_EPOCH, _end_message(request, cluster_id)
+            return ApiKey.END_QUORUM_EPOCH, _end_fields(request)
         case FetchRequest():
-            return ApiKey.FETCH, _fetch_message(request, cluster_id)
+            return ApiKey.FETCH, _fetch_fields(request)
         case FetchSnapshotRequest():
-            return ApiKey.FETCH_SNAPSHOT, _fetch_snapshot_message(request, cluster_id)
+            return ApiKey.FETCH_SNAPSHOT, _fetch_snapshot_fields(request)
         case AddVoterRequest():
-            return ApiKey.ADD_RAFT_VOTER, _add_message(request, cluster_id)
+            return ApiKey.ADD_RAFT_VOTER, _add_fields(request)
         case RemoveVoterRequest():
-            return ApiKey.REMOVE_RAFT_VOTER, _remove_message(request, cluster_id)
+            return ApiKey.REMOVE_RAFT_VOTER, _key_fields(request.voter)
         case UpdateVoterRequest():
-            return ApiKey.UPDATE_RAFT_VOTER, _update_message(request, cluster_id)
+            return ApiKey.UPDATE_RAFT_VOTER, _update_fields(request)
         case VersionsRequest():
-            return ApiKey.API_VERSIONS, _versions_message()
+            software = {
+                "client_software_name": "jbodlab",
+                "client_software_version": version("jbodlab"),
+            }
+            return ApiKey.API_VERSIONS, software
         case RaiseKRaftVersionRequest():
             raise AssertionError("no controller asks another one for it")
         case _:
             assert_never(request)
 
 
-def _vote_message(request: VoteRequest, cluster_id: str) -> Any:
-    kind = messages(ApiKey.VOTE)
-    voter_id, voter_directory = _voter_fields(request.voter)
-    partition = kind.PartitionData(
-        partition_index=0,
-        replica_epoch=request.epoch,
-        replica_id=request.candidate.node_id,
-        replica_directory_id=_directory_field(request.candidate),
-        voter_directory_id=voter_directory,
-        last_offset_epoch=request.end.epoch,
-        last_offset=request.end.offset,
-        pre_vote=request.is_pre_vote,
-    )
-    topic = kind.TopicData(topic_name=METADATA_TOPIC, partitions=(partition,))
-    return kind.VoteRequest(cluster_id=cluster_id, voter_id=voter_id, topics=(topic,))
+def _vote_fields(request: VoteRequest) -> Fields:
+    voter = _key_fields(request.voter)
+    partition = {
+        "replica_epoch": request.epoch,
+        "replica_id": request.candidate.node_id,
+        "replica_directory_id": _directory_field(request.candidate),
+        "voter_directory_id": voter["voter_directory_id"],
+        "last_offset_epoch": request.end.epoch,
+        "last_offset": request.end.offset,
+        "pre_vote": request.is_pre_vote,
+    }
+    return {"voter_id": voter["voter_id"], "topics": _topics(partition)}
 
 
-def _begin_message(request: BeginQuorumEpochRequest, cluster_id: str) -> Any:
-    kind = messages(ApiKey.BEGIN_QUORUM_EPOCH)
-    voter_id, voter_directory = _voter_fields(request.voter)
-    partition = kind.PartitionData(
-        partition_index=0,
-        voter_directory_id=voter_directory,
-        leader_id=request.leader_id,
-        leader_epoch=request.epoch,
-    )
-    return kind.BeginQuorumEpochRequest(
-        cluster_id=cluster_id,
-        voter_id=voter_id,
-        topics=(kind.TopicData(topic_name=METADATA_TOPIC, partitions=(partition,)),),
-        leader_endpoints=_endpoint_fields(kind, request.endpoints),
-    )
+def _begin_fields(request: BeginQuorumEpochRequest) -> Fields:
+    voter = _key_fields(request.voter)
+    partition = {
+        "voter_directory_id": voter["voter_directory_id"],
+        "leader_id": request.leader_id,
+        "leader_epoch": request.epoch,
+    }
+    return {
+        "voter_id": voter["voter_id"],
+        "topics": _topics(partition),
+        "leader_endpoints": _endpoint_fields(request.endpoints),
+    }
 
 
-def _end_message(request: EndQuorumEpochRequest, cluster_id: str) -> Any:
-    kind = messages(ApiKey.END_QUORUM_EPOCH)
-    partition = kind.PartitionData(
-        partition_index=0,
-        leader_id=request.leader_id,
-        leader_epoch=request.epoch,
-        preferred_candidates=tuple(
-            kind.ReplicaInfo(
-                candidate_id=each.node_id, candidate_directory_id=_directory_field(each)
-            )
+def _end_fields(request: EndQuorumEpochRequest) -> Fields:
+    partition = {
+        "leader_id": request.leader_id,
+        "leader_epoch": request.epoch,
+        # Version 0 knows ids only.
+        "preferred_successors": [each.node_id for each in request.successors],
+        "preferred_candidates": [
+            {"candidate_id": each.node_id, "candidate_directory_id": _directory_field(each)}
             for each in request.successors
-        ),
-    )
-    return kind.EndQuorumEpochRequest(
-        cluster_id=cluster_id,
-        topics=(kind.TopicData(topic_name=METADATA_TOPIC, partitions=(partition,)),),
-        leader_endpoints=_endpoint_fields(kind, request.endpoints),
-    )
+        ],
+    }
+    return {
+        "topics": _topics(partition),
+        "leader_endpoints": _endpoint_fields(request.endpoints),
+    }
 
 
-def _fetch_message(request: FetchRequest, cluster_id: str) -> Any:
-    kind = messages(ApiKey.FETCH)
-    partition = kind.FetchPartition(
-        partition=0,
-        current_leader_epoch=request.epoch,
-        fetch_offset=request.end.offset,
-        last_fetched_epoch=request.end.epoch,
-        partition_max_bytes=request.max_bytes,
-        replica_directory_id=_directory_field(request.replica),
-        high_watermark=request.high_watermark,
-    )
-    return kind.FetchRequest(
-        cluster_id=cluster_id,
-        replica_state=kind.ReplicaState(replica_id=request.replica.node_id),
-        max_wait=request.max_wait_ms * MILLISECOND,
-        min_bytes=0,
-        max_bytes=request.max_bytes,
-        topics=(kind.FetchTopic(topic_id=METADATA_TOPIC_ID, partitions=(partition,)),),
-        forgotten_topics_data=(),
-    )
+def _fetch_fields(request: FetchRequest) -> Fields:
+    partition = {
+        "current_leader_epoch": request.epoch,
+        "fetch_offset": request.end.offset,
+        "last_fetched_epoch": request.end.epoch,
+        "partition_max_bytes": request.max_bytes,
+        "replica_directory_id": _directory_field(request.replica),
+        "high_watermark": request.high_watermark,
+    }
+    return {
+        # Before version 15 the id is a field of the request itself.
+        "replica_id": request.replica.node_id,
+        "replica_state": {"replica_id": request.replica.node_id},
+        "max_wait": request.max_wait_ms * MILLISECOND,
+        "min_bytes": 0,
+        "max_bytes": request.max_bytes,
+        "topics": _topics(partition),
+    }
 
 
-def _fetch_snapshot_message(request: FetchSnapshotRequest, cluster_id: str) -> Any:
-    kind = messages(ApiKey.FETCH_SNAPSHOT)
+def _fetch_snapshot_fields(request: FetchSnapshotRequest) -> Fields:
     offset, epoch = request.snapshot
-    partition = kind.PartitionSnapshot(
-        partition=0,
-        current_leader_epoch=request.epoch,
-        snapshot_id=kind.SnapshotId(end_offset=offset, epoch=epoch),
-        position=request.position,
-        replica_directory_id=_directory_field(request.replica),
-    )
-    return kind.FetchSnapshotRequest(
-        cluster_id=cluster_id,
-        replica_id=request.replica.node_id,
-        max_bytes=request.max_bytes,
-        topics=(kind.TopicSnapshot(name=METADATA_TOPIC, partitions=(partition,)),),
-    )
+    partition = {
+        "current_leader_epoch": request.epoch,
+        "snapshot_id": {"end_offset": offset, "epoch": epoch},
+        "position": request.position,
+        "replica_directory_id": _directory_field(request.replica),
+    }
+    return {
+        "replica_id": request.replica.node_id,
+        "max_bytes": request.max_bytes,
+        "topics": _topics(partition),
+    }
 
 
-def _add_message(request: AddVoterRequest, cluster_id: str) -> Any:
-    kind = messages(ApiKey.ADD_RAFT_VOTER)
-    return kind.AddRaftVoterRequest(
-        cluster_id=cluster_id,
-        timeout=request.timeout_ms * MILLISECOND,
-        voter_id=request.voter.node_id,
-        voter_directory_id=_directory_field(request.voter),
-        listeners=_listener_fields(kind, request.endpoints),
-        ack_when_committed=request.acks_commit,
-    )
+def _add_fields(request: AddVoterRequest) -> Fields:
+    return {
+        **_key_fields(request.voter),
+        "timeout": request.timeout_ms * MILLISECOND,
+        "listeners": _endpoint_fields(request.endpoints),
+        "ack_when_committed": request.acks_commit,
+    }
 
 
-def _remove_message(request: RemoveVoterRequest, cluster_id: str) -> Any:
-    return messages(ApiKey.REMOVE_RAFT_VOTER).RemoveRaftVoterRequest(
-        cluster_id=cluster_id,
-        voter_id=request.voter.node_id,
-        voter_directory_id=_directory_field(request.voter),
-    )
+def _update_fields(request: UpdateVoterRequest) -> Fields:
+    voter, versions = request.voter, request.voter.k_raft_version_feature
+    return {
+        "current_leader_epoch": request.epoch,
+        "voter_id": voter.voter_id,
+        "voter_directory_id": voter.voter_directory_id,
+        "listeners": _endpoint_fields(voter.endpoints),
+        "k_raft_version_feature": {
+            "min_supported_version": versions.min_supported_version,
+            "max_supported_version": versions.max_supported_version,
+        },
+    }
 
 
-def _update_message(request: UpdateVoterRequest, cluster_id: str) -> Any:
-    kind, voter = messages(ApiKey.UPDATE_RAFT_VOTER), request.voter
-    versions = voter.k_raft_version_feature
-    return kind.UpdateRaftVoterRequest(
-        cluster_id=cluster_id,
-        current_leader_epoch=request.epoch,
-        voter_id=voter.voter_id,
-        voter_directory_id=voter.voter_directory_id,
-        listeners=_listener_fields(kind, voter.endpoints),
-        k_raft_version_feature=kind.KRaftVersionFeature(
-            min_supported_version=versions.min_supported_version,
-            max_supported_version=versions.max_supported_version,
-        ),
-    )
-
-
-def _versions_message() -> Any:
-    return messages(ApiKey.API_VERSIONS).ApiVersionsRequest(
-        client_software_name="jbodlab", client_software_version=version("jbodlab")
-    )
-
-
-def _listener_fields(kind: Any, endpoints: Endpoints) -> tuple[Any, ...]:
-    return tuple(
-        kind.Listener(name=each.name, host=each.host, port=each.port) for each in endpoints
-    )
+def _topics(partition: Fields) -> list[Fields]:
+    """Return the one topic with its one partition, under the names of all messages."""
+    of_partition = {"partition": 0, "partition_index": 0, **partition}
+    return [
+        {
+            "topic_name": METADATA_TOPIC,
+            "name": METADATA_TOPIC,
+            "topic_id": METADATA_TOPIC_ID,
+            "partitions": [of_partition],
+        }
+    ]
 
 
 def _directory_field(key: ReplicaKey) -> DirectoryId | None:
     return None if key.directory_id == UNKNOWN_DIRECTORY else key.directory_id
 
 
-def _voter_fields(voter: ReplicaKey | None) -> tuple[int, DirectoryId | None]:
-    return (-1, None) if voter is None else (voter.node_id, _directory_field(voter))
+def _key_fields(voter: ReplicaKey | None) -> Fields:
+    if voter is None:
+        return {"voter_id": -1, "voter_directory_id": None}
+    return {"voter_id": voter.node_id, "voter_directory_id": _directory_field(voter)}
 
 
-def _endpoint_fields(kind: Any, endpoints: Endpoints) -> tuple[Any, ...]:
-    return tuple(
-        kind.LeaderEndpoint(name=each.name, host=each.host, port=each.port) for each in endpoints
-    )
+def _endpoint_fields(endpoints: Endpoints) -> list[Fields]:
+    return [{"name": each.name, "host": each.host, "port": each.port} for each in endpoints]
 
 
 # Requests of other nodes, in any version.
@@ -455,7 +458,7 @@ def response_of(
 
     Args:
         request: It.
-        message: In the version of `ASKED_IN`.
+        message: In the version of the request.
         listener_name: Name of the listener that the leader's address is of.
 
     Raises:
@@ -483,7 +486,7 @@ def response_of(
         "leader_id": None if leader.leader_id < 0 else BrokerId(leader.leader_id),
         "leader_endpoints": tuple(
             KRaftVoterEndpoint(name=listener_name, host=each.host, port=each.port)
-            for each in message.node_endpoints
+            for each in getattr(message, "node_endpoints", ())
             if each.node_id == leader.leader_id
         ),
     }
@@ -530,7 +533,7 @@ def _updated(message: Any, error: ErrorCode, listener_name: str) -> UpdateVoterR
 
 
 def _versions_of(message: Any) -> KRaftVersionFeature:
-    for each in message.supported_features:
+    for each in getattr(message, "supported_features", ()):
         if each.name == KRAFT_VERSION:
             return KRaftVersionFeature(
                 min_supported_version=each.min_version, max_supported_version=each.max_version
@@ -553,29 +556,14 @@ def _if_known(offset: int, epoch: int) -> OffsetAndEpoch | None:
 
 def registration_message(record: RegisterControllerRecord) -> Any:
     """Return the request of a controller that wants to be in the metadata."""
-    kind = messages(ApiKey.CONTROLLER_REGISTRATION)
-    return kind.ControllerRegistrationRequest(
-        controller_id=record.controller_id,
-        incarnation_id=record.incarnation_id,
-        zk_migration_ready=record.zk_migration_ready,
-        listeners=tuple(
-            kind.Listener(
-                name=each.name,
-                host=each.host,
-                port=each.port,
-                security_protocol=each.security_protocol,
-            )
-            for each in record.end_points
-        ),
-        features=tuple(
-            kind.Feature(
-                name=each.name,
-                min_supported_version=each.min_supported_version,
-                max_supported_version=each.max_supported_version,
-            )
-            for each in record.features
-        ),
-    )
+    values = {
+        "controller_id": record.controller_id,
+        "incarnation_id": record.incarnation_id,
+        "zk_migration_ready": record.zk_migration_ready,
+        "listeners": list(map(asdict, record.end_points)),
+        "features": list(map(asdict, record.features)),
+    }
+    return made(request_class(ApiKey.CONTROLLER_REGISTRATION, REGISTRATION_VERSION), values)
 
 
 def registration_of(message: Any) -> RegisterControllerRecord:

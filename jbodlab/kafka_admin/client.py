@@ -13,9 +13,8 @@ import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
-from jbodlab.kafka_admin import message
 from jbodlab.kafka_admin.errors import (
     PASSING,
     AdminError,
@@ -23,6 +22,7 @@ from jbodlab.kafka_admin.errors import (
     UnsupportedRequestError,
 )
 from jbodlab.kafka_admin.properties import AdminProperties
+from jbodlab.kafka_wire import message
 from jbodlab.kafka_wire.api_key import ApiKey
 from jbodlab.kafka_wire.api_table import OWN_MESSAGES
 from jbodlab.kafka_wire.schema import EncodeError
@@ -37,8 +37,6 @@ BOOTSTRAP_TIMEOUT_S = 10.0
 """For the first answers of all addresses of a bootstrap list."""
 RETRY_PAUSE_S = 0.1
 
-_VERSIONS_VERSIONS = range(3, 4)
-"""Of the first question: a broker of every release serves it."""
 _BROKERS_ALONE: message.Fields = {"topics": (), "allow_auto_topic_creation": False}
 _ERRNO = re.compile(r"\[Errno (\d+)\]")
 
@@ -61,14 +59,13 @@ class AdminClient:
     """Sends requests to the brokers of one cluster; `opened` makes it."""
 
     def __init__(
-        self, pool: PeerPool, home: Address, first: _First, properties: AdminProperties, note: Note
+        self, pool: PeerPool, home: Address, metadata: Any, properties: AdminProperties, note: Note
     ) -> None:
         self._pool = pool
         self._home_address = home
-        self._addresses = _addresses(first.metadata)
+        self._addresses = _addresses(metadata)
         named = [node for node, address in self._addresses.items() if address == home]
         self._home = named[0] if named else None
-        self._versions = {home: first.versions}
         self._note = note
         self.properties = properties
 
@@ -122,7 +119,7 @@ class AdminClient:
             try:
                 async with self._pool.borrowed(address) as connection:
                     is_reached = True
-                    made = await self._made(connection, address, api_key, values, newest, timeout_s)
+                    made = await _made(connection, api_key, values, newest, timeout_s)
                     if made is not None:
                         return await connection.call(api_key, *made, timeout_s)
             except PeerRefusedError as error:
@@ -141,8 +138,6 @@ class AdminClient:
                 raise AdminError(f"a value is too large for the request {name}: {error}") from error
             else:
                 raise UnsupportedRequestError(f"{_named(node)} does not support the request {name}")
-            # Another release may answer there next time.
-            self._versions.pop(address, None)
             if is_reached and api_key in OWN_MESSAGES:
                 # So a broker of Apache Kafka ends a connection over which it is asked this.
                 raise UnsupportedRequestError(
@@ -154,25 +149,6 @@ class AdminClient:
             if node != self._home:
                 # It may have come back elsewhere.
                 await self._metadata()
-
-    async def _made(
-        self,
-        connection: KafkaConnection,
-        address: Address,
-        api_key: ApiKey,
-        values: message.Fields,
-        newest: int | None,
-        timeout_s: float,
-    ) -> tuple[int, Any] | None:
-        """Return version and request; None where the broker serves none that would do."""
-        versions = self._versions.get(address)
-        if versions is None:
-            versions = self._versions[address] = await _ask_versions(connection, timeout_s)
-        # Our own APIs are told to nobody.
-        served = versions.get(api_key, range(int(api_key in OWN_MESSAGES)))
-        if newest is not None:
-            served = range(served.start, min(served.stop, newest + 1))
-        return message.request(api_key, served, values)
 
     async def ask(self, question: Callable[[], Awaitable[Any]]) -> Any:
         """Ask again, for a while, as long as nobody is there who can answer.
@@ -275,13 +251,6 @@ class AdminClient:
         return self._addresses[node]
 
 
-class _First(NamedTuple):
-    """The first answers of a broker: the versions that it serves, and the brokers."""
-
-    versions: dict[int, range]
-    metadata: Any
-
-
 def _addresses(metadata: Any) -> dict[int, Address]:
     return {int(one.node_id): (one.host, int(one.port)) for one in metadata.brokers}
 
@@ -316,7 +285,7 @@ async def connect(
     pool = PeerPool(properties.client_id, min(CONNECT_TIMEOUT_S, patience_s), properties.security)
     timeout_s = min(BOOTSTRAP_TIMEOUT_S / len(servers), patience_s)
 
-    async def ask(address: Address) -> tuple[Address, _First]:
+    async def ask(address: Address) -> tuple[Address, Any]:
         with note(f"waiting for {address[0]}:{address[1]}"):
             return address, await _reach(pool, address, timeout_s)
 
@@ -365,8 +334,8 @@ async def _first_of(servers: Sequence[Address], attempt: Callable[[Address], Awa
     raise kind("; ".join(dict.fromkeys(map(str, failures))))
 
 
-async def _reach(pool: PeerPool, address: Address, timeout_s: float) -> _First:
-    """Ask a broker what anybody may ask.
+async def _reach(pool: PeerPool, address: Address, timeout_s: float) -> Any:
+    """Ask a broker what anybody may ask, and return the brokers.
 
     Raises:
         NoAnswerError: none does in time.
@@ -377,12 +346,12 @@ async def _reach(pool: PeerPool, address: Address, timeout_s: float) -> _First:
         async with pool.borrowed(address) as connection:
             is_reached = True
             # A listener that wants a login answers the first question, and not the second one.
-            versions = await _ask_versions(connection, timeout_s)
+            versions = await connection.versions(timeout_s)
             served = versions.get(ApiKey.METADATA, range(0))
             made = message.request(ApiKey.METADATA, served, _BROKERS_ALONE)
             if made is None:
                 raise DecodeError("it serves no version of Metadata that is known here")
-            return _First(versions, await connection.call(ApiKey.METADATA, *made, timeout_s))
+            return await connection.call(ApiKey.METADATA, *made, timeout_s)
     except (OSError, TimeoutError, DecodeError) as error:
         if not is_reached:
             raise _not_connected(address, error) from error
@@ -394,26 +363,28 @@ async def _reach(pool: PeerPool, address: Address, timeout_s: float) -> _First:
         raise AdminError(f"{where} does not serve such a client: {text}{hint}") from error
 
 
+async def _made(
+    connection: KafkaConnection,
+    api_key: ApiKey,
+    values: message.Fields,
+    newest: int | None,
+    timeout_s: float,
+) -> tuple[int, Any] | None:
+    """Return version and request; None where the broker serves none that would do."""
+    versions = await connection.versions(timeout_s)
+    # Our own APIs are told to nobody.
+    served = versions.get(api_key, range(int(api_key in OWN_MESSAGES)))
+    if newest is not None:
+        served = range(served.start, min(served.stop, newest + 1))
+    return message.request(api_key, served, values)
+
+
 def _not_connected(address: Address, error: Exception) -> AdminError:
     if isinstance(error, TimeoutError):
         return NoAnswerError(f"cannot connect to {address[0]}:{address[1]}: no answer")
     text = reason_of(error)
     is_said = text.startswith("cannot ")
     return AdminError(text if is_said else f"cannot connect to {address[0]}:{address[1]}: {text}")
-
-
-async def _ask_versions(connection: KafkaConnection, timeout_s: float) -> dict[int, range]:
-    """Return the versions of requests that a broker serves, by API."""
-    values = {"client_software_name": "jbodlab", "client_software_version": "0"}
-    made = message.request(ApiKey.API_VERSIONS, _VERSIONS_VERSIONS, values)
-    assert made is not None
-    answer = await connection.call(ApiKey.API_VERSIONS, *made, timeout_s)
-    if int(answer.error_code):
-        raise DecodeError("it is older than any Kafka broker that is supported")
-    return {
-        int(one.api_key): range(int(one.min_version), int(one.max_version) + 1)
-        for one in answer.api_keys
-    }
 
 
 def reason_of(error: Exception) -> str:

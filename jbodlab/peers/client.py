@@ -12,7 +12,7 @@ import base64
 import datetime
 import ssl
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self, cast
 
 from jbodlab.kafka_wire.api_table import (
@@ -35,6 +35,8 @@ from jbodlab.vocabulary.limits import PEER_TIMEOUT_S
 
 LAST_CORRELATION_ID = (1 << 31) - 1
 NONCE_BYTES = 24
+VERSIONS_VERSION = 3
+"""Of the question which versions there are: each release since Apache Kafka 2.4 serves it."""
 RENEWAL_SHARE = 0.85
 """Part of a login's time after which the next call renews it, as Kafka's clients do."""
 
@@ -54,6 +56,8 @@ class KafkaConnection:
         self._protocol = protocol
         self._client_id = client_id
         self._correlation_id = 0
+        self._versions: Mapping[int, range] | None = None
+        """None before it was asked."""
         self._session: _LoginSession | None = None
         """The login, where it does not hold for ever."""
 
@@ -111,6 +115,26 @@ class KafkaConnection:
             raise PeerRefusedError(f"cannot log in at {host}:{port}: {error}") from error
         except OSError as error:
             raise ConnectionError(f"cannot connect to {host}:{port}: {error}") from error
+
+    async def versions(self, timeout_s: float = PEER_TIMEOUT_S) -> Mapping[int, range]:
+        """Return the versions of requests that the other side serves, by API; it is asked once.
+
+        Raises:
+            DecodeError: it is older than what is supported, or as `exchange`.
+            TimeoutError, ConnectionError: as `exchange`.
+        """
+        if self._versions is None:
+            sent = request_class(ApiKey.API_VERSIONS, VERSIONS_VERSION)(
+                client_software_name="jbodlab", client_software_version="0"
+            )
+            answer = await self.call(ApiKey.API_VERSIONS, VERSIONS_VERSION, sent, timeout_s)
+            if int(answer.error_code):
+                raise DecodeError("it is older than any Kafka broker that is supported")
+            self._versions = {
+                int(one.api_key): range(int(one.min_version), int(one.max_version) + 1)
+                for one in answer.api_keys
+            }
+        return self._versions
 
     @property
     def is_open(self) -> bool:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
 import pytest
+from msgspec.structs import replace
 
 from controller.quorum.driver import Served
-from controller.quorum.raft_wire import ASKED_IN, request_message, request_of, response_of
+from controller.quorum.raft_wire import LONG_MAX, SENT_IN, request_message, request_of, response_of
 from controller.serve.raft_apis import QUORUM_APIS, QuorumApi, QuorumParts
 from jbodlab.kafka_wire.api_table import (
     ApiKey,
@@ -97,10 +99,19 @@ BATCH = build_batch(
 
 def received(request: Request, cluster_id: str = CLUSTER) -> Request:
     """A request as its receiver sees it."""
-    key, message = request_message(request, CLUSTER)
+    return received_in(SENT_IN, request, cluster_id)
+
+
+def received_in(
+    served: Mapping[int, range], request: Request, cluster_id: str = CLUSTER
+) -> Request:
+    """A request as a receiver sees it that serves such versions."""
+    sent = request_message(request, CLUSTER, served)
+    assert sent is not None
+    key, version, message = sent
     pieces: list[bytes] = []
-    request_encoder(key, ASKED_IN[key])(message, pieces.append)
-    read, _ = request_reader(key, ASKED_IN[key], 1000)(b"".join(pieces), 0)
+    request_encoder(key, version)(message, pieces.append)
+    read, _ = request_reader(key, version, 1000)(b"".join(pieces), 0)
     return request_of(key, read, cluster_id)
 
 
@@ -118,6 +129,83 @@ def test_a_vote_for_nobody_in_particular_survives_the_wire() -> None:
         is_pre_vote=False,
     )
     assert received(vote) == vote
+
+
+UNKNOWN_ONE, UNKNOWN_TWO = ReplicaKey(BrokerId(1)), ReplicaKey(BrokerId(2))
+KAFKA_3_7 = {
+    **SENT_IN,
+    ApiKey.VOTE: range(1),
+    ApiKey.BEGIN_QUORUM_EPOCH: range(1),
+    ApiKey.END_QUORUM_EPOCH: range(1),
+    ApiKey.FETCH: range(17),
+    ApiKey.FETCH_SNAPSHOT: range(1),
+}
+KAFKA_3_9 = {**SENT_IN, ApiKey.VOTE: range(2), ApiKey.FETCH: range(18)}
+
+
+@pytest.mark.parametrize(
+    ("request_", "seen"),
+    [
+        (
+            replace(VOTE, is_pre_vote=False),
+            replace(VOTE, is_pre_vote=False, candidate=UNKNOWN_ONE, voter=None),
+        ),
+        (BEGIN, replace(BEGIN, endpoints=(), voter=None)),
+        (END_EPOCH, replace(END_EPOCH, endpoints=(), successors=(UNKNOWN_TWO, UNKNOWN_ONE))),
+        (FETCH, replace(FETCH, replica=UNKNOWN_ONE, high_watermark=LONG_MAX)),
+        (FETCH_SNAPSHOT, replace(FETCH_SNAPSHOT, replica=UNKNOWN_ONE)),
+    ],
+    ids=str,
+)
+def test_an_old_controller_is_told_what_its_versions_have_fields_for(
+    request_: Request, seen: Request
+) -> None:
+    assert received_in(KAFKA_3_7, request_) == seen
+
+
+def test_the_newest_version_is_sent_that_both_sides_have() -> None:
+    newest = {**SENT_IN, ApiKey.VOTE: range(9), ApiKey.FETCH: range(4, 20)}
+
+    def version(request: Request, served: Mapping[int, range]) -> int | None:
+        sent = request_message(request, CLUSTER, served)
+        return None if sent is None else sent[1]
+
+    assert version(VOTE, newest) == 2
+    assert version(FETCH, newest) == 18
+    assert version(FETCH, KAFKA_3_9) == 17
+    assert version(FETCH, KAFKA_3_7) == 16
+    assert version(replace(VOTE, is_pre_vote=False), KAFKA_3_9) == 1
+    # Nothing that is older than what both sides have, and no pre-vote that would become a vote.
+    assert version(FETCH, {ApiKey.FETCH: range(4, 13)}) is None
+    assert version(BEGIN, {}) is None
+    assert version(VOTE, KAFKA_3_9) is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer", "version"),
+    [
+        (VOTE, VoteResponse(is_granted=True, **NOBODY), 0),
+        (BEGIN, BeginQuorumEpochResponse(**NOBODY), 0),
+        (END_EPOCH, EndQuorumEpochResponse(**NOBODY), 0),
+    ],
+    ids=str,
+)
+def test_an_answer_of_the_oldest_version_survives_the_wire(
+    asked: Request, answer: Any, version: int
+) -> None:
+    assert answered(asked, Served(answer), version) == answer
+
+
+def test_the_answers_of_an_old_leader_name_no_endpoint() -> None:
+    told = {**LEADER, "leader_endpoints": ()}
+
+    fetched = answered(FETCH, Served(QuorumFetchAnswer(high_watermark=39, **LEADER)), 13)
+    piece = answered(
+        FETCH_SNAPSHOT, Served(FetchSnapshotAnswer(read=(END, 3, 1000), **LEADER), b"abc", 10), 0
+    )
+
+    assert fetched == QuorumFetchResponse(high_watermark=39, **told)
+    assert (piece.leader_endpoints, piece.data) == ((), b"abc")
 
 
 @pytest.mark.parametrize("request_", REQUESTS, ids=lambda each: type(each).__name__)
@@ -179,17 +267,20 @@ def test_a_request_about_another_partition_is_refused(topic: str, index: int) ->
     assert error.value.code == ErrorCode.INVALID_REQUEST
 
 
-def answered(request: Request, served: Served) -> Any:
-    """An answer as the asker sees it."""
-    key, _ = request_message(request, CLUSTER)
+def answered(request: Request, served: Served, version: int | None = None) -> Any:
+    """An answer as the asker sees it; in the newest version if none is given."""
+    sent = request_message(request, CLUSTER, SENT_IN)
+    assert sent is not None
+    key, newest, _ = sent
+    version = newest if version is None else version
     api = next(each for each in QUORUM_APIS if each.key == key)
     nobody: Any = None
     handler = api.handler(QuorumParts(CLUSTER, nobody, nobody, nobody, nobody))
     assert isinstance(handler, QuorumApi)
     data = b"".join(
-        response_encoder(key, ASKED_IN[key])(handler._make(served, "CONTROLLER"), bytearray())
+        response_encoder(key, version)(handler._make(served, "CONTROLLER"), bytearray())
     )
-    message, _ = response_reader(key, ASKED_IN[key])(data, 0)
+    message, _ = response_reader(key, version)(data, 0)
     return response_of(request, message, "CONTROLLER")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import timedelta
 from functools import partial
 from types import SimpleNamespace
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from controller.quorum.raft_wire import request_message
+from controller.quorum.raft_wire import SENT_IN, request_message
 from controller.serve.known_controllers import KnownControllers, RightsOfControllers
 from controller.serve.raft_apis import QuorumParts
 from controller.serve.tool_apis import APIS
@@ -114,9 +114,17 @@ class Doors:
         assert isinstance(answer, Later | Response)
         return ErrorCode.NONE
 
-    def ask(self, request: Request, user: str, client_id: str = "") -> ErrorCode:
-        key, message = request_message(request, CLUSTER_ID)
-        return self.send(key, message, user, 18 if key is ApiKey.FETCH else 1, client_id)
+    def ask(
+        self,
+        request: Request,
+        user: str,
+        client_id: str = "",
+        served: Mapping[int, range] | None = None,
+    ) -> ErrorCode:
+        sent = request_message(request, CLUSTER_ID, served or SENT_IN)
+        assert sent is not None
+        key, version, message = sent
+        return self.send(key, message, user, version, client_id)
 
 
 class WithEntry(EnforcedRights):
@@ -203,6 +211,16 @@ async def test_a_controller_changes_its_own_membership_only_and_others_need_alte
     doors = Doors(WithEntry(allows))
 
     assert doors.send(key, message, user, 0) is expected
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+async def test_a_request_of_each_version_names_its_sender(name: str) -> None:
+    doors = Doors(AllRights())
+    for version in range(20):
+        served = {key: range(version, version + 1) for key in SENT_IN}
+        if request_message(REQUESTS[name], CLUSTER_ID, served) is not None:
+            assert doors.ask(REQUESTS[name], "controller-102", served=served) is DENIED
+            assert doors.ask(REQUESTS[name], "controller-101", served=served) is ALLOWED
 
 
 @pytest.mark.parametrize("name", REQUESTS)

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from jbodlab.kafka_admin import message
 from jbodlab.kafka_admin import offsets as kafka_offsets
 from jbodlab.kafka_admin.client import AdminClient, opened
 from jbodlab.kafka_admin.errors import (
@@ -26,6 +25,7 @@ from jbodlab.kafka_admin.offsets import LATEST, list_offsets
 from jbodlab.kafka_admin.properties import AdminProperties, admin_properties
 from jbodlab.kafka_admin.topics import describe_topics
 from jbodlab.kafka_admin.transactions import describe_transaction
+from jbodlab.kafka_wire import message
 from jbodlab.kafka_wire.api_key import ApiKey
 from jbodlab.kafka_wire.api_table import request_reader, response_class, response_encoder
 from jbodlab.kafka_wire.headers import read_request_header, response_header
