@@ -27,7 +27,7 @@ from tests.cluster.mixed_quorum import (
     quotas,
 )
 from tests.kafka.jars import METADATA_SHELL, NoKafkaError
-from tests.kafka.tools import CONFIGS, DUMP_LOG, QUORUM, KafkaTools
+from tests.kafka.tools import CONFIGS, DUMP_LOG, FEATURES, QUORUM, KafkaTools
 
 pytestmark = [pytest.mark.cluster, pytest.mark.kafka, pytest.mark.timeout(600)]
 
@@ -187,10 +187,13 @@ def test_directories_are_started_by_the_other_program(mixed: MixedQuorum) -> Non
 def test_kafkas_tools_change_the_metadata_and_read_our_files(
     mixed: MixedQuorum, kafka_tools: KafkaTools
 ) -> None:
-    leader = lead_by(mixed, kafka=True)
-    at = ("--bootstrap-controller", leader.address)
-    described = kafka_tools.run(QUORUM, *at, "describe", "--status")
-    assert ["LeaderId:", str(leader.id)] in map(str.split, described.lines), described
+    for kafka in (False, True):
+        leader = lead_by(mixed, kafka=kafka)
+        # Each of them is asked, and names the leader.
+        for node in mixed.controllers:
+            at = ("--bootstrap-controller", node.address)
+            described = kafka_tools.run(QUORUM, *at, "describe", "--status")
+            assert ["LeaderId:", str(leader.id)] in map(str.split, described.lines), described
     for words in (
         "--entity-type brokers --entity-default --add-config log.cleaner.threads=2",
         "--entity-type groups --entity-name g --add-config consumer.session.timeout.ms=50000",
@@ -198,6 +201,10 @@ def test_kafkas_tools_change_the_metadata_and_read_our_files(
     ):
         done = kafka_tools.run(CONFIGS, *at, "--alter", *words.split())
         assert done.code == 0, done
+    # Kafka's leader refuses that while a controller has not registered.
+    lowered = ["downgrade", "--feature", "eligible.leader.replicas.version=0"]
+    done = kafka_tools.run(FEATURES, *at, *lowered)
+    assert done.code == 0, done
     mixed.wait_caught_up()
     mixed.freeze_equal()
     mixed.check_equal()
