@@ -57,8 +57,11 @@ def _nothing() -> None:
     pass
 
 
-class Later(msgspec.Struct, frozen=True):
-    """A response that `finish` makes of what `future` brings; `hurry` asks it not to wait."""
+class Later(msgspec.Struct):
+    """A response that `finish` makes of what `future` brings; `hurry` asks it not to wait.
+
+    It is made anew for each request, and what is around its handler may set `answered`.
+    """
 
     future: asyncio.Future[Any]
     finish: Callable[[Any], Response] = _itself

@@ -63,7 +63,7 @@ class Measured:
         if isinstance(answer, InParts):
             answer = replace(answer, finish=partial(self._finish, begun_s, answer.finish))
         elif isinstance(answer, Later):
-            answer = replace(answer, answered=partial(counts.answered, self._key, begun_s))
+            answer.answered = partial(counts.answered, self._key, begun_s)
         else:
             counts.answered(self._key, begun_s)
         if not throttle_ms:

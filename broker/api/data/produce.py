@@ -69,6 +69,7 @@ class ProduceApi:
         self._broker_id = parts.broker_id
         self._traffic = parts.traffic
         self._quotas = parts.quotas
+        self._forwarder = parts.produce_forwarder
 
     def answer(self, request: ProduceRequest, context: RequestContext) -> Answer:
         """Append every batch of the request."""
@@ -123,16 +124,24 @@ class ProduceApi:
         """Return the error for every partition."""
         if request.acks == NONE:
             return NoAnswer(failure=f"produce with acks=0 failed: {error}")
-        results = [
-            AppendResult(
-                topic_partition=TopicPartition(topic.name, data.index),
-                error_code=error.code,
-                error_message=error.message or None,
+        hints = LeaderHints(self._cache, self._broker_id, context.listener_name)
+        topics = [
+            (
+                topic.name,
+                [
+                    hints.produced(
+                        AppendResult(
+                            topic_partition=TopicPartition(topic.name, data.index),
+                            error_code=error.code,
+                            error_message=error.message or None,
+                        )
+                    )
+                    for data in topic.partition_data
+                ],
             )
             for topic in request.topic_data
-            for data in topic.partition_data
         ]
-        return self._response(request, context, results)
+        return ProduceResponse(responses=topics, node_endpoints=hints.endpoints)
 
     refused = failure
 
@@ -141,43 +150,25 @@ class ProduceApi:
         request: ProduceRequest,
         context: RequestContext,
         throttle_ms: int,
-        results: list[AppendResult],
+        results: Iterable[AppendResult],
     ) -> Response:
         remaining = iter(results)
-        results = []
+        traffic = self._traffic
+        hints: LeaderHints | None = None
+        failure: AppendResult | None = None
+        topics: list[ProducedTopic] = []
         for topic in request.topic_data:
             name = topic.name
             is_refused = name in INTERNAL_TOPICS
+            produced: list[ProducedPartition] = []
             for data in topic.partition_data:
                 result = _refused(name, data.index) if is_refused else next(remaining)
-                results.append(result)
                 records = data.records
                 if result.error_code is ErrorCode.NONE and records is not None:
-                    self._traffic.produced(name, len(records), records_count(records))
-                else:
-                    self._traffic.produce_failed(name, result.error_code)
-        if request.acks == NONE:
-            return _no_answer(results)
-        return self._response(request, context, results, throttle_ms)
-
-    def _response(
-        self,
-        request: ProduceRequest,
-        context: RequestContext,
-        results: list[AppendResult],
-        throttle_ms: int = 0,
-    ) -> ProduceResponse:
-        hints: LeaderHints | None = None
-        remaining = iter(results)
-        topics: list[ProducedTopic] = []
-        for topic in request.topic_data:
-            produced: list[ProducedPartition] = []
-            for _ in topic.partition_data:
-                result = next(remaining)
-                if result.error_code is ErrorCode.NONE:
+                    traffic.produced(name, len(records), records_count(records))
                     produced.append(
                         ProducedPartition(
-                            result.topic_partition.partition,
+                            data.index,
                             ErrorCode.NONE,
                             result.base_offset,
                             result.log_append_time_ms,
@@ -185,11 +176,18 @@ class ProduceApi:
                         )
                     )
                     continue
+                traffic.produce_failed(name, result.error_code)
+                if result.error_code is not ErrorCode.NONE:
+                    failure = failure or result
                 if hints is None:
                     hints = LeaderHints(self._cache, self._broker_id, context.listener_name)
                 produced.append(hints.produced(result))
-            topics.append((topic.name, produced))
+            topics.append((name, produced))
         assert next(remaining, None) is None
+        if request.acks == NONE:
+            return NoAnswer(failure=None if failure is None else _text(failure))
+        if failure is not None:
+            self._forwarder.refused(request, context, topics)
         return ProduceResponse(
             responses=topics,
             node_endpoints=() if hints is None else hints.endpoints,
@@ -249,13 +247,9 @@ def _refused(topic: str, index: int) -> AppendResult:
     )
 
 
-def _no_answer(results: list[AppendResult]) -> NoAnswer:
-    failures = (
-        f"produce with acks=0 to {result.topic_partition} failed: {result.error_code.name}"
-        for result in results
-        if result.error_code != ErrorCode.NONE
-    )
-    return NoAnswer(failure=next(failures, None))
+def _text(failure: AppendResult) -> str:
+    code = failure.error_code.name
+    return f"produce with acks=0 to {failure.topic_partition} failed: {code}"
 
 
 def _transactional_id(request: ProduceRequest) -> Iterable[Resource]:

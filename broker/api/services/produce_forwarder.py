@@ -27,7 +27,7 @@ from broker.clients.traffic import Traffic
 from broker.metadata.metadata_cache import BrokerNode, MetadataCache
 from broker.produce.forwarded_appends import ForwardedAppends, NoReply
 from broker.produce.redirected_producers import RedirectedProducers, Sender
-from jbodlab.kafka_wire.produce_response import ProducedPartition
+from jbodlab.kafka_wire.produce_response import ProducedPartition, ProducedTopic
 from jbodlab.metadata.client_quota import PRODUCER_RATE
 from jbodlab.metadata.image.metadata_delta import MetadataDelta
 from jbodlab.metadata.image.metadata_image import MetadataImage
@@ -225,9 +225,8 @@ class ProduceForwarder:
             for data in topic.partition_data:
                 leader = divided.forwarded.get(next(place))
                 if leader is None and request.acks:
-                    each = next(here)
-                    self._note(sender, topic.name, each, data.records)
-                    found.append(each)
+                    # It is noted already.
+                    found.append(next(here))
                 elif leader is not None:
                     result = next(elsewhere[leader])
                     each = hints.produced(result)
@@ -251,22 +250,15 @@ class ProduceForwarder:
         )
         return joined
 
-    def noted(
-        self,
-        request: ProduceRequest,
-        context: RequestContext,
-        finish: Callable[[Any], Response],
-        results: Any,
-    ) -> Response:
-        """Return the response of this broker, and note to whom it tells another leader."""
-        response: Any = finish(results)
-        if not request.acks:
-            return response  # type: ignore[no-any-return]
-        for topic, (name, produced) in zip(request.topic_data, response.responses, strict=True):
+    def refused(
+        self, request: ProduceRequest, context: RequestContext, topics: Sequence[ProducedTopic]
+    ) -> None:
+        """Note to whom the response of this broker tells another leader."""
+        sender = self._sender(context)
+        for topic, (name, produced) in zip(request.topic_data, topics, strict=True):
             for data, each in zip(topic.partition_data, produced, strict=True):
                 if each.error_code:
-                    self._note(self._sender(context), name, each, data.records)
-        return response  # type: ignore[no-any-return]
+                    self._note(sender, name, each, data.records)
 
     def _note(
         self,
@@ -302,10 +294,7 @@ class ForwardingProduce:
         forwarder = self._forwarder
         if forwarder.told and (forwarded := forwarder.to_forward(request, context)):
             return forwarder.divided(self._handler, request, context, forwarded)
-        answer = self._handler.answer(request, context)
-        if isinstance(answer, Later):
-            return replace(answer, finish=partial(forwarder.noted, request, context, answer.finish))
-        return answer
+        return self._handler.answer(request, context)
 
     def failure(self, request: Any, context: RequestContext, error: KafkaError) -> Response:
         """Return the response in which every part of the request fails with an error."""

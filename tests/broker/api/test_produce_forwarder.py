@@ -338,7 +338,12 @@ async def test_what_is_cancelled_at_once_reaches_no_leader(pair: Pair) -> None:
     quotas = ClientQuotas(lambda: us.cache.image.quotas)
     forwarder = ProduceForwarder(us.cache, US, time.monotonic, us.traffic, quotas)
     parts: Any = SimpleNamespace(
-        appends=us.replicas, cache=us.cache, broker_id=US, traffic=us.traffic, quotas=quotas
+        appends=us.replicas,
+        cache=us.cache,
+        broker_id=US,
+        traffic=us.traffic,
+        quotas=quotas,
+        produce_forwarder=forwarder,
     )
     handler = forwarder.around(ProduceApi(parts))
     header = RequestHeader(ApiKey.PRODUCE, 12, 1, "a", 0)
