@@ -86,7 +86,9 @@ class Traffic(RequestCounts):
     def fetched(self, topic: str, size_bytes: int, *, by_follower: bool) -> None:
         """A partition was read."""
         out = TopicCount.REPLICATION_BYTES_OUT if by_follower else TopicCount.BYTES_OUT
-        counts = self._counts(topic)
+        counts = self._topics.get(topic)
+        if counts is None:
+            counts = self._counts(topic)
         counts[TopicCount.TOTAL_FETCH_REQUESTS] += 1
         counts[out] += size_bytes
 

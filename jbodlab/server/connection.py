@@ -430,7 +430,8 @@ class Connection(asyncio.BufferedProtocol):
             while self._in_progress and self._in_progress[0].pending.future.done():
                 first = self._in_progress.pop(0)
                 self._in_progress_bytes -= first.size_bytes
-                self._give_back(first.size_bytes)
+                self._held_bytes -= first.size_bytes
+                self._bounds.memory.give_back(first.size_bytes)
                 self._out += first.pending.buffers()
             self._send()
         except (DecodeError, CloseConnectionError) as error:

@@ -44,9 +44,9 @@ CLONE = Path(__file__).parents[2]
 PRODUCT = (str(CLONE / "broker"), str(CLONE / "jbodlab"))
 ROUNDS = 20
 
-PRODUCE_CALLS_MAX = 100
-FETCH_CALLS_MAX = 116
-ROUND_CALLS_MAX = 448
+PRODUCE_CALLS_MAX = 95
+FETCH_CALLS_MAX = 114
+ROUND_CALLS_MAX = 438
 """A produce request with acks=all, and what leader and follower do for its replication."""
 
 

@@ -239,7 +239,7 @@ class LogDir:
         Raises:
             FullError: it is full.
         """
-        if not self.space.takes(size_bytes):
+        if not self.space.disk.has_room(size_bytes) and not self.space.takes(size_bytes):
             raise FullError(f"log directory {self.path} is full: {space_text(self.space.disk)}")
 
     def no_space(self, cause: str) -> None:

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import OrderedDict
-from typing import NamedTuple
+
+import msgspec
 
 from broker.bounds.limits import TAIL_BYTES_MAX, TAIL_BYTES_PER_PARTITION
 
 Buffer = bytes | memoryview
 
 
-class Slice(NamedTuple):
+class Slice(msgspec.Struct, frozen=True):
     """Whole batches, in pieces, and how many bytes they have."""
 
     buffers: tuple[Buffer, ...]
@@ -26,7 +27,7 @@ class Slice(NamedTuple):
 EMPTY_SLICE = Slice((), 0)
 
 
-class _Entry(NamedTuple):
+class _Entry(msgspec.Struct, frozen=True):
     next_offset: int
     size: int
     buffers: tuple[Buffer, ...]
