@@ -35,7 +35,7 @@ from jbodlab.raft.voters import ReplicaKey
 from jbodlab.runtime.environment import Environment
 from jbodlab.runtime.machine import system_environment
 from jbodlab.runtime.metrics_endpoint import MetricsEndpoint
-from jbodlab.runtime.supervised import supervised
+from jbodlab.runtime.supervised import end_tasks, supervised
 from jbodlab.server.rights import AllRights, EnforcedRights, Rights
 
 logger = logging.getLogger(__name__)
@@ -182,9 +182,7 @@ class ControllerServer:
             await rpc_server.stop(STOP_GRACE_S if stop.is_set() else None)
             if listener is not None:
                 await listener.stop()
-            for each in tasks:
-                each.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await end_tasks(tasks)
 
     def _quorum(
         self,

@@ -29,7 +29,7 @@ from broker.compaction.stats import CleanerStats
 from broker.disk.calls import run_aside
 from broker.disk.directory import LogDir, LogDirs, LogDirState, LogsInUse, OwnedLog
 from jbodlab.runtime.environment import Environment
-from jbodlab.runtime.supervised import supervised
+from jbodlab.runtime.supervised import end_tasks, supervised
 from jbodlab.storage.compaction.compaction_plan import CleanerDiedError, Compactor, Rate
 from jbodlab.storage.directory import disk_errors
 from jbodlab.vocabulary.errors import JbodlabError, KafkaError, LogDirError
@@ -87,9 +87,7 @@ class LogCleaner:
             each.log.cleaning.abort()
         if self._tasks:
             _, late = await asyncio.wait(self._tasks, timeout=CLEANER_STOP_S)
-            for task in late:
-                task.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
+            await end_tasks(late)
 
     def use(self, settings: CleanerSettings) -> None:
         """Put other settings into force: the rate now, all else from the next round on."""

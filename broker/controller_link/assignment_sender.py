@@ -11,7 +11,7 @@ from broker.bounds.limits import ASSIGNMENT_TIMEOUT_S
 from broker.controller_link.assignments import Assignment, AssignmentQueue
 from broker.controller_link.channel import ControllerChannel
 from jbodlab.controller_api.requests import AssignReplicasToDirsRequest, DirectoryAssignment
-from jbodlab.runtime.supervised import call_each, supervised
+from jbodlab.runtime.supervised import call_each, end_tasks, supervised
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import ControllerUnavailableError, DecodeError
 from jbodlab.vocabulary.ids import (
@@ -106,9 +106,7 @@ class AssignmentSender:
         self._is_stopped = True
         if self._timer is not None:
             self._timer.cancel()
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await end_tasks([self._task])
 
     def _set_timer(self) -> None:
         if self._timer is not None:

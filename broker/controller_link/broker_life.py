@@ -32,6 +32,7 @@ from jbodlab.controller_api.requests import (
     Feature,
 )
 from jbodlab.metadata.records.features import SUPPORTED
+from jbodlab.runtime.supervised import end_tasks
 from jbodlab.vocabulary.endpoint import Endpoint
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import ControllerUnavailableError, DecodeError, LogDirError
@@ -215,9 +216,7 @@ class BrokerLife:
         """End without a further word."""
         self._handle(events.ShutdownBegun(controlled=False))
         task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        await end_tasks([task])
 
     def _handle(self, event: events.Event) -> None:
         before = self._core.state

@@ -48,6 +48,7 @@ from jbodlab.metadata.image.metadata_image import EMPTY, MetadataImage
 from jbodlab.metadata.log.batches import MetadataBatch, read_batches
 from jbodlab.metadata.log.settings import MetadataLogSettings
 from jbodlab.metadata.log.snapshotter import Snapshotter
+from jbodlab.runtime.supervised import end_tasks
 from jbodlab.storage.directory.filesystem import FileSystem
 from jbodlab.vocabulary.errors import (
     ControllerUnavailableError,
@@ -211,9 +212,7 @@ class MetadataFeed:
     async def stop(self) -> None:
         """Stop following, and close the copy."""
         tasks, self._tasks = self._tasks, []
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks(tasks)
         if self._retry is not None:
             self._retry.cancel()
         if self._copy is not None:

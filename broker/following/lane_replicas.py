@@ -165,7 +165,7 @@ class LaneReplicas:
             followed = self._followed.get(topic_partition)
             while followed is not None and topic_partition not in self._paused:
                 partition, log = followed.partition, followed.partition.log
-                if log is None or partition.leader is not None or log.state.lost_range is None:
+                if log is None or partition.leader is not None or log.lost_range is None:
                     break
                 epoch = partition.registration.leader_epoch
                 try:

@@ -117,7 +117,7 @@ async def drop_incomplete(
 
     Its leader would take it for complete, and so would those that follow it as the next leader.
     """
-    lost = log.state.lost_range
+    lost = log.lost_range
     if lost is None:
         return
     logger.error(

@@ -21,7 +21,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import msgspec
 
 from broker.metadata.metadata_cache import MetadataCache
-from jbodlab.runtime.supervised import call_each
+from jbodlab.runtime.supervised import call_each, end_tasks
 from jbodlab.vocabulary.errors import DecodeError
 
 logger = logging.getLogger(__name__)
@@ -168,10 +168,7 @@ class LeaderCalls(Generic[LaneT, QuestionT, AnswerT]):
             self._settle(call, self._lost)
         if self._look is not None:
             self._look.cancel()
-        tasks = [*self._tasks]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks(self._tasks)
 
     def _metadata_changed(self) -> None:
         for call in self._open:

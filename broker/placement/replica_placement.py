@@ -26,6 +26,7 @@ from broker.placement.creation_queue import CreationQueue
 from broker.placement.reconcile import Action, ReplicaFacts, reconcile
 from broker.replica.log import DirectoryWriter, PartitionLog, TailCacheBudget, WriteCheckpoints
 from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.runtime.supervised import end_tasks
 from jbodlab.storage.log.loaded_log import LoadedLog
 from jbodlab.storage.log.log_config import LogConfig
 from jbodlab.storage.log.log_files import LogFiles
@@ -312,10 +313,7 @@ class ReplicaPlacement:
 
     async def close(self) -> None:
         """Stop creating."""
-        tasks = (*self._tasks, *self._being_deleted.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks((*self._tasks, *self._being_deleted.values()))
         for writer in self._writers.values():
             writer.stop()
 

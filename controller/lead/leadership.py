@@ -46,6 +46,7 @@ from jbodlab.metadata.records.frame import VersionedRecord
 from jbodlab.metadata.records.metadata_version import FEATURE_NAME
 from jbodlab.raft.messages import VoterChangeRequest
 from jbodlab.runtime.environment import Environment
+from jbodlab.runtime.supervised import end_tasks
 from jbodlab.storage.directory import names
 from jbodlab.vocabulary.ids import BrokerId, DirectoryId, LeaderEpoch, Offset
 
@@ -250,9 +251,7 @@ class Leadership:
         try:
             await term.controller.run()
         finally:
-            for task in term.periodic:
-                task.cancel()
-            await asyncio.gather(*term.periodic, return_exceptions=True)
+            await end_tasks(term.periodic)
 
     async def _begin_term(self, epoch: LeaderEpoch) -> None:
         assert self._term is None

@@ -39,6 +39,14 @@ def supervised(
     return asyncio.get_running_loop().create_task(_supervise(work, name, on_end), name=name)
 
 
+async def end_tasks(tasks: Iterable[asyncio.Task[Any] | None]) -> None:
+    """Cancel the tasks that are there, and wait until they have ended, however they do."""
+    ending = [task for task in tasks if task is not None]
+    for task in ending:
+        task.cancel()
+    await asyncio.gather(*ending, return_exceptions=True)
+
+
 def call_each(callbacks: Iterable[Callable[[], object]], what: str) -> None:
     """Call all callbacks; an exception of one is logged and does not stop the others."""
     for callback in callbacks:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from jbodlab.runtime.metrics import Metric
-from jbodlab.runtime.supervised import supervised
+from jbodlab.runtime.supervised import end_tasks, supervised
 from jbodlab.security.tls_context import TlsContext
 from jbodlab.security.tls_settings import TlsSettings
 from jbodlab.server.helper_thread import HelperThread
@@ -52,9 +52,7 @@ class TlsWatch:
         """Look no more."""
         task, self._task = self._task, None
         if task is not None:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+            await end_tasks([task])
             self._helper.close()
 
     def use(self, name: str, settings: TlsSettings) -> None:

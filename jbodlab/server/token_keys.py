@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jbodlab.runtime.environment import Environment
-from jbodlab.runtime.supervised import supervised
+from jbodlab.runtime.supervised import end_tasks, supervised
 from jbodlab.security.oauthbearer import OAuthBearerServer, TokenSettings, key_set
 from jbodlab.server.helper_thread import HelperThread
 from jbodlab.vocabulary.errors import ConfigError
@@ -66,10 +66,7 @@ class TokenKeys:
     async def stop(self) -> None:
         """Read no more."""
         task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+        await end_tasks([task])
         self._helper.close()
 
     def login(self) -> OAuthBearerServer:

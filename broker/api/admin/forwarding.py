@@ -134,13 +134,13 @@ class ForwardedApi(ApiHandler, FailsBySchema):
         return self._cache.image.offset >= getattr(response, "metadata_offset", -1)
 
     async def _forward(self, request: Any, asked: Any, context: RequestContext) -> Response:
-        deadline = Deadline(getattr(request, "timeout", TIMEOUT), self._cache)
+        deadline = Deadline(getattr(request, "timeout", TIMEOUT))
         response = await self.decide(asked, deadline)
         code = getattr(response, "error_code", ErrorCode.NONE)
         if code != ErrorCode.NONE:
             raise KafkaError(code, getattr(response, "error_message", ""))
         if not getattr(request, "validate_only", False):
-            await deadline.wait_for(partial(self.has_arrived, response))
+            await deadline.wait_for(self._cache, partial(self.has_arrived, response))
         return self._told(request, response, context)
 
     def _asked(self, request: Any, context: RequestContext) -> Any:
@@ -175,17 +175,15 @@ class Deadline:
     Args:
         timeout: As the client sent it; zero or less means to answer as soon as the controller
             has, without waiting for the change to reach this broker.
-        cache: Metadata of this broker.
     """
 
-    def __init__(self, timeout: datetime.timedelta, cache: MetadataCache) -> None:
+    def __init__(self, timeout: datetime.timedelta) -> None:
         timeout_s = milliseconds(timeout) / 1000
         self._waits = timeout_s > 0
         self._loop = asyncio.get_running_loop()
         allowed_s = min(timeout_s, FORWARDED_TIMEOUT_S_MAX) if self._waits else IMMEDIATE_TIMEOUT_S
         self._since_s = self._loop.time()
         self._end = self._since_s + allowed_s
-        self._cache = cache
 
     @property
     def left_s(self) -> float:
@@ -212,14 +210,14 @@ class Deadline:
                     raise
                 await asyncio.sleep(seconds)
 
-    async def wait_for(self, arrived: Callable[[], bool]) -> None:
+    async def wait_for(self, cache: MetadataCache, arrived: Callable[[], bool]) -> None:
         """Wait until a change shows in this broker's metadata, or the time is over.
 
         It is committed in either case, so a client that is answered too early only has to look
         again.
         """
         while self._waits and self.left_s > 0 and not arrived():
-            await self._cache.changed(min(self.left_s, LOOK_S))
+            await cache.changed(min(self.left_s, LOOK_S))
 
 
 def response_of(entity_class: EntityClass, value: msgspec.Struct, given: Given) -> Response:

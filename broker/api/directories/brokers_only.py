@@ -10,7 +10,6 @@ from typing import Any
 
 from broker.metadata.metadata_cache import MetadataCache
 from jbodlab.server.answer import Answer, Handler, RequestContext
-from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 
@@ -25,16 +24,13 @@ class BrokersOnly:
 
     def __init__(self, api: Handler, cache: MetadataCache) -> None:
         self._api = api
+        self.failure = api.failure
         self._cache = cache
 
     def answer(self, request: Any, context: RequestContext) -> Answer:
         """Answer a request, or refuse it; see `Handler`."""
         self._check(context)
         return self._api.answer(request, context)
-
-    def failure(self, request: Any, context: RequestContext, error: KafkaError) -> Response:
-        """Return the response that tells the error."""
-        return self._api.failure(request, context, error)
 
     def _check(self, context: RequestContext) -> None:
         """Raise CLUSTER_AUTHORIZATION_FAILED for whoever may not use our own APIs."""

@@ -25,7 +25,6 @@ from jbodlab.peers.client_security import ClientSecurity
 from jbodlab.peers.peer_pool import PeerPool
 from jbodlab.server.answer import Answer, Handler, Later, RequestContext, in_background
 from jbodlab.server.passed_on import FORWARDING_CLIENT, client_id_for, named_client
-from jbodlab.server.response import Response
 from jbodlab.server.rights import client_of
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
@@ -158,15 +157,12 @@ class ForwardedToCoordinator:
 
     def __init__(self, handler: Handler, elsewhere: NextCoordinator) -> None:
         self._handler = handler
+        self.failure = handler.failure
         self._elsewhere = elsewhere
 
     def answer(self, request: Any, context: RequestContext) -> Answer:
         """Answer a request; see `Handler`."""
         return in_background(self._elsewhere.response(self._handler, request, context))
-
-    def failure(self, request: Any, context: RequestContext, error: KafkaError) -> Response:
-        """Return the response in which every part of the request fails with an error."""
-        return self._handler.failure(request, context, error)
 
 
 def _transactional_id(request: Any) -> str:

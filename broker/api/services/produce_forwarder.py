@@ -44,7 +44,6 @@ from jbodlab.server.passed_on import client_id_for, named_client
 from jbodlab.server.resources import replaced
 from jbodlab.server.response import Response
 from jbodlab.server.rights import client_of
-from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import INTERNAL_TOPICS, NO_LEADER, BrokerId, TopicPartition
 
 if TYPE_CHECKING:
@@ -287,7 +286,7 @@ class ForwardingProduce:
     def __init__(self, handler: Handler, forwarder: ProduceForwarder) -> None:
         self._handler = handler
         self._forwarder = forwarder
-        self.refused = handler.failure
+        self.failure = self.refused = handler.failure
 
     def answer(self, request: Any, context: RequestContext) -> Answer:
         """Answer a request; see `Handler`."""
@@ -295,10 +294,6 @@ class ForwardingProduce:
         if forwarder.told and (forwarded := forwarder.to_forward(request, context)):
             return forwarder.divided(self._handler, request, context, forwarded)
         return self._handler.answer(request, context)
-
-    def failure(self, request: Any, context: RequestContext, error: KafkaError) -> Response:
-        """Return the response in which every part of the request fails with an error."""
-        return self._handler.failure(request, context, error)
 
 
 def _batches(request: ProduceRequest) -> Iterator[tuple[TopicPartition, Records]]:

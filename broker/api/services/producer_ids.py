@@ -8,6 +8,7 @@ from collections.abc import Callable
 from broker.bounds.limits import ALLOCATE_TIMEOUT_S
 from broker.controller_link.channel import ControllerChannel
 from jbodlab.controller_api.requests import AllocateProducerIdsRequest
+from jbodlab.runtime.supervised import end_tasks
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import ControllerUnavailableError, KafkaError
 from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId
@@ -51,9 +52,7 @@ class ProducerIds:
 
     async def close(self) -> None:
         """Give up a request for a block that is still in progress."""
-        if self._allocation is not None:
-            self._allocation.cancel()
-            await asyncio.gather(self._allocation, return_exceptions=True)
+        await end_tasks([self._allocation])
 
     def _allocate(self) -> asyncio.Task[None]:
         if self._allocation is None or self._allocation.done():

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from broker.bounds.limits import CREATE_TIMEOUT_S, CREATION_FAILURES_MAX, CREATIONS_MAX
 from broker.controller_link.channel import ControllerChannel
 from jbodlab.controller_api.requests import Caller, CreateTopicsRequest, Mutator, NewTopic
-from jbodlab.runtime.supervised import supervised
+from jbodlab.runtime.supervised import end_tasks, supervised
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import ControllerUnavailableError, KafkaError
 from jbodlab.vocabulary.ids import INTERNAL_TOPICS, METADATA_TOPIC
@@ -88,10 +88,7 @@ class TopicCreator:
 
     async def close(self) -> None:
         """Give up what is still in progress."""
-        tasks = tuple(self._in_progress.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks(self._in_progress.values())
 
     async def _create(self, topic: NewTopic, wish: Wish, payer: Mutator | None) -> None:
         name = topic.name

@@ -44,6 +44,7 @@ from broker.disk.directory import FoundLog, LogDir, LogDirState
 from broker.disk.life.inspection import Inspected, inspect
 from broker.disk.life.loading import LogConfigOf, ReplicaOf, load_revived
 from broker.disk.life.startup import OpenedLogDirs
+from jbodlab.runtime.supervised import end_tasks
 from jbodlab.storage.directory import disk_errors
 from jbodlab.storage.directory.directory_lock import DirectoryLock
 from jbodlab.vocabulary.error_code import ErrorCode
@@ -121,10 +122,7 @@ class LogDirRevival:
     async def stop(self) -> None:
         """Take no more orders, and give up what is under way."""
         self._is_open = False
-        tasks = tuple(self._running.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks(self._running.values())
 
     async def revive(self, path: str) -> Revived:
         """Bring a directory back online; goes on even if the caller does not wait for the end.

@@ -33,7 +33,7 @@ from broker.disk.condition import (
 )
 from broker.disk.directory import FoundLog, LogDir, LogDirs
 from broker.disk.slowness import LatencyWindow, SlowSettings, SlowWatch, Stall
-from jbodlab.runtime.supervised import supervised
+from jbodlab.runtime.supervised import end_tasks, supervised
 from jbodlab.storage.directory.filesystem import FileSystem
 from jbodlab.vocabulary.errors import JbodlabError, LogDirError
 
@@ -147,11 +147,8 @@ class ConditionMonitor:
 
     async def stop(self) -> None:
         """End."""
-        tasks = [*self._looks, *([] if self._task is None else [self._task])]
-        self._task = None
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        task, self._task = self._task, None
+        await end_tasks([*self._looks, task])
 
     async def first_look(self, deadline_ms: int) -> None:
         """Look at the room of every directory before anything is placed or appended there.

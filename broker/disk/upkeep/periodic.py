@@ -6,6 +6,8 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
+from jbodlab.runtime.supervised import end_tasks
+
 logger = logging.getLogger(__name__)
 
 
@@ -43,9 +45,7 @@ class PeriodicTask:
     async def stop(self) -> None:
         """End; a run under way is cancelled."""
         task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        await end_tasks([task])
 
     async def _run(self) -> None:
         await asyncio.sleep(self._initial_delay_s)

@@ -22,7 +22,7 @@ from broker.disk.condition import hung
 from broker.disk.directory import FoundLog, LogDir, LogDirs, LogDirState
 from broker.disk.slowness import TimedWork
 from broker.disk.upkeep.condition_monitor import Look, look
-from jbodlab.runtime.supervised import supervised
+from jbodlab.runtime.supervised import end_tasks, supervised
 from jbodlab.storage.directory import disk_errors
 from jbodlab.storage.directory.directory_probe import PROBE_FILE, probe
 from jbodlab.storage.directory.filesystem import FileSystem
@@ -82,10 +82,7 @@ class LogDirProbe:
     async def stop(self) -> None:
         """End probing."""
         self._is_probing = False
-        tasks = tuple(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks(self._tasks)
 
     def _begin(self, log_dir: LogDir) -> None:
         self._keep(supervised(partial(self._probe, log_dir), name=f"probe {log_dir.path}"))

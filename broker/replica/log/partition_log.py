@@ -102,6 +102,11 @@ class PartitionLog:
         return self.state.segments.active.next_offset
 
     @property
+    def lost_range(self) -> tuple[int, int] | None:
+        """First and last of the offsets that the disk lost at the beginning, if it did."""
+        return self.state.lost_range
+
+    @property
     def epochs(self) -> LeaderEpochs:
         """The leader epochs."""
         return self.state.epochs

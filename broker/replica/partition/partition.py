@@ -399,7 +399,7 @@ class Partition:
             self._leadership.committed(self, high_watermark)
 
     def _begin_to_lead(self, event: ReplicaEvent, log: PartitionLog) -> None:
-        if (lost := log.state.lost_range) is not None:
+        if (lost := log.lost_range) is not None:
             logger.error(
                 "the leader of %s is missing offsets %d to %d, which its disk lost",
                 self.topic_partition,

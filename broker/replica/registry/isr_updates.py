@@ -22,7 +22,7 @@ from jbodlab.controller_api.requests import (
     IsrChange,
     IsrMember,
 )
-from jbodlab.runtime.supervised import supervised
+from jbodlab.runtime.supervised import end_tasks, supervised
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import ControllerUnavailableError, DecodeError
 from jbodlab.vocabulary.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId, TopicIdPartition
@@ -71,9 +71,7 @@ class IsrUpdates:
         """Give up what is still proposed."""
         self._is_closed = True
         self._proposals.clear()
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await end_tasks([self._task])
 
     async def _run(self) -> None:
         while self._proposals:
