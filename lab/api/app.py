@@ -174,8 +174,8 @@ class _Api:
         body = None
         if one.body is not None:
             try:
-                body = msgspec.json.decode(text, type=one.body)
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                body = msgspec.convert(_whole(msgspec.json.decode(text)), type=one.body)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                 raise RequestError(400, f"the body is wrong: {error}") from error
         elif text.strip() not in (b"", b"{}"):
             raise RequestError(400, "expected no body")
@@ -236,6 +236,18 @@ def _answer(one: Operation, found: Any) -> Response:
     headers = dict(OWN_POLICY) if one.media == HTML else {}
     kind = f"{HTML}; charset=utf-8" if one.media == HTML else one.media
     return Response(found, one.status, headers, kind)
+
+
+def _whole(found: Any) -> Any:
+    """Return a decoded body with whole numbers as such: for JSON Schema `3.0` is an integer."""
+    match found:
+        case float() if found.is_integer():
+            return int(found)
+        case dict():
+            return {key: _whole(value) for key, value in found.items()}
+        case list():
+            return [_whole(value) for value in found]
+    return found
 
 
 def _asked(one: Operation, request: Request) -> Any:

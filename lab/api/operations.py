@@ -77,7 +77,7 @@ def _acts(role: str, asked: type, gives: type) -> list[Operation]:
     return [
         _post(
             path=f"/{role}s/{{{role}}}/{act}", name=f"{act}{role.title()}", asked=asked,
-            summary=text.format(f"a {role}"), run=run(act), gives=gives, errors=(404, 409, 504),
+            summary=text.format(f"a {role}"), run=run(act), gives=gives, errors=(404, 409),
         )
         for act, text in ACTS.items()
     ]  # fmt: skip
@@ -97,7 +97,7 @@ OPERATIONS: Sequence[Operation] = (
         method="PUT", path="/cluster", name="replaceCluster",
         summary="End the cluster, and start another one in its place",
         run=lambda served, _, body: served.replace(body), body=values.NewCluster,
-        gives=values.Cluster, errors=(409, 504),
+        gives=values.Cluster, errors=(409,),
     ),
     _get(
         path="/client-config", name="getClientConfig",
@@ -140,7 +140,7 @@ OPERATIONS: Sequence[Operation] = (
     _post(
         path="/topics", name="createTopic", summary="Create a topic, and wait for its leaders",
         run=lambda served, _, body: served.actions.create_topic(body), body=values.NewTopic,
-        gives=values.Topic, status=201, errors=(409, 503, 504),
+        gives=values.Topic, status=201, errors=(409, 503),
     ),
     _get(
         path="/topics/{topic}", name="getTopic", summary="Describe a topic",
@@ -170,7 +170,7 @@ OPERATIONS: Sequence[Operation] = (
         path="/faults", name="createFault",
         summary="Break a directory, a broker or the cluster, and prove the effect",
         run=lambda served, _, body: served.actions.inject(body), body=values.NewFault,
-        gives=values.Fault, status=201, errors=(404, 409, 422, 503, 504), once=True,
+        gives=values.Fault, status=201, errors=(404, 409, 422, 503), once=True,
     ),
     _get(
         path="/faults/{fault}", name="getFault", summary="Describe a fault",
@@ -181,17 +181,17 @@ OPERATIONS: Sequence[Operation] = (
         path="/faults/{fault}", name="healFault",
         summary="Undo a fault, and bring back what it took",
         run=lambda served, asked, _: served.actions.heal_fault(asked), asked=values.OfFault,
-        gives=values.Healed, errors=(404, 409, 503, 504),
+        gives=values.Healed, errors=(404, 409, 503),
     ),
     _post(
         path="/heal", name="heal",
         summary="Undo every fault, start what has ended, and wait until all is well",
-        run=lambda served, *_: served.actions.heal(), gives=values.Healed, errors=(409, 503, 504),
+        run=lambda served, *_: served.actions.heal(), gives=values.Healed, errors=(409, 503),
     ),
     _get(
         path="/wait", name="wait", summary="Wait for a state of a fault, a topic or the cluster",
         run=lambda served, asked, _: served.actions.wait(asked), asked=values.Wait,
-        gives=values.Waited, errors=(404, 409, 503, 504),
+        gives=values.Waited, errors=(404, 409, 503),
     ),
     _get(
         path="/events", name="streamEvents", media=EVENTS,
@@ -218,7 +218,7 @@ OPERATIONS: Sequence[Operation] = (
         path="/rehearsals/{rehearsal}", name="cancelRehearsal",
         summary="End a run that has not ended, after all is healed",
         run=lambda served, asked, _: served.rehearsals.cancel(asked), asked=values.OfRehearsal,
-        gives=values.Rehearsal, errors=(404, 504),
+        gives=values.Rehearsal, errors=(404, 409),
     ),
     _get(
         path="/rehearsals/{rehearsal}/page", name="getRehearsalPage", media=HTML,
@@ -230,7 +230,7 @@ OPERATIONS: Sequence[Operation] = (
         path="/what-if", name="getWhatIf",
         summary="Tell what the loss of a directory or broker would take",
         run=lambda served, asked, _: served.what_if(asked), asked=values.OfWhatIf,
-        gives=dict[str, Any], errors=(409, 503),
+        gives=dict[str, Any], errors=(404, 409, 503),
     ),
     _get(
         path="/what-if/page", name="getWhatIfPage", media=HTML,

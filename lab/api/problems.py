@@ -25,8 +25,9 @@ TITLES: Mapping[int, tuple[str, str]] = {
     422: ("other-request", "The idempotency key belongs to another request"),
     500: ("failed", "The server has failed"),
     503: ("not-available", "It cannot be asked now"),
-    504: ("not-in-time", "The awaited state did not come in time"),
 }
+NOT_IN_TIME = ("not-in-time", "The awaited state did not come in time")
+"""Of a 409, too: the cluster is not in that state, which is no failure of the server."""
 
 
 class RequestError(Exception):
@@ -41,9 +42,9 @@ class RequestError(Exception):
         self.status = status
 
 
-def problem(status: int, detail: str) -> Problem:
-    """Return what a client is told."""
-    kind, title = TITLES[status]
+def problem(status: int, detail: str, told: tuple[str, str] | None = None) -> Problem:
+    """Return what a client is told, by the kind and title of the status or by others."""
+    kind, title = told or TITLES[status]
     return Problem(type=f"urn:jbodlab:{kind}", title=title, status=status, detail=detail)
 
 
@@ -54,7 +55,7 @@ def of_error(error: Exception) -> Problem | None:
         case RequestError():
             return problem(error.status, line)
         case NotInTimeError():
-            return problem(504, line)
+            return problem(409, line, NOT_IN_TIME)
         case NoAnswerError():
             return problem(503, line)
         case FaultError() | LabError() | JbodlabError():

@@ -105,7 +105,7 @@ class Rehearsals:
             try:
                 run.child.wait(CANCEL_DEADLINE_S)
             except subprocess.TimeoutExpired:
-                raise RequestError(504, "the rehearsal has not ended yet") from None
+                raise RequestError(409, "the rehearsal has not ended yet") from None
         return run.told()
 
     def page(self, asked: values.OfRehearsal) -> bytes:

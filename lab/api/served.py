@@ -57,6 +57,8 @@ class Served:
 
     def what_if(self, asked: values.OfWhatIf) -> dict[str, Any]:
         """Return what losses would take."""
+        if asked.broker is not None:
+            self.actions.broker(values.OfBroker(broker=asked.broker))
         words = ["--fail-dir", asked.directory] if asked.directory else []
         words += ["--fail-broker", str(asked.broker)] if asked.broker is not None else []
         # Exit code 2 says that something would not stay available.
@@ -120,5 +122,5 @@ def _printed(words: Sequence[str], codes: Sequence[int] = (0,)) -> bytes:
         raise RequestError(503, f"no answer within {COMMAND_DEADLINE_S:g} s") from None
     if done.returncode not in codes:
         lines = done.stderr.decode(errors="replace").strip().splitlines() or ["it has failed"]
-        raise RequestError(503, lines[-1][:REASON_CHARS])
+        raise RequestError(409, lines[-1][:REASON_CHARS])
     return done.stdout

@@ -330,7 +330,8 @@ class ServedCluster:
         except urllib.error.HTTPError as error:
             with error:
                 told = json.loads(error.read() or b"{}")
-            kind = NotInTimeError if error.code == 504 else LabError
+            is_late = told.get("type") == "urn:jbodlab:not-in-time"
+            kind = NotInTimeError if is_late else LabError
             raise kind(told.get("detail") or f"{method} {path}: {error.code}") from error
         except OSError as error:
             raise LabError(f"no answer from {self._base}: {error}") from error

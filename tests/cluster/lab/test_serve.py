@@ -188,7 +188,7 @@ def test_a_fault_heals_by_its_length_when_its_client_is_gone(served: Served) -> 
         ("GET", "/nothing", None, 404),
         ("PATCH", "/brokers", None, 405),
         ("GET", "/wait?detected=99", None, 404),
-        ("GET", "/wait?isr=nothing&timeout=100ms", None, 504),
+        ("GET", "/wait?isr=nothing&timeout=100ms", None, 409),
         ("GET", "/wait?isr=nothing&timeout=soon", None, 400),
         ("GET", "/wait?isr=nothing&timeout=11m", None, 400),
         ("GET", "/faults?open=1", None, 400),
@@ -197,6 +197,8 @@ def test_a_fault_heals_by_its_length_when_its_client_is_gone(served: Served) -> 
         ("POST", "/topics", {"name": "a", "config": {"no.such": "1"}}, 409),
         ("POST", "/faults", {"kind": "permission", "where": "leader of nothing-0"}, 404),
         ("POST", "/topics", {"name": "a b"}, 400),
+        ("POST", "/topics", {"name": "a", "partitions": 1.5}, 400),
+        ("GET", "/what-if?broker=99", None, 404),
         ("DELETE", "/topics/nothing", None, 404),
         ("PUT", "/cluster", {"brokers": 0}, 409),
         ("PUT", "/cluster", {"engine": "kafka"}, 409),
@@ -213,6 +215,19 @@ def test_a_wrong_request_is_a_problem_with_a_reason(
     assert found == status, told
     assert (told["status"], told["type"].startswith("urn:jbodlab:")) == (status, True)
     assert told["detail"]
+
+
+def test_a_wait_that_runs_out_is_told_by_its_type(served: Served) -> None:
+    status, told = served.call("GET", "/wait?leaders=nothing&timeout=50ms")
+
+    assert (status, told["type"]) == (409, "urn:jbodlab:not-in-time")
+
+
+def test_a_whole_number_with_a_point_is_an_integer_as_for_json_schema(served: Served) -> None:
+    made = served.done("POST", "/topics", {"name": "whole", "partitions": 2.0, "replicas": 1.0})
+
+    assert len(made["partitions"]) == 2
+    served.done("DELETE", "/topics/whole")
 
 
 def test_the_metadata_log_and_what_if_are_answered(served: Served) -> None:
