@@ -13,9 +13,11 @@ from __future__ import annotations
 
 from collections import deque
 
+from controller.decide.settings.features import check_levels
 from controller.quorum.replicated_log import Committed
 from jbodlab.metadata.image.loader import MetadataLoader
 from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.metadata.image.settings_image import FeaturesImage
 from jbodlab.metadata.log.batches import read_batches
 from jbodlab.metadata.log.snapshots import Snapshot
 from jbodlab.vocabulary.ids import Offset
@@ -26,12 +28,18 @@ class CommittedState:
 
     Args:
         loader: The log as it was replayed at the start; all of it is committed.
+
+    Raises:
+        FormatError: a feature has a level that is not supported: the records of it might mean
+            something else. So a controller that is too old neither votes nor leads.
     """
 
     def __init__(self, loader: MetadataLoader) -> None:
         self._loader = loader
         self._pending: deque[MetadataImage] = deque()
         """Images after rounds that are not committed yet, in the order of their offsets."""
+        self._checked = FeaturesImage()
+        self._check_levels()
 
     @property
     def image(self) -> MetadataImage:
@@ -58,15 +66,24 @@ class CommittedState:
         self._pending.clear()
 
     def load_snapshot(self, snapshot: Snapshot) -> None:
-        """Take what a snapshot says in place of everything: the log begins anew at its end."""
+        """Take what a snapshot says in place of everything: the log begins anew at its end.
+
+        Raises:
+            FormatError: a feature has a level that is not supported.
+        """
         self._pending.clear()
         self._loader = MetadataLoader()
         self._loader.load_snapshot(
             snapshot.records, snapshot.end_offset, snapshot.epoch, snapshot.timestamp_ms
         )
+        self._check_levels()
 
     def committed(self, committed: Committed) -> None:
-        """Advance to the end of batches that are committed."""
+        """Advance to the end of batches that are committed.
+
+        Raises:
+            FormatError: a feature has a level that is not supported.
+        """
         while self._pending and self._pending[0].offset < committed.end_offset:
             self._loader = MetadataLoader(self._pending.popleft())
         if self.end_offset < committed.end_offset:
@@ -74,3 +91,10 @@ class CommittedState:
                 for batch in read_batches(data):
                     self._loader.load(batch)
         assert self.end_offset == committed.end_offset
+        self._check_levels()
+
+    def _check_levels(self) -> None:
+        features = self.image.features
+        if features is not self._checked:
+            self._checked = features
+            check_levels(features.levels)

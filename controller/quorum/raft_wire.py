@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any, assert_never
 
@@ -560,8 +559,23 @@ def registration_message(record: RegisterControllerRecord) -> Any:
         "controller_id": record.controller_id,
         "incarnation_id": record.incarnation_id,
         "zk_migration_ready": record.zk_migration_ready,
-        "listeners": list(map(asdict, record.end_points)),
-        "features": list(map(asdict, record.features)),
+        "listeners": [
+            {
+                "name": each.name,
+                "host": each.host,
+                "port": each.port,
+                "security_protocol": each.security_protocol,
+            }
+            for each in record.end_points
+        ],
+        "features": [
+            {
+                "name": each.name,
+                "min_supported_version": each.min_supported_version,
+                "max_supported_version": each.max_supported_version,
+            }
+            for each in record.features
+        ],
     }
     return made(request_class(ApiKey.CONTROLLER_REGISTRATION, REGISTRATION_VERSION), values)
 

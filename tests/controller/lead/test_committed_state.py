@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,10 +17,13 @@ from jbodlab.metadata.log.batches import read_batches
 from jbodlab.metadata.records.config_records import (
     BeginTransactionRecord,
     EndTransactionRecord,
+    FeatureLevelRecord,
     NoOpRecord,
 )
 from jbodlab.metadata.records.frame import VersionedRecord
+from jbodlab.metadata.records.metadata_version import LATEST
 from jbodlab.metadata.records.topic_records import TopicRecord
+from jbodlab.vocabulary.errors import FormatError
 from jbodlab.vocabulary.ids import LeaderEpoch, Offset, TopicId
 from tests.metadata_batches import data_batch
 
@@ -117,3 +121,26 @@ def test_what_an_active_controller_has_replayed_is_not_replayed_again() -> None:
     assert state.image is image
     state.committed(Committed(second, Offset(later.offset + 1)))
     assert state.image is later
+
+
+def features(level: int) -> bytes:
+    """A batch that finalizes a level of metadata.version."""
+    record = FeatureLevelRecord(name="metadata.version", feature_level=level)
+    return data_batch([VersionedRecord(record, 0)], base_offset=0, epoch=1, timestamp_ms=1000)
+
+
+def test_a_standby_ends_at_a_finalized_level_that_it_does_not_support() -> None:
+    known, unknown = features(LATEST), features(LATEST + 1)
+
+    CommittedState(MetadataLoader()).committed(Committed([(Offset(0), known)], Offset(1)))
+    with pytest.raises(FormatError, match=f"finalized level {LATEST + 1} of feature metadata"):
+        CommittedState(MetadataLoader()).committed(Committed([(Offset(0), unknown)], Offset(1)))
+
+
+def test_a_controller_does_not_start_at_a_finalized_level_that_it_does_not_support() -> None:
+    loader = MetadataLoader()
+    for batch in read_batches(features(LATEST + 1)):
+        loader.load(batch)
+
+    with pytest.raises(FormatError, match=f"only levels [0-9]+ to {LATEST}"):
+        CommittedState(loader)
