@@ -27,9 +27,9 @@ from lab.cluster import questions
 from lab.cluster.node import Node
 from tests.cluster.harness import Cluster, made, wait_for
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(3_600)]
 
-PLACES = int(os.environ.get("JBODLAB_TEST_FAULTS", "200"))
+PLACES = int(os.environ.get("JBODLAB_TEST_FAULTS", "40"))
 SEED = int(os.environ.get("JBODLAB_TEST_SEED", "1"))
 SEGMENT_BYTES = "6000"
 SETTINGS = {
