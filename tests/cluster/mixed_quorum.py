@@ -185,10 +185,10 @@ def _comparable(image: MetadataImage) -> MetadataImage:
     The time of the last record is that of a commit where its writer led, and the listeners of a
     controller come from a hash table.
     """
-    controllers = {
-        number: replace(each, end_points=tuple(sorted(each.end_points, key=attrgetter("name"))))
-        for number, each in image.cluster.controllers.items()
-    }
+    controllers = {}
+    for number, each in image.cluster.controllers.items():
+        listeners = tuple(sorted(each.end_points, key=attrgetter("name")))
+        controllers[number] = structs.replace(each, end_points=listeners)
     cluster = replace(image.cluster, controllers=controllers)
     return replace(image, timestamp_ms=0, cluster=cluster)
 

@@ -11,7 +11,15 @@ import pytest
 from msgspec.structs import replace
 
 from controller.quorum.driver import Served
-from controller.quorum.raft_wire import LONG_MAX, SENT_IN, request_message, request_of, response_of
+from controller.quorum.raft_wire import (
+    LONG_MAX,
+    SENT_IN,
+    registration_message,
+    registration_of,
+    request_message,
+    request_of,
+    response_of,
+)
 from controller.serve.raft_apis import QUORUM_APIS, QuorumApi, QuorumParts
 from jbodlab.kafka_wire.api_table import (
     ApiKey,
@@ -19,6 +27,11 @@ from jbodlab.kafka_wire.api_table import (
     request_reader,
     response_encoder,
     response_reader,
+)
+from jbodlab.metadata.records.cluster_records import (
+    BrokerEndpoint,
+    BrokerFeature,
+    RegisterControllerRecord,
 )
 from jbodlab.metadata.records.control_records import (
     KRaftVersionFeature,
@@ -377,3 +390,13 @@ def test_who_tells_no_kraft_version_supports_level_0_only() -> None:
     assert told(feature) == VersionsResponse(versions=VERSIONS)
     none = KRaftVersionFeature(min_supported_version=0, max_supported_version=0)
     assert told() == VersionsResponse(versions=none)
+
+
+def test_the_registration_of_a_controller_is_that_of_the_request() -> None:
+    record = RegisterControllerRecord(
+        controller_id=101,
+        incarnation_id=UUID(int=7),
+        end_points=(BrokerEndpoint(name="C", host="h", port=9_093, security_protocol=0),),
+        features=(BrokerFeature(name="f", min_supported_version=0, max_supported_version=1),),
+    )
+    assert registration_of(registration_message(record)) == record
