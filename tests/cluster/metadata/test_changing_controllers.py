@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 
+from jbodlab.cli.lab_state import NodeState
+from jbodlab.metadata.records.schema import Record
 from jbodlab.vocabulary import kafka_uuid
-from lab.cluster import membership
-from lab.cluster.node import Node
+from jbodlab.vocabulary.ids import DirectoryId
+from lab.cluster import ClusterSpec, membership
+from lab.cluster.kafka_servers import directory_of_voter
+from lab.cluster.node import Node, OwnServers
 from lab.machine.waiting import wait_for
-from tests.cluster.harness import Cluster, directory_id, running
+from tests.cluster.harness import DEFAULTS, TREE, Cluster, directory_id, running, script
 from tests.kafka.tools import FEATURES, QUORUM, KafkaTools, Printed
 
 pytestmark = pytest.mark.cluster
@@ -69,6 +75,91 @@ def test_a_cluster_of_one_controller_becomes_a_quorum_of_three_and_one_again(
         cluster.stop()
         cluster.start()
         assert topics(cluster) >= {"one", "three", "two-of-three", "last"}
+
+
+class Formatted(OwnServers):
+    """Servers whose controllers are formatted by the storage tool, as the first voters."""
+
+    def __init__(self, voters: str) -> None:
+        self.voters = voters
+
+    def format(
+        self,
+        node: NodeState,
+        cluster_id: str,
+        directories: Sequence[Path],
+        security: Sequence[Record] = (),
+    ) -> None:
+        if not directories:
+            return
+        flags = [] if node.role == "broker" else ["-N"]
+        if node.role == "controller" and self.voters:
+            flags = ["-I", self.voters]
+        words = ("format", "-t", cluster_id, "-c", node.properties_file, *flags)
+        subprocess.run(
+            [*script("jbod-storage"), *words],
+            check=True,
+            cwd=TREE,
+            timeout=60,
+            capture_output=True,
+        )
+
+
+@pytest.fixture
+def first_voters(cluster_root: Path) -> Iterator[tuple[Cluster, Formatted]]:
+    """Three controllers that were formatted with the same list, and add themselves."""
+    servers = Formatted("")
+    spec = ClusterSpec(brokers=2, disks=1, controllers=3)
+    cluster = Cluster.plan(cluster_root, spec, servers=servers)
+    try:
+        own = {each.id: directory_of_voter(cluster.id, each.id) for each in cluster.controllers}
+        servers.voters = ",".join(
+            f"{each.id}@{each.address}:{kafka_uuid.to_text(own[each.id])}"
+            for each in cluster.controllers
+        )
+        addresses = ",".join(each.address for each in cluster.controllers)
+        cluster.make(
+            {
+                **DEFAULTS,
+                "controller.quorum.voters": "",
+                "controller.quorum.bootstrap.servers": addresses,
+                "controller.quorum.auto.join.enable": "true",
+            }
+        )
+        cluster.start()
+        yield cluster, servers
+    finally:
+        cluster.close()
+
+
+def test_voters_named_at_the_formatting_begin_a_quorum_and_a_replaced_disk_joins_it(
+    first_voters: tuple[Cluster, Formatted],
+) -> None:
+    cluster, servers = first_voters
+    goes_on(cluster, "first")
+    found = cluster.quorum()
+    assert found is not None
+    own = {each.id: directory_id(each.metadata_dir) for each in cluster.controllers}
+    assert found.directory_ids == own
+
+    lost = next(each for each in cluster.controllers if each is not cluster.active_controller())
+    lost.kill()
+    shutil.rmtree(lost.metadata_dir)
+    lost.metadata_dir.mkdir()
+    cluster.own(lost.metadata_dir)
+    servers.voters = ""
+    cluster.format([lost])
+    lost.start()
+
+    new = directory_id(lost.metadata_dir)
+    assert new != found.directory_ids[lost.id]
+    wait_for("the new directory being a voter's", lambda: joined(cluster, lost, new), 60)
+    goes_on(cluster, "second")
+
+
+def joined(cluster: Cluster, node: Node, own: DirectoryId) -> bool:
+    found = cluster.quorum()
+    return found is not None and found.directory_ids.get(node.id) == own
 
 
 def follows(cluster: Cluster, node_id: int) -> bool:

@@ -214,3 +214,14 @@ def test_sets_that_follow_each_other_have_a_common_majority() -> None:
 def test_a_set_names_each_node_once() -> None:
     with pytest.raises(QuorumViolationError, match="twice"):
         VoterSet.of([voter(1), voter(1)])
+
+
+def test_the_voters_of_the_log_replace_those_that_the_node_was_formatted_with() -> None:
+    log = log_of(voters=(7, 8, 9))
+    log.voters.restart(-1, log.voters.last)
+    living = KRaftVotersRecord(voters=tuple(map(voter, (1, 2, 3))))
+
+    log.append(Offset(1))
+    log.add_controls([(Offset(0), living)])
+
+    assert log.voters.last.ids == (1, 2, 3)

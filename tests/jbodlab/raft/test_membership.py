@@ -12,11 +12,12 @@ from jbodlab.metadata.records.control_records import (
     LeaderChangeMessage,
 )
 from jbodlab.raft.events import ResignRequested, ResponseReceived
-from jbodlab.raft.instructions import AppendControl, Respond
+from jbodlab.raft.instructions import AppendControl, ElectionState, Respond
 from jbodlab.raft.membership import LAG_MAX
 from jbodlab.raft.messages import (
     AddVoterRequest,
     Answer,
+    EndQuorumEpochRequest,
     RaiseKRaftVersionRequest,
     RemoveVoterRequest,
     UpdateVoterRequest,
@@ -405,6 +406,28 @@ def test_one_of_four_resigns_first_where_the_others_need_its_vote() -> None:
     assert error_of(node, removing(1)) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
+def test_a_leader_that_starts_again_as_no_voter_leaves_its_epoch() -> None:
+    led = ElectionState(epoch=LeaderEpoch(5), leader_id=BrokerId(1), voted=None)
+
+    node = LoneNode(voters=(2, 3), stored=led)
+
+    assert isinstance(node.state, Resigned)
+    assert node.core.leader_id is None
+    node.wait_until_due()
+    assert node.state.epoch == 6
+
+
+def test_a_leader_that_is_asked_to_resign_may_be_told_its_successor() -> None:
+    for successor in (2, 3):
+        node = followed()
+
+        node.handle(ResignRequested(BrokerId(successor)))
+
+        (sent, _) = node.asked(EndQuorumEpochRequest)
+        assert isinstance(sent.request, EndQuorumEpochRequest)
+        assert sent.request.successors[0] == key_of(successor)
+
+
 # UpdateRaftVoter.
 
 
@@ -444,7 +467,15 @@ def test_an_update_names_the_epoch_of_its_leader() -> None:
 
 
 def test_an_update_of_no_voter_is_refused() -> None:
+    other = KRaftVoter(
+        voter_id=2,
+        voter_directory_id=key_of(9).directory_id,
+        endpoints=endpoints_of(2),
+        k_raft_version_feature=VERSIONS,
+    )
+
     assert error_of(followed(), updating(voter(4))) is ErrorCode.VOTER_NOT_FOUND
+    assert error_of(followed(), updating(other)) is ErrorCode.VOTER_NOT_FOUND
 
 
 def test_an_update_without_the_finalized_level_is_invalid() -> None:
