@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, Protocol, assert_never
 
 from controller.limits import STOOD_STILL_MS
 from controller.quorum.log_thread import LogThread
-from controller.quorum.raft_files import InstalledSnapshot, RaftFiles, SnapshotPart
+from controller.quorum.raft_files import InstalledSnapshot, LogDirFullError, RaftFiles, SnapshotPart
 from controller.quorum.recent_batches import LogBatch, RecentBatches
 from jbodlab.metadata.log.batches import control_batch
 from jbodlab.raft.core import RaftCore
@@ -77,6 +77,8 @@ TURNS_BEFORE_A_LATE_DEADLINE = 10
 """Turns of the event loop in which what has arrived while the process stood still is taken in."""
 
 
+NO_ROOM_S = 1.0
+"""Pause before an append that found no room is tried again."""
 FAREWELL_S = 0.1
 """How long a leader whose disk failed waits until the others know."""
 
@@ -207,6 +209,9 @@ class RaftDriver:
         self._disk_slow_ms = disk_slow_ms
         self._look: asyncio.TimerHandle | None = None
         self._syncs_ms: deque[int] = deque(maxlen=SYNCS)
+        self.is_full = False
+        """Whether an append waits for room on the disk, and all other steps behind it."""
+        self._again: asyncio.TimerHandle | None = None
         self.hand_overs = 0
         """How often this node has given up the leadership as its disk was slow."""
         self._requests = 0
@@ -269,8 +274,9 @@ class RaftDriver:
     def _stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        if self._look is not None:
-            self._look.cancel()
+        for timer in (self._look, self._again):
+            if timer is not None:
+                timer.cancel()
         self._peers.close()
         if not self._ended.done():
             self._ended.cancel()
@@ -573,7 +579,10 @@ class RaftDriver:
         numbers = [each.number for each in appends if each.number is not None]
         last = numbers[-1] if numbers else None
         # Followers fetch from memory meanwhile.
-        self._log_thread.call(partial(_run_all, appends), self._written)
+        self._write_out(partial(_run_all, appends), last)
+
+    def _write_out(self, write: Callable[[], None], last: int | None) -> None:
+        self._log_thread.call(write, self._written)
         self._log_thread.call(self._files.flush, partial(self._synced, last, self._now_ms()))
 
     @property
@@ -605,12 +614,24 @@ class RaftDriver:
         self._use_thread()
 
     def _written(self, _: object, error: BaseException | None) -> None:
-        if error is not None:
+        if isinstance(error, LogDirFullError) and not isinstance(self.core.state, Leader):
+            # The others go on without this node, which acknowledges nothing until there is room.
+            if not self.is_full:
+                logger.error("no space left for the metadata log; trying again: %s", error)
+            self.is_full = True
+        elif error is not None:
             self.fail(error)
+        elif self.is_full:
+            self.is_full = False
+            logger.info("there is room for the metadata log again")
 
     def _synced(
         self, number: int | None, begun_ms: int, _: object, error: BaseException | None
     ) -> None:
+        if self.is_full and error is None:
+            again = partial(self._write_out, self._files.finish, number)
+            self._again = asyncio.get_running_loop().call_later(NO_ROOM_S, again)
+            return
         self._thread_is_free()
         self._syncs_ms.append(self._now_ms() - begun_ms)
         if error is not None:

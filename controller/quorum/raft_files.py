@@ -23,6 +23,7 @@ from jbodlab.raft.instructions import ElectionState, WriteQuorumState
 from jbodlab.raft.log_view import LogView, OffsetAndEpoch
 from jbodlab.raft.voters import History, ReplicaKey, VoterSet
 from jbodlab.record_batch.record_batch import iterate_headers
+from jbodlab.storage.directory import disk_errors
 from jbodlab.storage.directory.filesystem import AppendFile
 from jbodlab.vocabulary.errors import (
     CorruptRecordError,
@@ -37,6 +38,10 @@ T = TypeVar("T")
 
 SNAPSHOT_BYTES_AT_ONCE = 1 << 20
 LOG_BYTES_AT_ONCE = 1 << 20
+
+
+class LogDirFullError(LogDirError):
+    """There is no room on the disk for an append, and there may be some later."""
 
 
 class SnapshotPart(NamedTuple):
@@ -169,8 +174,16 @@ class RaftFiles:
         self._write(partial(self._log.begin_epoch, epoch))
 
     def append(self, data: bytes) -> None:
-        """Append whole batches."""
+        """Append whole batches.
+
+        Raises:
+            LogDirFullError: `finish` may be tried later.
+        """
         self._write(partial(self._log.append, data))
+
+    def finish(self) -> None:
+        """Append what there was no room for; raises as `append`."""
+        self._write(self._log.finish)
 
     def flush(self) -> None:
         """Sync all that was appended."""
@@ -247,6 +260,9 @@ class RaftFiles:
             raise self._failure
         try:
             return write()
+        except disk_errors.OutOfRoomError as error:
+            # Of the last write nothing is left in the file.
+            raise LogDirFullError(self._log.directory, None, str(error)) from error
         except OSError as error:
             self._failure = LogDirError(self._log.directory, None, str(error))
             raise self._failure from error

@@ -49,7 +49,7 @@ class Observation:
         self.observer = Observer(
             state.brokers,
             target_cluster.places,
-            target_cluster.metadata_log,
+            target_cluster.metadata_logs,
             partitions,
             metrics=target_cluster.metrics,
             transactional_ids=plan.transactional_ids,

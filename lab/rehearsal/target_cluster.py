@@ -45,7 +45,7 @@ class TargetCluster:
         outlives_us: Whether it goes on when this process ends.
         revives: Whether its brokers bring a repaired directory back while they run; Apache
             Kafka's have to be restarted.
-        metadata_log: Folder that holds the controller's log; None if it cannot be read.
+        metadata_logs: Folders that hold the logs of the controllers; none if they cannot be read.
         places: Its directories by their ids, as far as they can be read.
         metrics: Command that prints the metrics of a broker again and again, by broker id; it is
             left out where nothing reads them.
@@ -57,7 +57,7 @@ class TargetCluster:
     may_start: bool
     outlives_us: bool
     revives: bool
-    metadata_log: Path | None
+    metadata_logs: Sequence[Path]
     places: Mapping[DirectoryId, Place] = field(default_factory=dict)
     metrics: Mapping[int, Sequence[str]] = field(default_factory=dict)
     not_measured: Mapping[str, str] = field(default_factory=dict)
@@ -123,7 +123,7 @@ def of_lab(cluster: Cluster) -> TargetCluster:
         may_start=True,
         outlives_us=True,
         revives=cluster.engine.revives,
-        metadata_log=cluster.controller.metadata_dir,
+        metadata_logs=[each.metadata_dir for each in cluster.controllers],
         places=places_of(cluster.state.brokers),
         metrics=_metrics(cluster),
         versions={
@@ -156,7 +156,7 @@ def started(
             may_start=True,
             outlives_us=False,
             revives=engine.revives,
-            metadata_log=cluster.controller.metadata_dir,
+            metadata_logs=[each.metadata_dir for each in cluster.controllers],
             places=places_of(cluster.state.brokers),
             metrics=_metrics(cluster),
             versions={"cluster": engine.title, "engine": str(engine)},
@@ -213,7 +213,7 @@ def attached(plan: Plan, *, is_mine: bool) -> Iterator[TargetCluster]:
         may_start=bool(attach.cluster),
         outlives_us=True,
         revives=_revives(state),
-        metadata_log=None if "elected" in missing else Path(state.controller.metadata_log_dir),
+        metadata_logs=() if "elected" in missing else (Path(state.controller.metadata_log_dir),),
         places=places_of(state.brokers),
         not_measured=missing,
         versions={"cluster": f"attached, at {cluster.bootstrap}"},

@@ -142,7 +142,7 @@ class Watching:
         self._observer = Observer(
             state.brokers,
             places_of(state.brokers),
-            Path(state.controller.metadata_log_dir) if has_log else None,
+            [Path(each.metadata_log_dir) for each in state.controllers] if has_log else [],
             None,
             period_s=PERIOD_S,
             are_ours=watched.are_ours,

@@ -128,7 +128,7 @@ class Detecting:
         self._observer = Observer(
             brokers,
             places_of(brokers),
-            cluster.controller.metadata_dir,
+            [each.metadata_dir for each in cluster.controllers],
             None,
             are_ours=not cluster.engine.is_kafka,
         )

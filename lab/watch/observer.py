@@ -71,7 +71,7 @@ class Observer(threading.Thread):
     Args:
         brokers: Whom to ask; those with a `log_file` are read as well.
         places: The directories by their ids.
-        metadata_log: Folder that holds the controller's log; None if it cannot be read.
+        metadata_logs: Folders that hold the logs of the controllers; none if they cannot be read.
         topics: The topics that samples are about; None: all.
         period_s: Time between two questions to one broker.
         are_ours: Whether brokers are asked for conditions and causes, which others do not know.
@@ -84,7 +84,7 @@ class Observer(threading.Thread):
         self,
         brokers: Iterable[NodeState],
         places: Mapping[DirectoryId, Place],
-        metadata_log: Path | None,
+        metadata_logs: Sequence[Path],
         topics: Iterable[str] | None,
         *,
         period_s: float = POLL_PERIOD_S,
@@ -121,7 +121,7 @@ class Observer(threading.Thread):
         self._polled = PolledNews()
         self._transactions = TransactionNews()
         self._metadata = MetadataNews(places)
-        self._log = None if metadata_log is None else GrowingLog(metadata_log)
+        self._log = None if not metadata_logs else GrowingLog(metadata_logs)
         self._outputs = {
             node.node_id: GrowingOutput(Path(node.log_file))
             for node in self._brokers

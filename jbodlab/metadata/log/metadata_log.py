@@ -66,6 +66,8 @@ class MetadataLog:
         self._is_copy = is_copy
         self._has_failed = False
         """Whether a call has failed; the success of a later sync proves nothing."""
+        self._rest: Instructions = ()
+        """The end of a change that a call has failed in."""
         self._indexed: int | None = None
         """Base offset of the last segment, if its index files show that it has records."""
 
@@ -191,6 +193,10 @@ class MetadataLog:
             headers.append(header)
         assert headers
         self._carry_out(self._state.append((data,), headers))
+
+    def finish(self) -> None:
+        """Carry out what an append had no room for; its records are in the log already."""
+        self._carry_out(self._rest)
 
     def flush(self) -> None:
         """Sync the log; returns when all appended records are on the disk."""
@@ -367,8 +373,9 @@ class MetadataLog:
 
     def _carry_out(self, instructions: Instructions) -> None:
         """Carry instructions out, with the syncs without which a power loss could leave a gap."""
+        count = 0
         try:
-            for instruction in instructions:
+            for count, instruction in enumerate(instructions):  # noqa: B007 - used on an error
                 match instruction:
                     case WriteSnapshot():
                         # No producer of this log is idempotent.
@@ -380,8 +387,9 @@ class MetadataLog:
                 if isinstance(instruction, SetAside):
                     self.fs.fsync_dir(self.directory)
         except OSError:
-            self._has_failed = True
+            self._has_failed, self._rest = True, instructions[count:]
             raise
+        self._rest = ()
 
     def _cut(self, instructions: Instructions) -> None:
         self._carry_out(instructions)

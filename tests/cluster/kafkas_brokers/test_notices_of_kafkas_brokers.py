@@ -52,7 +52,7 @@ def test_each_source_tells_of_a_failed_directory_and_status_names_it(cluster: Cl
     observer = Observer(
         brokers,
         places_of(brokers),
-        cluster.controller.metadata_dir,
+        [cluster.controller.metadata_dir],
         None,
         metrics=cluster.metrics_commands(),
     )

@@ -6,7 +6,9 @@ import asyncio
 import errno
 import shutil
 import threading
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,9 +26,11 @@ from jbodlab.raft.batches import fetched_batches, quorum_records
 from jbodlab.raft.states import Follower
 from jbodlab.raft.voters import VoterSet
 from jbodlab.record_batch.record_batch import read_header
+from jbodlab.storage.directory.disk_errors import OutOfRoomError
 from jbodlab.storage.directory.names import METADATA_DIR_NAME
+from jbodlab.storage.log.instructions import WriteAt
 from jbodlab.vocabulary.errors import LogDirError
-from tests.controller.quorum.nodes import DEADLINE_S, TIMING, Network, quorum, voters
+from tests.controller.quorum.nodes import DEADLINE_S, TIMING, Network, Node, quorum, voters
 
 
 async def told_alike(network: Network) -> None:
@@ -357,3 +361,57 @@ async def test_a_leader_commits_and_hands_over_while_its_disk_hangs(tmp_path: Pa
         finally:
             hold.set()
         await told_alike(network)
+
+
+class FullDisk:
+    """Refuses writes of a node's log as long as it is full."""
+
+    def __init__(self, node: Node) -> None:
+        self.is_full = True
+        self.refused = 0
+        self._files = node.files._files
+        self._carry_out = self._files.carry_out
+        self._files.carry_out = self.carry_out  # type: ignore[method-assign]
+
+    def carry_out(self, instructions: Any) -> None:
+        if self.is_full and any(isinstance(each, WriteAt) for each in instructions):
+            self.refused += 1
+            raise OutOfRoomError(OSError(errno.ENOSPC, "No space left on device"), 0)
+        self._carry_out(instructions)
+
+
+async def test_a_follower_whose_disk_is_full_pauses_until_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("controller.quorum.driver.NO_ROOM_S", 0.01)
+    async with quorum(tmp_path) as network:
+        leader = await network.leader()
+        await leader.append()
+        await told_alike(network)
+        follower = next(each for each in network.nodes.values() if each is not leader)
+        disk, before = FullDisk(follower), follower.log.high_watermark
+        for _ in range(5):
+            # Another one leads where this machine is slow.
+            with suppress(NotLeaderError):
+                await leader.append()
+        await network.until(lambda: disk.refused > 3)
+
+        assert follower.log.high_watermark == before
+        known = follower.log.core.log
+        assert known.synced_offset < known.end_offset
+        disk.is_full = False
+        await network.until(lambda: follower.log.high_watermark > before)
+        await told_alike(network)
+
+
+async def test_a_leader_whose_disk_is_full_ends(tmp_path: Path) -> None:
+    async with quorum(tmp_path) as network:
+        leader = await network.leader()
+        FullDisk(leader)
+        # The two others have it.
+        await leader.append()
+        assert leader.running is not None
+        with pytest.raises(LogDirError, match="No space left"):
+            await leader.running
+        leader.running = None
+        await (await network.leader()).append()

@@ -63,7 +63,7 @@ def target(broker: Broker, *, revives: bool, may_start: bool = True) -> TargetCl
         may_start=may_start,
         outlives_us=False,
         revives=revives,
-        metadata_log=None,
+        metadata_logs=(),
     )
 
 

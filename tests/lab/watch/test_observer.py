@@ -65,7 +65,7 @@ def observer(folder: Path, **options: Any) -> Observer:
     log_file = Path(state.brokers[0].log_file)
     log_file.parent.mkdir()
     log_file.touch()
-    return Observer(state.brokers, {}, None, None, period_s=0.01, **options)
+    return Observer(state.brokers, {}, (), None, period_s=0.01, **options)
 
 
 def kinds(seen: Observer) -> list[str]:
