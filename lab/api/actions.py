@@ -154,7 +154,7 @@ class Actions:
 
     def topics(self) -> list[values.Topic]:
         """Return all topics by name."""
-        seen = self._seen()
+        seen = self._answered()
         found: dict[str, list[values.Partition]] = {}
         for key in seen.partitions:
             found.setdefault(key.topic, []).append(self._partition(seen, key))
@@ -168,7 +168,7 @@ class Actions:
     def partition(self, asked: values.OfPartition) -> values.Partition:
         """Return one partition."""
         key = TopicPartition(asked.topic, asked.partition)
-        seen = self._seen()
+        seen = self._answered()
         if key not in seen.partitions:
             raise RequestError(404, f"there is no partition {key}")
         return self._partition(seen, key)
@@ -212,6 +212,8 @@ class Actions:
             )
         )
         cluster.wait_leaders(wanted.name)
+        # Metadata reach brokers one by one, and the next request may ask any of them.
+        wait_for(f"{wanted.name} on all brokers", partial(_all_know, cluster, wanted.name))
         return self.topic(values.OfTopic(topic=wanted.name))
 
     def delete_topic(self, asked: values.OfTopic) -> None:
@@ -371,6 +373,13 @@ class Actions:
             return self._last_seen()
         return asyncio.run(picture.read(self._state(), ASK_TIMEOUT_S))
 
+    def _answered(self) -> ClusterPicture:
+        """Return the cluster as a broker tells it; raises RequestError where none answers."""
+        seen = self._seen()
+        if seen.listed is None:
+            raise RequestError(503, "no broker answers")
+        return seen
+
     def _has_active_controller(self) -> bool:
         return any(one.role == "active" for one in self.controllers())
 
@@ -425,7 +434,7 @@ class Actions:
         if match is None:
             return word
         key = TopicPartition(match[2], int(match[3]))
-        found = self._seen().partitions.get(key)
+        found = self._answered().partitions.get(key)
         if found is None:
             raise RequestError(404, f"there is no partition {key}")
         if found.leader < 0:
@@ -508,6 +517,15 @@ class Actions:
 def place_name(broker: int, number: int) -> str:
     """Return the name of a log directory."""
     return f"broker-{broker}/{number}"
+
+
+def _all_know(cluster: library.Cluster, topic: str) -> bool:
+    for broker in cluster.brokers:
+        if broker.is_running:
+            view = asyncio.run(questions.ask_cluster_view(broker.state, ASK_TIMEOUT_S))
+            if view is not None and TopicPartition(topic, 0) not in view.partitions:
+                return False
+    return True
 
 
 def _runs(node: NodeState) -> bool:

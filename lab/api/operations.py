@@ -135,7 +135,8 @@ OPERATIONS: Sequence[Operation] = (
     ),
     _get(
         path="/topics", name="listTopics", summary="List the topics with leaders and replicas",
-        run=lambda served, *_: served.actions.topics(), gives=list[values.Topic], errors=(409,),
+        run=lambda served, *_: served.actions.topics(), gives=list[values.Topic],
+        errors=(409, 503),
     ),
     _post(
         path="/topics", name="createTopic", summary="Create a topic, and wait for its leaders",
@@ -145,7 +146,7 @@ OPERATIONS: Sequence[Operation] = (
     _get(
         path="/topics/{topic}", name="getTopic", summary="Describe a topic",
         run=lambda served, asked, _: served.actions.topic(asked), asked=values.OfTopic,
-        gives=values.Topic, errors=(404, 409),
+        gives=values.Topic, errors=(404, 409, 503),
     ),
     _delete(
         path="/topics/{topic}", name="deleteTopic", summary="Delete a topic",
@@ -155,7 +156,7 @@ OPERATIONS: Sequence[Operation] = (
     _get(
         path="/topics/{topic}/{partition}", name="getPartition", summary="Describe a partition",
         run=lambda served, asked, _: served.actions.partition(asked), asked=values.OfPartition,
-        gives=values.Partition, errors=(404, 409),
+        gives=values.Partition, errors=(404, 409, 503),
     ),
     _get(
         path="/kinds", name="listKinds", summary="List the kinds of faults",

@@ -61,7 +61,7 @@ class Served:
             self.actions.broker(values.OfBroker(broker=asked.broker))
         words = ["--fail-dir", asked.directory] if asked.directory else []
         words += ["--fail-broker", str(asked.broker)] if asked.broker is not None else []
-        # Exit code 2 says that something would not stay available.
+        # Exit code 2 says that something would not stay available, or that the call is wrong.
         found = self._what_if([*words, "--output", "json"])
         return {"losses": msgspec.json.decode(found)}
 
@@ -120,7 +120,7 @@ def _printed(words: Sequence[str], codes: Sequence[int] = (0,)) -> bytes:
         )
     except subprocess.TimeoutExpired:
         raise RequestError(503, f"no answer within {COMMAND_DEADLINE_S:g} s") from None
-    if done.returncode not in codes:
+    if done.returncode not in codes or (done.returncode and not done.stdout):
         lines = done.stderr.decode(errors="replace").strip().splitlines() or ["it has failed"]
         raise RequestError(409, lines[-1][:REASON_CHARS])
     return done.stdout

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
+import shutil
 import subprocess
 import urllib.request
 from collections.abc import Iterator, Sequence
@@ -188,6 +190,30 @@ def test_the_ports_may_be_known_only_once_the_container_runs(image: str, tmp_pat
         producer = Producer({"bootstrap.servers": found.bootstrap, "log_level": 0})
         producer.produce("orders", b"value")
         assert producer.flush(60) == 0
+
+
+def test_the_testcontainers_module_of_java_runs_it(image: str) -> None:
+    if shutil.which("mvn") is None:
+        pytest.skip("mvn is not on the path")
+    done = subprocess.run(
+        ["mvn", "-q", "-B", "test", "-Dtest=JbodlabContainerTest"],
+        cwd=ROOT / "clients" / "java",
+        env={
+            **os.environ,
+            "JBODLAB_IMAGE": image,
+            # Else it starts images of its own, which only registries have.
+            "TESTCONTAINERS_RYUK_DISABLED": "true",
+            "TESTCONTAINERS_HOST_OVERRIDE": "127.0.0.1",
+        },
+        capture_output=True,
+        text=True,
+        timeout=800,
+        check=False,
+    )
+    said = done.stdout + done.stderr
+    if "Could not transfer artifact" in said:
+        pytest.skip("packages of the client cannot be had")
+    assert done.returncode == 0, said[-5000:]
 
 
 def test_it_ends_when_the_engine_stops_it(image: str) -> None:

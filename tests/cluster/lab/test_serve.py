@@ -199,6 +199,7 @@ def test_a_fault_heals_by_its_length_when_its_client_is_gone(served: Served) -> 
         ("POST", "/topics", {"name": "a b"}, 400),
         ("POST", "/topics", {"name": "a", "partitions": 1.5}, 400),
         ("GET", "/what-if?broker=99", None, 404),
+        ("GET", "/what-if?directory=0&broker=1", None, 409),
         ("DELETE", "/topics/nothing", None, 404),
         ("PUT", "/cluster", {"brokers": 0}, 409),
         ("PUT", "/cluster", {"engine": "kafka"}, 409),

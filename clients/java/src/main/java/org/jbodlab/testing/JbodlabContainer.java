@@ -2,6 +2,7 @@ package org.jbodlab.testing;
 
 import com.github.dockerjava.api.command.InspectContainerResponse;
 import java.nio.charset.StandardCharsets;
+import java.time.Duration;
 import java.util.UUID;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
@@ -17,6 +18,7 @@ import org.testcontainers.utility.DockerImageName;
  * its command waits for a script that is written then.
  */
 public final class JbodlabContainer extends GenericContainer<JbodlabContainer> {
+    private static final Duration START = Duration.ofMinutes(3);
     private static final int API = 8080;
     private static final int FIRST = 9092;
     private static final String SCRIPT = "/tmp/start.sh";
@@ -30,7 +32,7 @@ public final class JbodlabContainer extends GenericContainer<JbodlabContainer> {
         withEnv("JBODLAB_TOKEN", token);
         withCreateContainerCmdModifier(command -> command.withEntrypoint("sh"));
         withCommand("-c", "while [ ! -f " + SCRIPT + " ]; do sleep 0.05; done; exec sh " + SCRIPT);
-        waitingFor(Wait.forHttp("/v1/health").forPort(API));
+        waitingFor(Wait.forHttp("/v1/health").forPort(API).withStartupTimeout(START));
         withBrokers(brokers);
     }
 
