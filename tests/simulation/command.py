@@ -6,8 +6,10 @@ import argparse
 import contextlib
 import functools
 import gc
+import json
 import multiprocessing
 import os
+import subprocess
 import sys
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator
@@ -20,6 +22,7 @@ from tests.simulation.history import Outcome
 from tests.simulation.plan import FEATURES, Plan, draw, read_plan
 from tests.simulation.shrink import Failure, Shrinker
 
+ROOT = Path(__file__).parents[2]
 FORK = multiprocessing.get_context("fork")
 WARM_UP_SEED = 8
 """Of a short history, in which much happens."""
@@ -43,6 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, help="one history, with what happened in it")
     parser.add_argument("--plan", type=Path, help="one history from a plan file")
     parser.add_argument("--jobs", type=int, default=1, help="histories at the same time")
+    parser.add_argument("--controllers", type=int, help="so many; drawn by default")
     parser.add_argument("--wild", action="store_true", help="also what may lose records")
     parser.add_argument("--trace", action="store_true", help="print every step")
     parser.add_argument("--traces", action="store_true", help="print what each seed came to")
@@ -61,12 +65,25 @@ def _seeds(text: str) -> range:
     return range(int(first), int(last or first) + 1)
 
 
-def plan_of(seed: int, is_strict: bool = True, steered_at: Collection[str] = ()) -> Plan:
-    return draw(seed, faults.WEIGHTS, is_strict=is_strict, steered_at=steered_at)
+def plan_of(
+    seed: int,
+    is_strict: bool = True,
+    steered_at: Collection[str] = (),
+    controllers: int | None = None,
+) -> Plan:
+    return draw(
+        seed,
+        faults.WEIGHTS,
+        is_strict=is_strict,
+        steered_at=steered_at,
+        controllers=controllers,
+    )
 
 
 def _one(options: argparse.Namespace) -> int:
-    drawn = functools.partial(plan_of, options.seed, not options.wild, options.steer)
+    drawn = functools.partial(
+        plan_of, options.seed, not options.wild, options.steer, options.controllers
+    )
     plan = read_plan(options.plan) if options.plan else drawn()
     if options.shrink:
         small = Shrinker(_failure).shrink(plan)
@@ -102,7 +119,7 @@ def _many(options: argparse.Namespace) -> int:
     def plans() -> Iterator[Plan]:
         for seed in options.seeds:
             rarest = () if path is None else coverage.rarest(seed, drawn)
-            yield plan_of(seed, not options.wild, options.steer or rarest)
+            yield plan_of(seed, not options.wild, options.steer or rarest, options.controllers)
 
     for plan, outcome in outcomes(plans(), options.jobs):
         seed = plan.options.seed
@@ -147,7 +164,7 @@ def _keep(folder: Path, plan: Plan, outcome: Outcome) -> None:
 def _warm_up() -> None:
     """Run a short history, and keep all that it has made once: every history begins with that."""
     gc.collect()
-    history.run(plan_of(WARM_UP_SEED))
+    history.run(plan_of(WARM_UP_SEED, controllers=1))
     gc.freeze()
 
 
@@ -162,6 +179,28 @@ def outcomes(plans: Iterable[Plan], jobs: int) -> Iterator[tuple[Plan, Outcome]]
             yield _ended(*running.popleft())
     while running:
         yield _ended(*running.popleft())
+
+
+def print_outcomes(plans: Iterable[Plan]) -> None:
+    """Print a line for each history; `outcomes_of` reads them."""
+    for _, outcome in outcomes(plans, 1):
+        print(json.dumps({"violation": outcome.violation, "seen": outcome.seen}), flush=True)
+
+
+@functools.cache
+def outcomes_of(module: str) -> list[dict[str, Any]]:
+    """Run all histories of a module in one process, which warms up once."""
+    ran = subprocess.run(
+        [sys.executable, "-m", module],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": "0"},
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr[-1000:]
+    return [json.loads(line) for line in ran.stdout.splitlines()]
 
 
 def _begin(plan: Plan) -> tuple[Any, Any]:

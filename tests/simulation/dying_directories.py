@@ -6,11 +6,10 @@ coordinator, or one with its records. The last row has no other replica of the r
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tests.simulation.command import outcomes
+from tests.simulation.command import print_outcomes
 from tests.simulation.plan import Event, Options, Plan, TopicPlan, TransactionPlan
 
 STATES = {
@@ -98,5 +97,4 @@ def plans() -> Iterator[Plan]:
 
 
 if __name__ == "__main__":
-    for _, outcome in outcomes(plans(), 1):
-        print(json.dumps({"violation": outcome.violation, "seen": outcome.seen}), flush=True)
+    print_outcomes(plans())

@@ -283,7 +283,7 @@ async def for_a_while(hit: Hit, owner: Any, name: str, value: float, later: floa
     setattr(owner, name, later)
 
 
-async def _held(hit: Hit, pairs: list[tuple[str, str]], seconds: float) -> None:
+async def held(hit: Hit, pairs: list[tuple[str, str]], seconds: float) -> None:
     for source, target in pairs:
         hit.world.note(f"{source} -> {target} is held for {seconds:.1f} s")
         hit.world.network.hold(source, target)
@@ -392,10 +392,11 @@ async def wrong_clock(hit: Hit, node: Node) -> None:
 @fault("node", 2, a_node)
 async def freeze(hit: Hit, node: Node) -> None:
     """A process stands still."""
-    await _frozen(hit, node, hit.length_s)
+    await frozen(hit, node, hit.length_s)
 
 
-async def _frozen(hit: Hit, node: Node, seconds: float) -> None:
+async def frozen(hit: Hit, node: Node, seconds: float) -> None:
+    """Let a process stand still for so long."""
     process = node.process
     if process is not None:
         hit.world.note(f"{node.name} is frozen")
@@ -411,7 +412,7 @@ async def _frozen(hit: Hit, node: Node, seconds: float) -> None:
 @fault("power", 3, a_broker)
 async def power_loss(hit: Hit, node: Node) -> None:
     """A machine loses power."""
-    if node is hit.world.controller or may_lose(hit, node):
+    if node.is_controller or may_lose(hit, node):
         hit.world.cut_power(node)
         await restart_later(hit, node)
 
@@ -550,8 +551,8 @@ async def unreported(hit: Hit, path: Path) -> None:
         return
     leads = path in _led_in(world)
     world.explained_s = _session_s(hit)
-    world.network.hold(node.name, world.controller.name)
-    world.network.hold(world.controller.name, node.name)
+    for pair in to_controllers(world, node):
+        world.network.hold(*pair)
     world.hit(node)
     await asyncio.sleep(0.05)
     _break(hit, path)
@@ -571,7 +572,7 @@ def check_stopped(world: World, node: Node, led_in: Path | None) -> None:
 async def freeze_controller(hit: Hit, node: Node) -> None:
     """The controller stands still for longer than any session."""
     hit.world.explained_s = _session_s(hit)
-    await _frozen(hit, node, hit.world.options.seconds(SESSION) * 1.5)
+    await frozen(hit, node, hit.world.options.seconds(SESSION) * 1.5)
 
 
 def _session_s(hit: Hit) -> float:
@@ -586,16 +587,21 @@ def _session_s(hit: Hit) -> float:
 async def hold(hit: Hit, ends: tuple[str, str]) -> None:
     """Nothing gets from one node to another, one way or both."""
     both = hit.random.random() < 0.6
-    await _held(hit, [ends, ends[::-1]] if both else [ends], hit.length_s)
+    await held(hit, [ends, ends[::-1]] if both else [ends], hit.length_s)
 
 
 @fault("net", 2, a_broker)
 async def cut_off(hit: Hit, node: Node) -> None:
     """A broker is away from the controller for longer than its session, and serves meanwhile."""
-    ends = node.name, hit.world.controller.name
     length_s = hit.world.options.seconds(SESSION) + hit.length_s / 2
     hit.world.hit(node, length_s)
-    await _held(hit, [ends, ends[::-1]], length_s)
+    await held(hit, to_controllers(hit.world, node), length_s)
+
+
+def to_controllers(world: World, node: Node) -> list[tuple[str, str]]:
+    """Return the links between a broker and all controllers, both ways."""
+    there = [(node.name, each.name) for each in world.controllers]
+    return [each for pair in there for each in (pair, pair[::-1])]
 
 
 @fault("net", 2, two_nodes)

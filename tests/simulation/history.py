@@ -11,15 +11,18 @@ from collections import Counter
 from random import Random
 from typing import Any, NamedTuple
 
-from tests.simulation import faults, members, settled, taps, transactions
+import tests.simulation.quorum_faults  # noqa: F401 - what is in it, plans can name
+from tests.simulation import faults, members, quorum, settled, taps, transactions
 from tests.simulation.clients import BROKER, NONE, TOPIC_EXISTS, UNCLEAN, Admin, Consumer, Producer
 from tests.simulation.loop import SimLoop, Stuck
 from tests.simulation.members import Groups, Member, ModernMember, Watcher
-from tests.simulation.plan import MOMENTS, UNLIMITED, Event, Plan, TopicPlan
+from tests.simulation.plan import QUORUM_MOMENTS, UNLIMITED, Event, Plan, TopicPlan
 from tests.simulation.transactions import CommittedConsumer, Transactions, Transactor
 from tests.simulation.world import Ask, NotesHandler, Violation, World
 
 START_S, HEAL_S = 30.0, 60.0
+LED_S = 8.0
+"""By when the controllers have one that is active; a call to a disk may come back late."""
 END_S = 1e6
 """After every end: an event that waits so long happens at its moment, or not at all."""
 ENDED_S = 20.0
@@ -85,11 +88,10 @@ class _History:
     async def run(self) -> None:
         world = self._world
         world.build()
-        taps.attach(world)
+        quorum.attach(world, taps.attach(world))
         members.attach(world)
         transactions.attach(world, self._transactions)
-        world.boot(world.controller)
-        for node in world.brokers:
+        for node in world.nodes.values():
             world.boot(node)
         await world.run_as("client-start", self._start())
         self._start_clients()
@@ -166,7 +168,7 @@ class _History:
     async def _event(self, event: Event, hit: faults.Hit) -> None:
         await asyncio.sleep(event.at_ms / 1000)
         if event.after:
-            is_drawn = event.after in MOMENTS
+            is_drawn = event.after in QUORUM_MOMENTS
             await self._world.reached(event.after, 3.0 if is_drawn else END_S)
             if is_drawn:
                 await asyncio.sleep(hit.random.random() ** 3 * 0.05)
@@ -196,11 +198,13 @@ class _History:
     async def _recover(self) -> None:
         """Do what operators do, until everything is as it should be."""
         world = self._world
-        end = world.loop.time() + HEAL_S
+        begun = world.loop.time()
         while True:
             for node in world.nodes.values():
                 if not node.is_up:
                     world.boot(node)
+            if world.has_quorum and world.loop.time() > begun + LED_S:
+                settled.check_led(world)
             for node in world.brokers:
                 await self._revive(node)
             for node in settled.cordoned(world):
@@ -211,7 +215,7 @@ class _History:
             wrong = settled.unsettled(world)
             if not wrong:
                 return
-            if world.loop.time() > end:
+            if world.loop.time() > begun + HEAL_S:
                 world.report(*wrong[0])
                 return
             await asyncio.sleep(0.3)
@@ -299,7 +303,7 @@ class _History:
 
     async def _stop_all(self) -> None:
         world = self._world
-        for nodes in (world.brokers, [world.controller]):
+        for nodes in (world.brokers, world.controllers):
             for node in nodes:
                 world.ask_to_stop(node)
             await world.until_down(nodes, 40.0)

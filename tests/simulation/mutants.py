@@ -5,8 +5,9 @@
 
 A patch begins with the line `Found by:` and the checkers that may find it; any of them will do.
 Where a line `Steered at:` follows, its histories are drawn with these faults and features; see
-`plan.draw`. `found.tsv` has a row for each patch: its name, and the seed of a history that finds
-it, the file in `plans` that does, or the test.
+`plan.draw`. They have one controller, unless that line names `quorum`. `found.tsv` has a row for
+each patch: its name, and the seed of a history that finds it, the file in `plans` that does, or the
+test.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+
+from tests.simulation.plan import QUORUM
 
 ROOT = Path(__file__).parents[2]
 PATCHES = Path(__file__).with_name("mutants")
@@ -63,7 +66,9 @@ def hunt(patch: Path, where: str) -> tuple[str, str]:
             ran = _run(folder, *command, "--plan", str(PATCHES.with_name("plans") / where))
         else:
             steer = named_in(patch, "Steered at:")
-            ran = _run(folder, *command, "--seeds", where, "--steer", *steer)
+            # Seeds were found with one controller, where a patch does not ask for several.
+            alone = () if QUORUM in steer else ("--controllers", "1")
+            ran = _run(folder, *command, "--seeds", where, *alone, "--steer", *steer)
     found = re.search(r"^found(?: seed (\d+))?: (.*)", ran.stdout, re.MULTILINE)
     if found:
         return found[1] or where, found[2]

@@ -18,8 +18,9 @@ from typing import Any
 from tests.simulation.loop import PROCESS, Process, SimLoop
 
 LATENCY_S = (0.0001, 0.003)
-PORT_BASE = 9000
-"""Node N listens on this plus N, and its name is `node-N`."""
+PORT_BASE, NODES_MAX = 9000, 1000
+"""Node N listens on the first plus N, and where it has another port, so many above; see `node_at`.
+"""
 SPLIT_SHARE = 0.05
 """Of the pieces that arrive as two."""
 HIGH_WATER_BYTES, LOW_WATER_BYTES = 64 << 10, 16 << 10
@@ -127,7 +128,7 @@ class Network:
     ) -> tuple[SimTransport, Any]:
         """Connect, in place of the event loop's own method."""
         me = PROCESS.get()
-        node = f"node-{port - PORT_BASE}"
+        node = node_at(port)
         made: asyncio.Future[SimTransport] = self._loop.create_future()
         context = copy_context()
         there, back = self.lane(node_of(me), node), self.lane(node, node_of(me))
@@ -163,6 +164,11 @@ class Network:
 def node_of(process: Process) -> str:
     """Return where a process runs: its name without the number of its life."""
     return process.name.partition(".")[0]
+
+
+def node_at(port: int) -> str:
+    """Return the name of the node that a port belongs to."""
+    return f"node-{(port - PORT_BASE) % NODES_MAX}"
 
 
 class Server:

@@ -7,7 +7,7 @@ again, and made smaller. Options are drawn as a swarm: most histories lack most 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
 
@@ -25,7 +25,9 @@ SESSION = "broker.session.timeout.ms"
 FAILURE = "log.dir.failure.timeout.ms"
 PROBE = "jbodlab.log.dir.probe.interval.ms"
 LAG = "replica.lag.time.max.ms"
-CALM = "calm"
+CALM, QUORUM = "calm", "quorum"
+CONTROLLERS = (1, 1, 3, 3, 3)
+"""What the number of controllers is drawn from."""
 SETTINGS = {
     "metadata.log.segment.ms": (NEVER, 1_000, 4_000),
     "metadata.max.retention.bytes": (UNLIMITED, 20_000),
@@ -110,6 +112,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     is_strict: bool = True
     is_calm: bool = False
     is_fifo: bool = False
+    controllers: int = 1
     brokers: int = 3
     directories: int = 2
     chaos_ms: int = 12_000
@@ -177,6 +180,10 @@ Plans may name others: then the event follows at once.
 """
 
 
+QUORUM_MOMENTS = ("claimed", "elected controller", *MOMENTS)
+"""And those of faults of several controllers."""
+CALM_OF_QUORUM = ("active_dies", "disk_of_active_dies")
+
 FEATURES: dict[str, Callable[[Options], bool]] = {
     CALM: lambda _: True,
     "groups": lambda options: bool(options.groups),
@@ -186,6 +193,7 @@ FEATURES: dict[str, Callable[[Options], bool]] = {
     "directories": lambda options: options.directories > 1,
     "torn": lambda options: options.loss == "torn",
     "transactions": lambda options: bool(options.transactions),
+    QUORUM: lambda options: options.controllers > 1,
 }
 """Things that histories can be steered at besides faults: their options must have them."""
 
@@ -196,26 +204,77 @@ def draw(
     *,
     is_strict: bool = True,
     steered_at: Collection[str] = (),
+    controllers: int | None = None,
 ) -> Plan:
     """Draw a history from its seed, with faults as their families and weights say.
 
     Args:
+        controllers: How many there are; drawn where that is not said.
         steered_at: Features that it has, and faults that more than half of its events are drawn
             from; with none of them a history is what chance makes of it.
     """
+    of_quorum = [each for each in steered_at if weights.get(each, ("",))[0] == QUORUM]
+    if of_quorum or QUORUM in steered_at:
+        controllers = max(CONTROLLERS)
+    # With a stream of its own: histories of one controller are what they were without others.
+    random = Random(f"{seed}:controllers")
+    drawn = random.choice(CONTROLLERS)
+    plan = _drawn(seed, weights, is_strict, steered_at, controllers or drawn)
+    if plan.options.controllers == 1:
+        return plan
+    if plan.options.is_calm:
+        is_other = steered_at or random.random() < 0.5
+        fault = plan.events[0].fault if is_other else random.choice(CALM_OF_QUORUM)
+        return replace(plan, events=(replace(plan.events[0], fault=fault),))
+    events = (*plan.events, *_of_quorum(plan.options, weights, of_quorum, random))
+    return replace(plan, events=tuple(sorted(events, key=lambda each: each.at_ms)))
+
+
+def _of_quorum(
+    options: Options,
+    weights: Mapping[str, tuple[str, int]],
+    wanted: Sequence[str],
+    random: Random,
+) -> Iterator[Event]:
+    """Draw what happens to several controllers, besides what happens in any history."""
+    names = [name for name, (family, _) in weights.items() if family == QUORUM]
+    shares = [weights[name][1] for name in names]
+    count = random.choice((1, 2, 2, 3, 5, 8)) if names else 0
+    for number in range(count):
+        fault = random.choices(names, shares)[0]
+        if number < len(wanted) or (wanted and random.random() < STEERED_SHARE):
+            fault = wanted[number % len(wanted)]
+        is_after = random.random() < 0.33
+        yield Event(
+            at_ms=random.randrange(options.chaos_ms) // (1 + is_after),
+            fault=fault,
+            choice=random.randrange(CHOICES),
+            length_ms=int(10 ** random.uniform(1, 3.9)),
+            after=random.choice(QUORUM_MOMENTS) if is_after else "",
+        )
+
+
+def _drawn(
+    seed: int,
+    weights: Mapping[str, tuple[str, int]],
+    is_strict: bool,
+    steered_at: Collection[str],
+    controllers: int,
+) -> Plan:
     features = [FEATURES[each] for each in steered_at if each in FEATURES]
     for attempt in itertools.count():
         name = f"{seed}+{attempt}" if attempt else f"{seed}"
         random = Random(f"{name}:plan")
         options = _options(seed, name, random, is_strict=is_strict)
+        options = replace(options, controllers=controllers)
         if all(has(options) for has in features):
             break
-    wanted = [each for each in steered_at if each in weights]
+    wanted = [each for each in steered_at if weights.get(each, (QUORUM,))[0] != QUORUM]
     # One draw in any case: the events are those of the seed whatever its options are.
     is_calm = random.random() < CALM_SHARE
     if CALM in steered_at or (is_calm and not wanted):
         return _calm(options, random, wanted)
-    families = sorted({family for family, weight in weights.values() if weight})
+    families = sorted({family for family, weight in weights.values() if weight} - {QUORUM})
     chosen = {each for each in families if random.random() < 0.5} or {random.choice(families)}
     names = [name for name, (family, _) in weights.items() if family in chosen]
     shares = [weights[name][1] for name in names]

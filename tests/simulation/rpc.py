@@ -24,7 +24,7 @@ from jbodlab.controller_api.transport import (
 from jbodlab.vocabulary.endpoint import Endpoint
 from jbodlab.vocabulary.errors import ControllerUnavailableError
 from tests.simulation.loop import PROCESS, Process, SimLoop
-from tests.simulation.network import PORT_BASE, Network, node_of
+from tests.simulation.network import Network, node_at, node_of
 
 KEEP_ALIVE_S = 8.0
 """Of silence after which a connection counts as broken."""
@@ -130,7 +130,7 @@ class _Call:
         self.method = method
         self.client = PROCESS.get()
         self.server: SimRpcServer | None = None
-        self.server_node = f"node-{transport.port - PORT_BASE}"
+        self.server_node = node_at(transport.port)
         self.arrived: asyncio.Queue[Any] = asyncio.Queue()
         self._context = copy_context()
         self._there = rpc.network.lane(node_of(self.client), self.server_node)

@@ -95,6 +95,24 @@ def copies(world: World) -> Iterator[Copy]:
                     yield Copy(node.id, path, name, parsed, folder)
 
 
+def check_led(world: World) -> None:
+    """RL1: controllers that can talk have one that is active."""
+    # A disk that hung may end its process, which is started again.
+    is_late = any(disk.is_late for disk in world.disks.values())
+    if not is_late and not any(map(world.quorum.is_active, world.controllers)):
+        world.report("RL1", "controllers", "nobody is active")
+
+
+def _of_controllers(world: World) -> Iterable[Wrong]:
+    """RL2: one controller is active, and all have what is committed."""
+    active = [node.id for node in world.controllers if world.quorum.is_active(node)]
+    if len(active) != 1:
+        yield "RL2", "controllers", f"{active} are active"
+    for node in world.controllers:
+        if not world.quorum.has_all(node):
+            yield "RL2", node.name, f"it lacks what is committed: {world.quorum.core(node)}"
+
+
 def unsettled(world: World) -> list[Wrong]:
     """Return what is not yet as it must be."""
     nodes = world.nodes.values()
@@ -107,6 +125,7 @@ def unsettled(world: World) -> list[Wrong]:
             for node in world.brokers
             if not world.is_serving(node)
         ]
+        or (world.has_quorum and [*_of_controllers(world)])
         or [wrong for found in partitions_of(world.image) for wrong in _of_partition(world, *found)]
         or [*_of_disks(world), *_of_brokers(world), *_of_segments(world)]
     )

@@ -55,7 +55,7 @@ from tests.simulation.loop import PROCESS, Process
 from tests.simulation.plan import MOMENTS, NEVER, SESSION
 from tests.simulation.world import DECIDED_S, Node, World, directory_id, partitions_of, topic_id_in
 
-RULE_TEXT = re.compile(r"[SDLGI]\d+\b.*")
+RULE_TEXT = re.compile(r"(?:[SDLGIR]|RL)\d+\b.*")
 """How the text of a checker begins: with the letters of its rules."""
 PARTS = ("cluster", "topics", "configs", "features", "next_producer_id")
 """Of an image; they are compared, part by part."""
@@ -118,9 +118,9 @@ def detach() -> Counter[str]:
     return looked
 
 
-def attach(world: World) -> None:
+def attach(world: World) -> _Metadata:
     """Attach all of them to the classes of the product, for this one history."""
-    _Metadata(world)
+    metadata = _Metadata(world)
     _Appends(world)
     _Followers(world)
     _moments(world)
@@ -134,6 +134,7 @@ def attach(world: World) -> None:
     for disk in world.disks.values():
         disk.on_folder = functools.partial(_folder_made, world)
         disk.on_loop = functools.partial(_called_on_loop, world)
+    return metadata
 
 
 def _called_on_loop(world: World, disk: SimDisk, kind: str) -> None:
@@ -292,7 +293,7 @@ class _Metadata:
 
     def __init__(self, world: World) -> None:
         self._world, self._report = world, world.report
-        self._images: dict[int, MetadataImage] = {}
+        self.images: dict[int, MetadataImage] = {}
         self._compared: dict[Process, dict[str, tuple[Any, Any]]] = defaultdict(dict)
         """The parts that were last compared: as committed, and as a process has them."""
         self._known: set[int] = set()
@@ -302,10 +303,11 @@ class _Metadata:
         """The image that a broker was told last, and had when it asked to be unfenced."""
         self._misplaced: set[tuple[TopicPartition, str]] = set()
         """Errors that the last commit left."""
-        after(MetadataStream, "__init__", self._begun)
         before(ActiveController, "_replayed", self._decided)
         before(isr, "_changed", self._proposed)
-        before(MetadataStream, "committed", self._committed)
+        if not world.has_quorum:
+            after(MetadataStream, "__init__", self._begun)
+            before(MetadataStream, "committed", self._committed)
         before(MetadataCache, "publish", self._published)
         before(BrokerLife, "ready_to_unfence", self._asks)
         around(service, "heartbeat", self._dismissed)
@@ -316,7 +318,7 @@ class _Metadata:
     def _published(self, _cache: Any, image: MetadataImage, *_: Any) -> None:
         """S7: an image at an offset is the same one everywhere."""
         self._told[PROCESS.get()] = image
-        known, compared = self._images.get(image.offset), self._compared[PROCESS.get()]
+        known, compared = self.images.get(image.offset), self._compared[PROCESS.get()]
         for name in PARTS if known is not None else ():
             both = getattr(known, name), getattr(image, name)
             last = compared.get(name, (None, None))
@@ -356,19 +358,19 @@ class _Metadata:
             data = log.read(max(loader.next_offset, log.start_offset))
             if not data:
                 break
-            self._load(data)
+            self.load(data)
 
     def _committed(self, _stream: Any, committed: Any) -> None:
         self._check_durable(committed.end_offset)
         for _, data in committed.batches:
-            self._load(data)
+            self.load(data)
 
-    def _load(self, data: bytes) -> None:
+    def load(self, data: bytes) -> None:
         world = self._world
         for batch in read_batches(data):
             former = world.image
             world.metadata.load(batch)
-            self._images[world.image.offset] = world.image
+            self.images[world.image.offset] = world.image
             self._changed(former, world.image)
 
     def _check_durable(self, end_offset: int) -> None:

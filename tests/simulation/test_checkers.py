@@ -249,7 +249,7 @@ class History(World):
         broker.in_controlled_shutdown = False
         self.image_has(cluster=Values(brokers=dict.fromkeys((1, 2), broker)), offset=3)
         checker = taps._Metadata(self)
-        checker._images, checker._asked = {3: self.image}, self.asked
+        checker.images, checker._asked = {3: self.image}, self.asked
         checker._misplaced = {*taps.misplaced(self.image)}
         known = {"image": self.image, "broker": broker}
         getattr(checker, step)(*(known.get(str(each), each) for each in args))

@@ -2,41 +2,17 @@
 
 from __future__ import annotations
 
-import functools
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-from typing import Any
-
 import pytest
 
+from tests.simulation import dying_directories
+from tests.simulation.command import outcomes_of
 from tests.simulation.dying_directories import ALONE, CELLS, Cell
-
-ROOT = Path(__file__).parents[2]
 
 pytestmark = [pytest.mark.process, pytest.mark.xdist_group("dying directories")]
 
 
-@functools.cache
-def outcomes() -> list[dict[str, Any]]:
-    """Run all histories in one process; it warms up once."""
-    ran = subprocess.run(
-        [sys.executable, "-m", "tests.simulation.dying_directories"],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONHASHSEED": "0"},
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr[-1000:]
-    return [json.loads(line) for line in ran.stdout.splitlines()]
-
-
 def check(number: int) -> None:
-    outcome = outcomes()[number]
+    outcome = outcomes_of(dying_directories.__name__)[number]
     assert outcome["violation"] is None
     assert outcome["seen"]["a directory of a transaction dies"] == 1
     assert outcome["seen"]["a transaction was committed"] >= 1

@@ -1,7 +1,7 @@
 """Everything in a history: nodes, their disks, the network between them, and what was seen of it.
 
-A *node* has an id, a port and disks, and lives on when its process ends. The controller is node
-100; brokers count from 1.
+A *node* has an id, ports and disks, and lives on when its process ends. Controllers count from 100,
+brokers from 1. A sole controller has no other port than that for brokers.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from jbodlab.runtime.environment import Environment
 from jbodlab.runtime.log_lines import with_values
 from jbodlab.storage.directory import meta_properties, names
 from jbodlab.vocabulary import kafka_uuid
-from jbodlab.vocabulary.errors import JbodlabError
+from jbodlab.vocabulary.errors import JbodlabError, QuorumViolationError
 from jbodlab.vocabulary.ids import BrokerId, DirectoryId, TopicPartition
 from tests.simulation.compactor import SimCompactor
 from tests.simulation.disk import DiskView, File, Folder, Medium, SimDisk
 from tests.simulation.loop import PROCESS, Process, SimLoop, SimThreads
-from tests.simulation.network import PORT_BASE, Network
+from tests.simulation.network import NODES_MAX, PORT_BASE, Network
 from tests.simulation.plan import UNLIMITED, Options
 from tests.simulation.rpc import RpcNetwork, SimRpcServer, SimRpcTransport
 
@@ -60,9 +60,9 @@ WALL_START_MS = 1_700_000_000_000
 DECIDED_S = 2.0
 """By when a healthy broker has made what it decided to make."""
 ALWAYS = {
-    "controller.quorum.voters": f"{CONTROLLER}@127.0.0.1:{PORT_BASE + CONTROLLER}",
-    "controller.listener.names": "CONTROLLER",
-    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "listener.security.protocol.map": ",".join(
+        f"{name}:PLAINTEXT" for name in ("PLAINTEXT", "CONTROLLER", "BROKERS")
+    ),
     "auto.create.topics.enable": "false",
     "replica.socket.timeout.ms": "3000",
     "replica.fetch.backoff.ms": "200",
@@ -128,6 +128,10 @@ class Node:
         return f"node-{self.id}"
 
     @property
+    def is_controller(self) -> bool:
+        return self.id >= CONTROLLER
+
+    @property
     def is_up(self) -> bool:
         return self.process is not None
 
@@ -156,6 +160,12 @@ class World:
         self.disks: dict[Path, SimDisk] = {}
         self.nodes: dict[int, Node] = {}
         self.metadata = MetadataLoader()
+        self.quorum: Any = None
+        """Checkers of several controllers; None with one."""
+        self.active_id = CONTROLLER
+        """The controller that was elected last."""
+        self.emptied: set[int] = set()
+        """Controllers that have lost their log, and may not have it again."""
         self.notes: list[tuple[float, str, str]] = []
         self.violations: list[Violation] = []
         self.sent: dict[bytes, tuple[TopicPartition, int]] = {}
@@ -205,7 +215,16 @@ class World:
 
     @property
     def brokers(self) -> list[Node]:
-        return [node for node in self.nodes.values() if node.id != CONTROLLER]
+        return [node for node in self.nodes.values() if not node.is_controller]
+
+    @property
+    def controllers(self) -> list[Node]:
+        return [node for node in self.nodes.values() if node.is_controller]
+
+    @property
+    def has_quorum(self) -> bool:
+        """Whether controllers elect the active one."""
+        return self.options.controllers > 1
 
     @property
     def favourite(self) -> Node:
@@ -214,7 +233,8 @@ class World:
 
     @property
     def controller(self) -> Node:
-        return self.nodes[CONTROLLER]
+        """Return the sole controller, or that which was elected last."""
+        return self.nodes[self.active_id]
 
     def now_s(self) -> float:
         """Return virtual seconds since the start."""
@@ -265,8 +285,10 @@ class World:
 
     def build(self) -> None:
         """Make all nodes, with formatted disks."""
-        for node_id in (CONTROLLER, *range(1, self.options.brokers + 1)):
-            self._add_node(node_id, 0 if node_id == CONTROLLER else self.options.directories)
+        for node_id in range(CONTROLLER, CONTROLLER + self.options.controllers):
+            self._add_node(node_id, 0)
+        for node_id in range(1, self.options.brokers + 1):
+            self._add_node(node_id, self.options.directories)
 
     def _add_node(self, node_id: int, directories: int) -> None:
         home = ROOT / f"node-{node_id}"
@@ -380,7 +402,7 @@ class World:
         node.stop = asyncio.Event()
         kind: Any = controller.server.ControllerServer
         read: Any = controller_config
-        if node.id != CONTROLLER:
+        if not node.is_controller:
             kind, read = broker.server.BrokerServer, from_properties
         # The settings stay the same in all its lives.
         node.config = node.config or read(self.properties(node))[0]
@@ -394,7 +416,8 @@ class World:
         self.note(f"{node.name} has ended{'' if error is None else f': {error!r}'}")
         if error is not None:
             node.ended = str(error) or repr(error)
-            if not isinstance(error, (JbodlabError, OSError)):
+            is_expected = isinstance(error, (JbodlabError, OSError))
+            if not is_expected or isinstance(error, QuorumViolationError):
                 self.report("S12", node.name, f"it ended by {error!r}")
         self._gone(node, process)
 
@@ -471,18 +494,34 @@ class World:
         await self.until(lambda: not any(node.is_up for node in nodes), timeout_s, 0.1)
 
     def properties(self, node: Node) -> Mapping[str, str]:
-        is_broker = node.id != CONTROLLER
-        listener = "PLAINTEXT" if is_broker else "CONTROLLER"
+        names = ("CONTROLLER", *("BROKERS",) * self.has_quorum)
+        listeners = names if node.is_controller else ("PLAINTEXT",)
+        ids = [each.id for each in self.controllers]
+        several = {
+            "jbodlab.controller.bootstrap.servers": ",".join(
+                address(each, len(names) - 1) for each in ids
+            )
+        }
         return {
             **ALWAYS,
             **(COMPACTED if self.options.is_compacted else {}),
-            "process.roles": "broker" if is_broker else "controller",
+            **(several if self.has_quorum else {}),
+            "controller.quorum.voters": ",".join(f"{each}@{address(each)}" for each in ids),
+            "controller.listener.names": ",".join(names),
+            "process.roles": "controller" if node.is_controller else "broker",
             "node.id": str(node.id),
-            "listeners": f"{listener}://127.0.0.1:{PORT_BASE + node.id}",
+            "listeners": ",".join(
+                f"{name}://{address(node.id, place)}" for place, name in enumerate(listeners)
+            ),
             "log.dirs": ",".join(map(str, node.log_dirs or [node.metadata_dir])),
             "metadata.log.dir": str(node.metadata_dir),
             **{name: str(value) for name, value in self.options.settings.items()},
         }
+
+
+def address(node_id: int, place: int = 0) -> str:
+    """Return where a node listens; its listeners have places."""
+    return f"127.0.0.1:{PORT_BASE + NODES_MAX * place + node_id}"
 
 
 def directory_id(world: World, path: Path) -> DirectoryId | None:

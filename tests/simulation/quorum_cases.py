@@ -1,0 +1,143 @@
+"""Situations of several controllers that a history is to have got over, as plans of histories.
+
+Each is a small cluster under load, and what happens to it. A checker that finds something, or a
+situation that did not come about, fails its test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from tests.simulation.command import print_outcomes
+from tests.simulation.plan import NEVER, SESSION, SETTINGS, Event, Options, Plan, ProducerPlan
+from tests.simulation.plan import TopicPlan as Topic
+
+FIRST_SEED = 5_000
+CHAOS_MS = 6_000
+MANY_SNAPSHOTS = {
+    "metadata.log.segment.ms": 1_000,
+    "metadata.max.retention.bytes": 3_000,
+    "metadata.log.max.record.bytes.between.snapshots": 1_000,
+}
+
+
+class Case(NamedTuple):
+    """One situation.
+
+    Attributes:
+        events: Fault, when it happens in ms, for how long, and after which moment.
+        comes: What must have been seen of it.
+    """
+
+    name: str
+    events: tuple[tuple[str, int, int, str], ...]
+    comes: tuple[str, ...] = ()
+    settings: Mapping[str, int] = MappingProxyType({})
+    chaos_ms: int = CHAOS_MS
+
+
+CASES = (
+    Case("active-killed-under-load", (("kill_active", 2_000, 2_000, ""),), ("claimed",)),
+    Case(
+        "active-killed-again-and-again",
+        tuple(("kill_active", 3_000 * n, 1_500, "") for n in range(1, 8)),
+        chaos_ms=24_000,
+    ),
+    Case("killed-as-soon-as-it-is-elected", (("one_after_the_other", 1_000, 2_000, ""),)),
+    Case(
+        "active-back-at-once",
+        (("active_restarts", 1_500, 0, ""), ("active_restarts", 3_500, 0, "")),
+    ),
+    Case(
+        "stopped-in-order", (("stop_active", 1_500, 1_000, ""), ("stop_active", 4_000, 1_000, ""))
+    ),
+    Case(
+        "all-lose-their-power",
+        tuple(("controllers_lose_power", 1_500 * n, 800, "") for n in range(1, 4)),
+    ),
+    Case("active-reaches-brokers-only", (("active_without_controllers", 1_000, 5_000, ""),)),
+    Case("active-reaches-controllers-only", (("active_without_brokers", 1_000, 5_000, ""),)),
+    Case("active-reaches-nobody", (("active_without_anybody", 1_000, 5_000, ""),)),
+    Case(
+        "active-frozen-for-longer-than-a-session",
+        (("freeze_controller", 1_000, 0, ""),),
+        chaos_ms=12_000,
+    ),
+    Case(
+        "active-frozen-for-a-while",
+        (("freeze_a_controller", 1_000, 500, ""), ("freeze_a_controller", 3_000, 2_500, "")),
+    ),
+    Case(
+        "killed-with-a-registration",
+        (("kill", 500, 100, ""), ("kill_active", 600, 1_000, "registered")),
+    ),
+    Case("killed-with-an-isr-change", (("kill", 500, 100, ""), ("kill_active", 0, 1_000, "isr"))),
+    Case(
+        "killed-with-a-move",
+        (("move", 1_000, 0, ""), ("move", 1_000, 0, ""), ("kill_active", 900, 1_000, "moving")),
+    ),
+    Case(
+        "killed-with-a-new-topic",
+        (
+            ("new_topic", 1_500, 0, ""),
+            ("kill_active", 1_500, 1_000, ""),
+            ("new_topic", 1_510, 0, ""),
+        ),
+    ),
+    Case("killed-with-a-broker", (("kill", 1_500, 1_000, ""), ("kill_active", 1_500, 1_000, ""))),
+    Case(
+        "killed-as-a-broker-stops", (("restart", 1_500, 100, ""), ("kill_active", 1_550, 1_000, ""))
+    ),
+    Case("killed-as-a-directory-fails", (("unheard", 1_500, 1_000, ""),)),
+    Case("directory-of-the-active-fails", (("disk_of_active_dies", 1_500, 3_000, ""),)),
+    Case(
+        "directories-hang", tuple(("controller_hangs", 1_200 * n, 1_500, "") for n in range(1, 4))
+    ),
+    Case("directories-are-full", (("controllers_are_full", 1_000, 3_000, ""),)),
+    Case(
+        "directories-are-slow",
+        (("controller_is_slow", 1_000, 4_000, ""), ("controller_is_slow", 1_000, 4_000, "")),
+    ),
+    Case(
+        "emptied-one-gets-a-snapshot",
+        (("emptied_controller", 4_000, 500, ""),),
+        ("a controller fetched a snapshot", "TellWithheld"),
+        MANY_SNAPSHOTS,
+    ),
+    Case(
+        "emptied-one-after-the-other",
+        tuple(("emptied_controller", 2_000 * n, 100, "") for n in range(1, 5)),
+        ("TellWithheld",),
+        chaos_ms=10_000,
+    ),
+)
+
+
+def plan_of(seed: int, case: Case) -> Plan:
+    """Return the history of a case."""
+    events = tuple(
+        Event(at_ms=at_ms, fault=fault, choice=number, length_ms=length_ms, after=after)
+        for number, (fault, at_ms, length_ms, after) in enumerate(case.events)
+    )
+    usual = {name: choices[0] for name, choices in SETTINGS.items()}
+    options = Options(
+        seed=seed,
+        controllers=3,
+        chaos_ms=case.chaos_ms,
+        topics=(Topic(name="t0", partitions=3),),
+        producers=(ProducerPlan(topic="t0", records=60, pause_ms=150),),
+        settings={**usual, "metadata.log.segment.ms": NEVER, SESSION: 4_000, **case.settings},
+    )
+    return Plan(options=options, events=events)
+
+
+def plans() -> Iterator[Plan]:
+    """Yield the histories of all cases."""
+    for seed, case in enumerate(CASES, FIRST_SEED):
+        yield plan_of(seed, case)
+
+
+if __name__ == "__main__":
+    print_outcomes(plans())

@@ -1,0 +1,266 @@
+"""Faults of controllers that elect the active one; histories with one controller have none of them.
+
+A majority of them can always come back: their disks may fail as they like for a while, but one that
+has lost its log has it again before another one may lose its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Callable, Iterable
+
+from tests.simulation.disk import KINDS
+from tests.simulation.faults import (
+    HANGS,
+    Hit,
+    fault,
+    for_a_while,
+    frozen,
+    held,
+    kill,
+    one_of,
+    restart_later,
+    restart_when_down,
+)
+from tests.simulation.plan import QUORUM, UNLIMITED
+from tests.simulation.world import Node, World
+
+CLAIM_S = 1.0
+"""By when another one is active, if nothing else is wrong."""
+NOTICED_S = 4.0
+"""By when a controller ends whose directory fails."""
+
+
+# Whom it hits
+
+
+def the_active(hit: Hit) -> Node | None:
+    node = hit.world.controller
+    return node if node.is_up and node.is_wanted else None
+
+
+def a_controller(hit: Hit) -> Node | None:
+    """Draw a controller that runs; half the time the active one."""
+    active = the_active(hit)
+    if active is not None and hit.random.random() < 0.5:
+        return active
+    return one_of(hit, (node for node in hit.world.controllers if node.is_up and node.is_wanted))
+
+
+def some_controllers(hit: Hit) -> list[Node] | None:
+    """Draw some of the controllers that run; one, two or all."""
+    running = [node for node in hit.world.controllers if node.is_up and node.is_wanted]
+    return hit.random.sample(running, hit.random.randint(1, len(running))) if running else None
+
+
+# Processes
+
+
+@fault(QUORUM, 3, the_active)
+async def kill_active(hit: Hit, node: Node) -> None:
+    """The active controller's process ends at once, and comes back."""
+    await kill(hit, node)
+
+
+@fault(QUORUM, 2, some_controllers)
+async def kill_controllers(hit: Hit, nodes: list[Node]) -> None:
+    """Some of them end shortly after each other, and come back one by one."""
+    await _shortly(hit, nodes, hit.world.kill)
+
+
+@fault(QUORUM, 2, some_controllers)
+async def controllers_lose_power(hit: Hit, nodes: list[Node]) -> None:
+    await _shortly(hit, nodes, hit.world.cut_power)
+
+
+async def _shortly(hit: Hit, nodes: Iterable[Node], end: Callable[[Node], object]) -> None:
+    async def one(node: Node) -> None:
+        await asyncio.sleep(hit.random.random() ** 3 * 0.2)
+        if node.is_up and node.is_wanted:
+            end(node)
+            await asyncio.sleep(hit.random.random() ** 3)
+            await restart_later(hit, node)
+
+    await asyncio.gather(*map(one, nodes))
+
+
+@fault(QUORUM, 2, the_active)
+async def active_restarts(hit: Hit, node: Node) -> None:
+    """The active controller ends, and comes back before anybody else could stand."""
+    hit.world.kill(node)
+    hit.world.boot(node)
+
+
+@fault(QUORUM, 2, the_active, then=restart_when_down)
+async def stop_active(hit: Hit, node: Node) -> None:
+    """The active controller is stopped in order."""
+    node.is_wanted = False
+    hit.world.ask_to_stop(node)
+
+
+@fault(QUORUM, 2, the_active, then=restart_later)
+async def one_after_the_other(hit: Hit, node: Node) -> None:
+    """The active one ends, and the next one as soon as it is elected, or has begun its term."""
+    hit.world.kill(node)
+    node.is_wanted = False
+    await hit.world.reached(hit.random.choice(("elected controller", "claimed")), 5.0)
+    await asyncio.sleep(hit.random.random() ** 3 * 0.05)
+    if (other := the_active(hit)) is not None:
+        end = hit.random.choice((hit.world.kill, hit.world.cut_power))
+        end(other)
+        await restart_later(hit, other)
+
+
+@fault(QUORUM, 3, a_controller)
+async def freeze_a_controller(hit: Hit, node: Node) -> None:
+    """One of them stands still; what it has decided and not sent yet waits with it."""
+    await frozen(hit, node, hit.length_s)
+
+
+# Disks
+
+
+async def come_back(hit: Hit, node: Node) -> None:
+    """Heal a controller's disk after the event's time, and start it if it has ended."""
+    await asyncio.sleep(hit.length_s)
+    hit.world.disks[node.metadata_dir].heal()
+    hit.world.note(f"{node.metadata_dir} works again")
+    if not node.is_up and node.is_wanted:
+        hit.world.boot(node)
+
+
+@fault(QUORUM, 3, a_controller, then=come_back)
+async def controller_eio(hit: Hit, node: Node) -> None:
+    """Every call to a controller's directory fails."""
+    hit.world.disks[node.metadata_dir].break_(errno.EIO)
+
+
+@fault(QUORUM, 3, a_controller, then=come_back)
+async def controller_error(hit: Hit, node: Node) -> None:
+    """One call to a controller's directory fails, the next ones work."""
+    kind = hit.random.choice([each for each in KINDS if each != "stat"])
+    hit.world.note(f"the next {kind} at {node.metadata_dir} fails")
+    hit.world.disks[node.metadata_dir].fail_next[kind] = errno.EIO
+
+
+@fault(QUORUM, 3, a_controller, then=come_back)
+async def controller_hangs(hit: Hit, node: Node) -> None:
+    """Calls to a controller's directory do not return for a while."""
+    kinds = hit.random.choice(HANGS)
+    hit.world.note(f"{node.metadata_dir} hangs in {', '.join(kinds)}")
+    hit.world.disks[node.metadata_dir].hang(kinds, is_after=hit.random.random() < 0.5)
+
+
+@fault(QUORUM, 2, a_controller)
+async def controller_is_slow(hit: Hit, node: Node) -> None:
+    disk = hit.world.disks[node.metadata_dir]
+    await for_a_while(hit, disk, "slowness_s", 10 ** hit.random.uniform(-3, 0.3), 0.0)
+
+
+@fault(QUORUM, 1, some_controllers)
+async def controllers_are_full(hit: Hit, nodes: list[Node]) -> None:
+    """Directories of some of them have no room for a while."""
+    media = [(hit.world.disks[node.metadata_dir].medium, node) for node in nodes]
+    for medium, node in media:
+        medium.capacity = medium.used() + hit.random.randrange(2_000)
+        hit.world.note(f"{node.metadata_dir} has {medium.capacity} bytes")
+    await asyncio.sleep(hit.length_s)
+    for medium, node in media:
+        medium.capacity = UNLIMITED
+        if not node.is_up and node.is_wanted:
+            hit.world.boot(node)
+
+
+@fault(QUORUM, 3, a_controller)
+async def emptied_controller(hit: Hit, node: Node) -> None:
+    """A controller's disk is replaced by a fresh one under the node's own id."""
+    if may_be_emptied(hit.world, node):
+        hit.world.emptied.add(node.id)
+        hit.world.replace(node, node.metadata_dir)
+        await restart_later(hit, node)
+
+
+def may_be_emptied(world: World, node: Node) -> bool:
+    """Return whether most controllers have their log, and go on having it, without one of them."""
+    world.emptied -= {each for each in world.emptied if world.quorum.has_all(world.nodes[each])}
+    return len(world.emptied | {node.id}) <= (len(world.controllers) - 1) // 2
+
+
+# Network
+
+
+@fault(QUORUM, 3, a_controller)
+async def part_controllers(hit: Hit, node: Node) -> None:
+    """Nothing gets from one controller to some others, one way or both."""
+    others = [each for each in hit.world.controllers if each is not node]
+    others = hit.random.sample(others, hit.random.randint(1, len(others)))
+    pairs = [(node.name, each.name) for each in others]
+    back = [pair[::-1] for pair in pairs]
+    await held(hit, hit.random.choice((pairs, back, pairs + back)), hit.length_s)
+
+
+@fault(QUORUM, 2, the_active)
+async def active_without_controllers(hit: Hit, node: Node) -> None:
+    """The active controller reaches brokers only."""
+    others = [each for each in hit.world.controllers if each is not node]
+    await held(hit, both_ways(node, others), hit.length_s)
+
+
+@fault(QUORUM, 1, the_active)
+async def active_without_brokers(hit: Hit, node: Node) -> None:
+    """The active controller reaches controllers only, and stays active; sessions may end."""
+    for broker in hit.world.brokers:
+        hit.world.hit(broker, hit.length_s)
+    await held(hit, both_ways(node, hit.world.brokers), hit.length_s)
+
+
+@fault(QUORUM, 2, the_active)
+async def active_without_anybody(hit: Hit, node: Node) -> None:
+    others = [each for each in hit.world.nodes.values() if each is not node]
+    for broker in hit.world.brokers:
+        hit.world.hit(broker, hit.length_s)
+    await held(hit, both_ways(node, others), hit.length_s)
+
+
+def both_ways(node: Node, others: Iterable[Node]) -> list[tuple[str, str]]:
+    """Return the links between a node and others."""
+    return [(a.name, b.name) for each in others for a, b in ((node, each), (each, node))]
+
+
+@fault(QUORUM, 2, a_controller)
+async def slow_controllers(hit: Hit, node: Node) -> None:
+    """What one controller sends to another one takes longer."""
+    other = hit.random.choice([each for each in hit.world.controllers if each is not node])
+    link = hit.world.network.link(node.name, other.name)
+    await for_a_while(hit, link, "slowness_s", 10 ** hit.random.uniform(-2, 0.3), 0.0)
+
+
+# One thing that goes wrong alone, as a failover has bounds then
+
+
+@fault("calm", 0, the_active)
+async def active_dies(hit: Hit, node: Node) -> None:
+    """RL6: another controller is active soon after the process of the active one has ended."""
+    hit.world.kill(node)
+    await _check_claim(hit, node)
+    await restart_later(hit, node)
+
+
+@fault("calm", 0, the_active, then=come_back)
+async def disk_of_active_dies(hit: Hit, node: Node) -> None:
+    """R18, RL6: a controller whose directory fails ends, and another one is active."""
+    hit.world.disks[node.metadata_dir].break_(errno.EIO)
+    await hit.world.until_down([node], NOTICED_S)
+    if node.is_up:
+        hit.world.report("R18", node.name, "its directory fails, and it goes on")
+    await _check_claim(hit, node)
+
+
+async def _check_claim(hit: Hit, former: Node) -> None:
+    def is_claimed() -> bool:
+        active = [each for each in hit.world.controllers if hit.world.quorum.is_active(each)]
+        return bool(active) and active != [former]
+
+    if not await hit.world.until(is_claimed, CLAIM_S, 0.05):
+        hit.world.report("RL6", former.name, f"{CLAIM_S} s after it nobody else is active")
