@@ -27,7 +27,7 @@ PROBE = "jbodlab.log.dir.probe.interval.ms"
 LAG = "replica.lag.time.max.ms"
 CALM, QUORUM = "calm", "quorum"
 CONTROLLERS = (1, 1, 3, 3, 3)
-"""What the number of controllers is drawn from."""
+"""The number of controllers is drawn from these."""
 SETTINGS = {
     "metadata.log.segment.ms": (NEVER, 1_000, 4_000),
     "metadata.max.retention.bytes": (UNLIMITED, 20_000),

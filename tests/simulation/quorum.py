@@ -146,7 +146,7 @@ class Quorum:
     def has_all(self, node: Node) -> bool:
         """Return whether a controller runs, and has on its disk what is committed.
 
-        What was committed in this moment may be on its way.
+        A record that was committed in this moment may be on its way.
         """
         core, end = self.core(node), self._world.metadata.next_offset
         is_whole = node.is_up and core is not None and core.is_whole
@@ -160,7 +160,7 @@ class Quorum:
     def _made(self, leadership: Any, **_: Any) -> None:
         self._leaderships[PROCESS.get()] = leadership
 
-    # Who leads.
+    # Elections.
 
     @property
     def _node(self) -> Node:
@@ -312,7 +312,7 @@ class Quorum:
         if len(having) <= len(world.controllers) // 2:
             self._report("R7", me, f"{high_watermark} is committed, only {having} have it")
 
-    # What is committed, and answered.
+    # Commits and answers.
 
     def _commits(self, _state: Any, committed: Any) -> None:
         """R5: at each offset the same is committed everywhere."""

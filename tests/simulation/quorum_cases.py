@@ -28,7 +28,7 @@ class Case(NamedTuple):
 
     Attributes:
         events: Fault, when it happens in ms, for how long, and after which moment.
-        comes: What must have been seen of it.
+        comes: Names of what must have been seen.
     """
 
     name: str

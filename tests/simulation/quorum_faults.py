@@ -230,7 +230,7 @@ def both_ways(node: Node, others: Iterable[Node]) -> list[tuple[str, str]]:
 
 @fault(QUORUM, 2, a_controller)
 async def slow_controllers(hit: Hit, node: Node) -> None:
-    """What one controller sends to another one takes longer."""
+    """Everything that one controller sends to another one takes longer."""
     other = hit.random.choice([each for each in hit.world.controllers if each is not node])
     link = hit.world.network.link(node.name, other.name)
     await for_a_while(hit, link, "slowness_s", 10 ** hit.random.uniform(-2, 0.3), 0.0)
