@@ -168,13 +168,13 @@ class Transactions:
 
     def committed(self, core: TransactionCore) -> None:
         """Take notice of what a coordinator sees committed."""
-        for name, each in core.tables.committed.items():
+        for name, each in core.tables.all_committed():
             self.partitions[name] = each.partitions
             if self.states.get(name) is not each.state:
                 self.states[name] = each.state
                 self.world.moment(f"{each.state.title} is committed")
         for name in core.tables.prepared:
-            found = core.tables.committed.get(name)
+            found = core.tables.committed(name)
             if found is not None and found.state in PREPARED:
                 is_commit = found.state is TransactionState.PREPARE_COMMIT
                 self.decided.add(Decided(found.producer_id, found.producer_epoch, is_commit))
