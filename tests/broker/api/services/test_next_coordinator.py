@@ -24,7 +24,11 @@ from tests.waiting import called
 
 NAME = "orders"
 FORWARDED = client_id_for(Client("User:alice", "10.0.0.1"))
-AWAY = KafkaError(ErrorCode.NOT_COORDINATOR)
+
+
+def away() -> KafkaError:
+    """Return an error of its own each time: one that was raised holds on to who raised it."""
+    return KafkaError(ErrorCode.NOT_COORDINATOR)
 
 
 def leads(cluster: Cluster, leader: int) -> None:
@@ -43,7 +47,7 @@ def knows(cluster: Cluster, *, port: int) -> None:
 @pytest.fixture
 def us(cluster: Cluster) -> Cluster:
     for request in (AddPartitions, EndTransaction, InitProducerId):
-        cluster.transactions.results[request] = AWAY
+        cluster.transactions.results[request] = away()
     return cluster
 
 
@@ -160,7 +164,7 @@ async def test_a_request_is_not_sent_to_and_fro(
 ) -> None:
     """The other broker has not heard yet that it leads, and names this one."""
     leads(other, 2)
-    other.transactions.results[EndTransaction] = AWAY
+    other.transactions.results[EndTransaction] = away()
 
     call = asyncio.ensure_future(client.call(ApiKey.END_TXN, 5, end_txn()))
     await called(other.transactions.calls)
