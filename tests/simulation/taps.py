@@ -348,7 +348,7 @@ class _Metadata:
             name = f"{partition.topic}-{partition.index}"
             self._report("S14", name, f"an ISR is taken of {asked}, it is at {there}")
 
-    def _begun(self, _stream: Any, log: Any, _log_thread: Any, end_offset: int) -> None:
+    def _begun(self, _stream: Any, log: Any, _log_thread: Any, end_offset: int, *_: Any) -> None:
         """S7: the log of metadata only grows."""
         loader = self._world.metadata
         if end_offset < loader.next_offset:
