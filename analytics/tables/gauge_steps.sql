@@ -62,17 +62,16 @@ WITH places AS (
       ORDER BY first ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
   FROM spans
 ), steps AS (
-  SELECT cluster, code, place, first AS moment, 1 AS at_end, 0 AS ever FROM spans
-  UNION ALL
-  SELECT cluster, code, place, behind, -1, 0 FROM spans WHERE behind IS NOT NULL
-  UNION ALL
+  -- Read once: Spark makes what is read again anew, with all that it is made of.
+  SELECT cluster, code, place, CASE step WHEN 1 THEN first WHEN 2 THEN behind
+      WHEN 3 THEN CASE WHEN before IS NULL OR before < first THEN first ELSE before + us END
+      ELSE last + us END AS moment,
+    CASE step WHEN 1 THEN 1 WHEN 2 THEN -1 ELSE 0 END AS at_end,
+    CASE step WHEN 3 THEN 1 WHEN 4 THEN -1 ELSE 0 END AS ever
+  FROM (SELECT *, explode(array(1, 2, 3, 4)) AS step FROM followed) f
   -- Who was there in a stretch already is not counted in it again.
-  SELECT cluster, code, place, CASE WHEN before IS NULL OR before < first THEN first ELSE before + us END,
-    0, 1
-  FROM followed WHERE before IS NULL OR before < last
-  UNION ALL
-  SELECT cluster, code, place, last + us, 0, -1
-  FROM followed WHERE (before IS NULL OR before < last) AND last < 9223372036854775807
+  WHERE CASE step WHEN 1 THEN true WHEN 2 THEN behind IS NOT NULL
+    ELSE (before IS NULL OR before < last) AND (step = 3 OR last < 9223372036854775807) END
 ), summed AS (
   SELECT cluster, code, CASE WHEN code <> 8 THEN place END AS place, moment, sum(at_end) AS at_end,
     sum(ever) AS ever
