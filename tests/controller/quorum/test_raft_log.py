@@ -54,6 +54,27 @@ async def test_an_append_is_committed_when_a_majority_has_it(tmp_path: Path) -> 
         await told_alike(network)
 
 
+async def test_appends_that_wait_for_the_thread_are_one_write(tmp_path: Path) -> None:
+    # A loss of power may leave the second of two writes without the first: no start takes that.
+    async with quorum(tmp_path) as network:
+        leader = await network.leader()
+        gate, writes = threading.Event(), []
+        append = leader.files.append
+
+        def counted(data: bytes) -> None:
+            writes.append(data)
+            append(data)
+
+        leader.files.append = counted  # type: ignore[method-assign]
+        leader.thread.call(gate.wait, lambda *_: None)
+        appends = [leader.append() for _ in range(4)]
+        gate.set()
+        for each in appends:
+            await each
+
+        assert len(writes) == 2
+
+
 async def test_an_append_that_no_majority_has_is_not_committed(tmp_path: Path) -> None:
     async with quorum(tmp_path) as network:
         leader = await network.leader()
@@ -408,10 +429,11 @@ async def test_a_leader_whose_disk_is_full_ends(tmp_path: Path) -> None:
     async with quorum(tmp_path) as network:
         leader = await network.leader()
         FullDisk(leader)
-        # The two others have it.
-        await leader.append()
+        # The two others have it, or the leader has ended before they asked.
+        appending = asyncio.ensure_future(leader.append())
         assert leader.running is not None
         with pytest.raises(LogDirError, match="No space left"):
             await leader.running
         leader.running = None
+        appending.cancel()
         await (await network.leader()).append()
