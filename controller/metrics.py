@@ -3,25 +3,53 @@
 Counts come from the committed image. Counts over all partitions are cached while the image's topics
 stay the same object, so that frequent scrapes cost nothing on a quiet cluster.
 
-Source: `ControllerMetadataMetrics`, `QuorumControllerMetrics`, `SnapshotEmitterMetrics`.
+Those of the quorum are Kafka's group `raft-metrics`, whose states are labels here. Kafka has no
+state of a leader that has resigned, and none of an observer that follows.
+
+Source: `ControllerMetadataMetrics`, `QuorumControllerMetrics`, `SnapshotEmitterMetrics`,
+`org.apache.kafka.raft.internals.KafkaRaftMetrics`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from statistics import median
+from types import MappingProxyType
 
 import msgspec
 
 from controller.lead.active_controller import OperationCounts
 from controller.lead.committed_state import CommittedState
 from controller.lead.leadership import Leadership
+from controller.quorum.raft_log import RaftLog
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.image.topics_image import TopicsImage
 from jbodlab.metadata.log.snapshotter import Snapshotter
+from jbodlab.raft.states import (
+    Follower,
+    Leader,
+    Prospective,
+    QuorumCandidate,
+    Resigned,
+    State,
+    Unattached,
+)
 from jbodlab.runtime.metrics import Metric, values
 from jbodlab.vocabulary.ids import NO_LEADER
 
 PREFIX = "kafka_controller_KafkaController_"
+RAFT_PREFIX = "jbodlab_raft_"
+STATES: Mapping[type[State], str] = MappingProxyType(
+    {
+        Unattached: "unattached",
+        Prospective: "prospective",
+        QuorumCandidate: "candidate",
+        Leader: "leader",
+        Follower: "follower",
+        Resigned: "resigned",
+    }
+)
+OBSERVER = "observer"
 
 
 class PartitionCounts(msgspec.Struct, frozen=True):
@@ -159,3 +187,72 @@ def _snapshot_metrics(snapshots: Snapshotter) -> Iterator[Metric]:
             -1 if age_ms is None else age_ms,
         ),
     )
+
+
+def raft_metrics(log: RaftLog, held_requests: int) -> Iterator[Metric]:
+    """Yield the metrics of a node of the quorum; none before its log is open.
+
+    Args:
+        log: Of the node.
+        held_requests: Requests that wait until it is active.
+    """
+    if not log.has_begun:
+        return
+    core, disk = log.core, log.disk
+    state, view, voters = core.state, core.log, core.voters
+    name = STATES[type(state)] if voters.has(log.me) else OBSERVER
+    replicas = state.progress.replicas if isinstance(state, Leader) else {}
+    high_watermark = -1 if core.high_watermark is None else core.high_watermark
+    changed_at = view.voters.last_offset
+    yield Metric(
+        f"{RAFT_PREFIX}current_state",
+        "gauge",
+        "1 for the state of this node in the quorum, 0 for the others",
+        [("", {"state": each}, each == name) for each in (*STATES.values(), OBSERVER)],
+    )
+    yield from values(
+        ("current_leader", "leader of the epoch; -1: unknown", _id(core.leader_id)),
+        ("current_epoch", "epoch of this node", state.epoch),
+        (
+            "current_vote",
+            "voter that got the vote of this node in the epoch; -1: none",
+            _id(None if state.voted is None else state.voted.node_id),
+        ),
+        ("high_watermark", "first offset that is not committed; -1: unknown", high_watermark),
+        ("log_end_offset", "end of the log of this node", view.end_offset),
+        ("log_end_epoch", "epoch of the last record of this node", view.last_epoch),
+        ("number_of_voters", "voters of the quorum", len(voters.keys)),
+        (
+            "number_of_observers",
+            "controllers that follow this leader and are no voters; 0 where it does not lead",
+            sum(not voters.has(key) for key in replicas),
+        ),
+        (
+            "uncommitted_voter_change",
+            "1 while a change of the voters is not committed",
+            changed_at is not None and changed_at >= high_watermark,
+        ),
+        ("disk_wait_ms", "duration of the call to the metadata log under way", disk.wait_ms),
+        ("disk_full", "1 while this node waits for room for the metadata log", disk.is_full),
+        (
+            "disk_hand_overs_total",
+            "times that this node gave up the leadership as its disk was slow",
+            disk.hand_overs,
+        ),
+        ("held_requests", "requests that wait until this node is active", held_requests),
+        prefix=RAFT_PREFIX,
+    )
+    yield Metric(
+        f"{RAFT_PREFIX}follower_sync_ms",
+        "gauge",
+        "median time in which a replica acknowledges records of this leader",
+        [
+            ("", {"replica": str(key.node_id)}, median(known.syncs_ms))
+            for key, known in replicas.items()
+            if known.syncs_ms
+        ],
+    )
+
+
+def _id(node: int | None) -> int:
+    return -1 if node is None else node

@@ -19,7 +19,7 @@ from controller.lead.standby_registration import register_as_standby, registered
 from controller.limits import CLOSE_DEADLINE_S, STOP_GRACE_S
 from controller.metadata_dir import OpenedDir, open_metadata_dir
 from controller.metadata_dir_watch import watch_metadata_dir
-from controller.metrics import ControllerMetrics
+from controller.metrics import ControllerMetrics, raft_metrics
 from controller.quorum.log_thread import LogThread
 from controller.quorum.raft_files import RaftFiles, election_state
 from controller.quorum.raft_log import QuorumNodeSettings, RaftLog
@@ -141,8 +141,11 @@ class ControllerServer:
         metrics = None
         if config.metrics is not None:
             collect = ControllerMetrics(leadership, committed, snapshotter.snapshots)
+            of_quorum = (
+                (lambda: ()) if quorum is None else (lambda: raft_metrics(quorum, service.held))
+            )
             metrics = MetricsEndpoint(
-                config.metrics, lambda: chain(collect(), encryption.metrics())
+                config.metrics, lambda: chain(collect(), of_quorum(), encryption.metrics())
             )
             await metrics.start()
         watch = watch_metadata_dir(

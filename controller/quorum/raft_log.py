@@ -69,6 +69,20 @@ class QuorumNodeSettings(NamedTuple):
     timing: RaftSettings
 
 
+class DiskFigures(NamedTuple):
+    """Whether the disk of a node of the quorum keeps up.
+
+    Attributes:
+        wait_ms: How long the step of the log takes that is under way; 0 without any.
+        hand_overs: How often the node has given up the leadership as its disk was slow.
+        is_full: Whether it waits for room.
+    """
+
+    wait_ms: int
+    hand_overs: int
+    is_full: bool
+
+
 class RaftLog:
     """A `ReplicatedLog` of one node among several; lives on the event loop.
 
@@ -150,26 +164,44 @@ class RaftLog:
     @property
     def voters(self) -> VoterSet:
         """The last voter set, committed or not; that of the property file before the start."""
-        return self.core.voters if self._driver.has_begun else self._settings.voters
+        return self.core.voters if self.has_begun else self._settings.voters
 
     @property
     def kraft_version(self) -> int:
         """The last level of kraft.version, committed or not; 0 before the start."""
-        return self.core.log.kraft_versions.last if self._driver.has_begun else 0
+        return self.core.log.kraft_versions.last if self.has_begun else 0
 
     @property
     def leader_id(self) -> BrokerId | None:
         """Leader of the epoch; None if it is unknown."""
-        return self.core.leader_id if self._driver.has_begun else None
+        return self.core.leader_id if self.has_begun else None
 
     @property
     def directory_id(self) -> DirectoryId | None:
         """Where this node keeps its log; see `ReplicatedLog`."""
         return self._settings.me.directory_id if self.kraft_version else None
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether `core` is there: it is made by `run`."""
+        return self._driver.has_begun
+
+    @property
+    def me(self) -> ReplicaKey:
+        """This replica."""
+        return self._settings.me
+
+    @property
+    def disk(self) -> DiskFigures:
+        """Whether the disk of this node keeps up."""
+        driver = self._driver
+        return DiskFigures(
+            wait_ms=driver.disk_wait_ms, hand_overs=driver.hand_overs, is_full=driver.is_full
+        )
+
     def leader_address(self, listener_name: str) -> tuple[str, int] | None:
         """Return where the leader is reached that this node follows; None if it follows none."""
-        state = self.core.state if self._driver.has_begun else None
+        state = self.core.state if self.has_begun else None
         endpoints = state.endpoints if isinstance(state, Follower) else ()
         found = (each for each in endpoints if each.name == listener_name)
         return next(((each.host, each.port) for each in found), None)

@@ -14,7 +14,13 @@ import pytest
 from controller.decide.brokers.brokers import heartbeat, late_heartbeat
 from controller.decide.brokers.registration import register_broker
 from controller.decide.state import ControllerResult, ControllerState
-from controller.metrics import ControllerMetrics, PartitionCounts, count_partitions
+from controller.metrics import (
+    RAFT_PREFIX,
+    ControllerMetrics,
+    PartitionCounts,
+    count_partitions,
+    raft_metrics,
+)
 from jbodlab.controller_api.requests import BrokerHeartbeatRequest
 from jbodlab.metadata.records.topic_records import PartitionChangeRecord
 from jbodlab.runtime.metrics import Metric
@@ -25,6 +31,7 @@ from tests.builders import PureController
 from tests.controller.formatted import format_dir
 from tests.controller.lead.snapshots import SETTINGS, Snapshots, snapshotting
 from tests.controller.process import ROOT, Process
+from tests.controller.quorum.nodes import Node, quorum
 
 PREFIX = "kafka_controller_KafkaController_"
 
@@ -36,6 +43,44 @@ def collected(metrics: ControllerMetrics) -> dict[str, float]:
         return found
 
     return {metric.name.removeprefix(PREFIX): value(metric) for metric in metrics()}
+
+
+def of_quorum(node: Node) -> dict[str, float]:
+    """Return the metrics of a node by name, with a label behind it where there is one."""
+    return {
+        metric.name.removeprefix(RAFT_PREFIX)
+        + "".join(f" {each}" for each in labels.values()): found
+        for metric in raft_metrics(node.log, 3)
+        for _, labels, found in metric.samples
+    }
+
+
+async def test_nodes_of_a_quorum_tell_their_state_and_how_far_their_logs_are(
+    tmp_path: Path,
+) -> None:
+    documented = (ROOT / "docs" / "metrics.md").read_text()
+    async with quorum(tmp_path) as network:
+        leader = await network.leader()
+        follower = next(each for each in network.nodes.values() if each is not leader)
+        await leader.append()
+        end_offset = leader.log.core.end_offset
+        await network.until(lambda: of_quorum(follower)["high_watermark"] == end_offset)
+
+        led, followed = of_quorum(leader), of_quorum(follower)
+        assert (led["current_state leader"], led["current_state follower"]) == (1, 0)
+        assert (followed["current_state leader"], followed["current_state follower"]) == (0, 1)
+        for found in (led, followed):
+            assert found["current_leader"] == leader.log.me.node_id
+            assert found["current_epoch"] == found["log_end_epoch"] == leader.log.core.state.epoch
+            assert found["log_end_offset"] == found["high_watermark"] == end_offset
+            assert (found["number_of_voters"], found["number_of_observers"]) == (3, 0)
+            assert (found["uncommitted_voter_change"], found["disk_full"]) == (0, 0)
+            assert (found["disk_hand_overs_total"], found["held_requests"]) == (0, 3)
+        assert sum(name.startswith("follower_sync_ms") for name in led) >= 1
+        assert all(
+            f"| `{metric.name}" in documented
+            for metric in raft_metrics(leader.log, held_requests=0)
+        )
 
 
 def test_partitions_are_counted_by_leader() -> None:
