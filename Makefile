@@ -25,7 +25,7 @@ DOCS_EXTRAS := docs
 # Tests wait as much as they compute: some more processes than cores.
 TEST_WORKERS := 3
 # A run that hangs is cut off, and names the tests that it had started.
-TEST_DEADLINE := 45m
+TEST_DEADLINE := 75m
 
 SEEDS := 1..1000
 HOURS := 8
