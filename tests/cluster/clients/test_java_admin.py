@@ -79,10 +79,14 @@ REFUSED_AS_BY_KAFKA = {
         "BrokerIdNotRegisteredException: Broker ID 7777 is not currently registered"
     ),
     **dict.fromkeys(("createAcls", "describeAcls", "deleteAcls"), NO_AUTHORIZER),
+    **dict.fromkeys(
+        ("addRaftVoter", "removeRaftVoter"),
+        "UnsupportedVersionException: this controller is the only one, as it has no listener for "
+        "others; controller.listener.names must name two",
+    ),
 }
 
 UNSERVED = {
-    "addRaftVoter": unserved("ADD_RAFT_VOTER"),
     "alterShareGroupOffsets": unserved("ALTER_SHARE_GROUP_OFFSETS"),
     "createDelegationToken": unserved("CREATE_DELEGATION_TOKEN"),
     "deleteShareGroupOffsets": unserved("DELETE_SHARE_GROUP_OFFSETS"),
@@ -93,7 +97,6 @@ UNSERVED = {
     "describeStreamsGroups": unserved("STREAMS_GROUP_DESCRIBE"),
     "expireDelegationToken": unserved("EXPIRE_DELEGATION_TOKEN"),
     "listShareGroupOffsets": unserved("DESCRIBE_SHARE_GROUP_OFFSETS"),
-    "removeRaftVoter": unserved("REMOVE_RAFT_VOTER"),
     "renewDelegationToken": unserved("RENEW_DELEGATION_TOKEN"),
 }
 """Of `docs/differences-from-kafka.md`, "Unsupported features, and what a client sees"."""

@@ -193,7 +193,14 @@ def test_kafkas_tools_describe_raise_and_change_a_quorum(
     way = ways[0]
     features = run(FEATURES, way, "describe").out
     assert "kraft.version" in features
-    run(FEATURES, way, "upgrade", "--feature", "kraft.version=1")
+
+    # The leader has to know the directories first, which the others tell it in their own time.
+    def is_raised() -> bool:
+        raised = kafka_tools.run(FEATURES, *way, "upgrade", "--feature", "kraft.version=1")
+        assert raised.code == 0 or "has not told the leader its directory id" in raised.out, raised
+        return raised.code == 0
+
+    wait_for("the level of kraft.version", is_raised, 60)
     finalized = [line for line in run(FEATURES, way, "describe").lines if "kraft.version" in line]
     assert "FinalizedVersionLevel: 1" in finalized[0]
     refused = kafka_tools.run(FEATURES, *way, "downgrade", "--feature", "kraft.version=0")

@@ -135,7 +135,7 @@ REFUSES = [
     (
         QUORUM,
         "remove-controller --controller-id 7 --controller-directory-id AAAAAAAAAAEAAAAAAAAAAQ",
-        "does not support REMOVE_RAFT_VOTER",
+        "this controller is the only one",
     ),
     (STREAMS_GROUPS, "--describe --group s", "does not support STREAMS_GROUP_DESCRIBE"),
     (TOPICS, "--describe --topic nowhere", "'nowhere' does not exist"),
