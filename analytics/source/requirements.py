@@ -21,7 +21,7 @@ FOR_LOGS: Mapping[str, str] = {
     "pyarrow": "18",
     "numpy": "2",
     "crc32c": "2.7",
-    "msgspec": "0.19",
+    "msgspec": "0.20",
 }
 """Modules that read a log -> the oldest version that works; the same as in `pyproject.toml`."""
 

@@ -130,10 +130,10 @@ def sentence(*lacking: str) -> str:
                 "pyarrow 18 or newer (not installed)",
                 "numpy 2 or newer (not installed)",
                 "crc32c 2.7 or newer (not installed)",
-                "msgspec 0.19 or newer (not installed)",
+                "msgspec 0.20 or newer (not installed)",
             ],
         ),
-        (["msgspec"], {}, {}, ["msgspec 0.19 or newer (not installed)"]),
+        (["msgspec"], {}, {}, ["msgspec 0.20 or newer (not installed)"]),
         (
             ["numpy"],
             {"crc32c": "2.4.post1"},

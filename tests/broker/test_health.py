@@ -30,6 +30,7 @@ def config(node_id: BrokerId, port: int) -> NodeConfig:
         controller_listener_names=("controller",),
         listeners=listeners,
         advertised_listeners=listeners,
+        advertised_controllers=(),
         inter_broker_listener_name=LISTENER,
         controller_protocol=0,
         log_dirs=(),
