@@ -24,6 +24,8 @@ from tests.simulation.shrink import Failure, Shrinker
 
 ROOT = Path(__file__).parents[2]
 FORK = multiprocessing.get_context("fork")
+OUTCOMES_S = 800.0
+"""In which the histories of a module have ended, on a busy machine, too."""
 WARM_UP_SEED = 8
 """Of a short history, in which much happens."""
 
@@ -196,7 +198,7 @@ def outcomes_of(module: str) -> list[dict[str, Any]]:
         env={**os.environ, "PYTHONHASHSEED": "0"},
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=OUTCOMES_S,
         check=False,
     )
     assert ran.returncode == 0, ran.stderr[-1000:]

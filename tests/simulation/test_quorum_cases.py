@@ -8,7 +8,11 @@ from tests.simulation import quorum_cases
 from tests.simulation.command import outcomes_of
 from tests.simulation.quorum_cases import CASES, Case
 
-pytestmark = [pytest.mark.process, pytest.mark.xdist_group("controllers")]
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.timeout(900),
+    pytest.mark.xdist_group("controllers"),
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

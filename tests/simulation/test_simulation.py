@@ -21,7 +21,7 @@ BLOCK, TWICE = 50, 8
 BLOCKS = [f"{n}..{min(n + BLOCK - 1, LAST)}" for n in range(FIRST, LAST + 1, BLOCK)]
 """Each is a group of its own, so that several workers have a share in them."""
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.timeout(900)]
 
 
 def simulate(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -31,7 +31,7 @@ def simulate(*arguments: str, **environment: str) -> subprocess.CompletedProcess
         env={**os.environ, "PYTHONHASHSEED": "0", **environment},
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=800,
         check=False,
     )
 

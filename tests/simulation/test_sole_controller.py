@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "metadata_logs_of_seeds.txt"
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.timeout(900)]
 
 
 def test_the_metadata_log_of_each_seed_has_the_bytes_that_it_had() -> None:
@@ -23,7 +23,7 @@ def test_the_metadata_log_of_each_seed_has_the_bytes_that_it_had() -> None:
         env={**os.environ, "PYTHONHASHSEED": "0"},
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=800,
         check=False,
     )
 

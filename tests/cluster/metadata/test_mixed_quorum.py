@@ -97,6 +97,7 @@ def test_each_leads_the_other_and_all_logs_are_equal(mixed: MixedQuorum) -> None
     mixed.check_equal()
 
 
+@pytest.mark.soak
 @each_leads
 def test_a_tail_that_nobody_else_has_is_cut(mixed: MixedQuorum, kafka: bool) -> None:
     """The others are of the other kind, so each of the two tells the other where to cut."""
@@ -139,6 +140,7 @@ def shell(kafka_jars: Path) -> Iterator[KafkaTools]:
     tools.close()
 
 
+@pytest.mark.soak
 @each_leads
 def test_an_empty_log_begins_with_a_snapshot_of_the_leader(
     kafka: bool, cluster_root: Path, shell: KafkaTools
