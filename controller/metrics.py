@@ -224,7 +224,7 @@ def raft_metrics(log: RaftLog, held_requests: int) -> Iterator[Metric]:
         ("number_of_voters", "voters of the quorum", len(voters.keys)),
         (
             "number_of_observers",
-            "controllers that follow this leader and are no voters; 0 where it does not lead",
+            "controllers that follow this leader as observers; 0 where it does not lead",
             sum(not voters.has(key) for key in replicas),
         ),
         (

@@ -51,7 +51,7 @@ def value_text(value: object) -> str:
 
 
 def _compared(state: object) -> Sequence[str]:
-    """Return the names of the fields that make two states differ; none of what is no state."""
+    """Return the names of the fields that make two states differ; empty for another value."""
     if is_dataclass(state):
         return [each.name for each in fields(state) if each.compare]
     return getattr(state, "__struct_fields__", ())

@@ -1,4 +1,4 @@
-"""Puts questions to whoever leads now, and again until they are answered.
+"""Puts questions to the node that leads now, and again until they are answered.
 
 The leader is a function of the metadata. A question is put again after an answer that is not the
 last, after a pause that grows with the time it has waited, and at once when the metadata change. As
@@ -40,7 +40,7 @@ def pause_s(waited_s: float) -> float:
 
 
 class LeadingNode(NamedTuple, Generic[LaneT]):
-    """Whom a question is for.
+    """The node that a question is sent to.
 
     Attributes:
         lane: Questions of one lane travel together.
@@ -71,7 +71,7 @@ class LeaderCall(msgspec.Struct, Generic[QuestionT, AnswerT], eq=False, kw_only=
     pause: asyncio.TimerHandle | None = None
 
     def rest(self) -> None:
-        """Owe nobody a question any more, for now."""
+        """Wait neither for an answer nor for the end of a pause."""
         self.leader = self.request = None
         if self.pause is not None:
             self.pause.cancel()
@@ -83,7 +83,7 @@ class LeaderCalls(Generic[LaneT, QuestionT, AnswerT]):
 
     Args:
         cache: The metadata.
-        leader: Names who is to be asked now; None while nobody is there.
+        leader: Returns the node to ask now; None while there is no leader.
         send: Asks; the answers are in the order of the questions.
         is_final: Whether an answer is the last.
         lost: The answer where none came; it is not final.

@@ -182,7 +182,7 @@ class RaftFiles:
         self._write(partial(self._log.append, data))
 
     def finish(self) -> None:
-        """Append what there was no room for; raises as `append`."""
+        """Append the rest of an append that failed for lack of room; raises as `append`."""
         self._write(self._log.finish)
 
     def flush(self) -> None:
