@@ -17,13 +17,6 @@ from analytics.tables.names_in_sql import columns_in, names_in
 from jbodlab.pages.plots import Plot
 from jbodlab.pages.values import Column, Unit, Value
 
-LINES = 20
-"""Rows of a figure that begins with the worst."""
-POINTS = 2000
-"""Rows of a figure over time."""
-PLACES = {"broker": "broker", "directory": "broker, directory"}
-"""The columns that name a broker, and a directory."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 from analytics.store.questions import Questions, Readable
 
 MAX_BUCKETS = 200
+DAYS = 60
 
 _SECOND, _MINUTE, _HOUR, _DAY = 1000, 60_000, 3_600_000, 86_400_000
 _WIDTHS_MS = (
@@ -46,22 +48,14 @@ class LogSpan:
                 return width
         return -(-wanted // _DAY) * _DAY
 
-    def bucket_sql(self, time: str) -> str:
-        """Return SQL for the begin of the bucket that a time lies in."""
-        return bucket_sql(time, self.bucket_ms)
-
-    def lasted_sql(self, start: str, end: str) -> str:
-        """Return SQL for the milliseconds between two times; without an end, to the log's."""
-        until = "NULL" if self.end_ms is None else self.end_ms
-        return f"coalesce(epoch_ms({end}), {until}) - epoch_ms({start})"
-
-
-def bucket_sql(time: str, width_ms: int) -> str:
-    """Return SQL for the begin of the bucket of some width that a time lies in."""
-    millis = f"epoch_ms({time})"
-    # Of a negative number the remainder is one, too.
-    since = f"({millis} % {width_ms} + {width_ms}) % {width_ms}"
-    return f"make_timestamptz(1000 * ({millis} - {since}))"
+    @property
+    def first_day(self) -> str:
+        """Begin of the last `DAYS` days, as SQL writes a date."""
+        if self.end_ms is None:
+            return "0001-01-01"
+        first = datetime(1, 1, 1, tzinfo=UTC)
+        end = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=self.end_ms)
+        return max(first, end - min(timedelta(DAYS), end - first)).date().isoformat()
 
 
 def log_span(tables: Readable) -> LogSpan:

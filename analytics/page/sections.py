@@ -1,22 +1,33 @@
-"""The order of the report: which figures each section has."""
+"""The sections of the report: each is a file in the folder `sections`, with the SQL of its figures.
+
+A table `facts` declares a figure of one row, `figures` one of several; its keys are the attributes
+of `Figure`, its tables (`intervals`, `bars`, `ranking`, `steps`) the plots of `jbodlab.pages`. A
+figure with `each` is one for each of these rows of words. `$word` in a text stands for a word, or
+for what is only known of a log: `$end_ms`, the last time that counts; `$bucket_ms`, the width of a
+period; `$first_day`, where the last days begin; and `$objective` of availability.
+"""
 
 from __future__ import annotations
 
+import tomllib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from string import Template
+from typing import Any
 
-from analytics.page import availability_figures as availability
-from analytics.page import change_figures as change
-from analytics.page import gauge_figures as gauge
-from analytics.page import incident_figures as incident
-from analytics.page import log_figures as log
-from analytics.page import outage_figures as outage
-from analytics.page import placement_figures as placement
-from analytics.page import risk_figures as risk
-from analytics.page import timeline_figures as timeline
 from analytics.page.figure import Figure
 from analytics.page.log_span import LogSpan
+from jbodlab.pages.plots import Bars, Intervals, Ranking, Steps
 
 NO_TIME = LogSpan(first_ms=None, last_ms=None, end_ms=None)
+
+_ORDER = (
+    *("incidents", "risk", "log", "gauges", "timeline", "failures", "outages", "leadership"),
+    *("isr", "placement", "moves", "availability", "rights", "controllers"),
+)
+_PLOTS = {"intervals": Intervals, "bars": Bars, "ranking": Ranking, "steps": Steps}
 
 
 @dataclass(frozen=True)
@@ -36,115 +47,19 @@ def sections_of(span: LogSpan, objective: float | None = None) -> tuple[FigureSe
         span: The time that the log covers.
         objective: Share of time, 0 to 1, in which partitions should be available; None without.
     """
-    return (
+    words = {
+        "end_ms": "NULL" if span.end_ms is None else str(span.end_ms),
+        "bucket_ms": str(span.bucket_ms),
+        "first_day": span.first_day,
+        "objective": "NULL" if objective is None else repr(objective),
+    }
+    return tuple(
         FigureSection(
-            "incidents",
-            "Incidents",
-            facts=(incident.INCIDENT_COUNTS,),
-            figures=(incident.incidents(span),),
-        ),
-        FigureSection(
-            "risk",
-            "Risk now",
-            facts=(risk.RISK_NOW,),
-            figures=(
-                risk.WHAT_IF_DIRECTORY,
-                risk.WHAT_IF_BROKER,
-                risk.TOPICS_AT_RISK,
-                risk.EMPTY_DIRECTORIES,
-            ),
-        ),
-        FigureSection(
-            "log",
-            "Log and cluster",
-            facts=(log.LOG, log.SNAPSHOTS, log.TOPICS_NOW, log.LANE_COUNTS, log.PROBLEM_COUNT),
-            figures=(
-                log.ASSUMPTIONS,
-                log.PROBLEM_KINDS,
-                log.UNKNOWN_RECORDS,
-                log.BROKERS_NOW,
-                log.FEATURES_NOW,
-            ),
-        ),
-        FigureSection(
-            "gauges",
-            "Over time",
-            figures=(
-                gauge.MARKS_OVER_TIME,
-                gauge.GAUGES,
-                gauge.BROKER_GAUGES,
-                gauge.DIRECTORY_GAUGES,
-                gauge.RECORD_RATES,
-            ),
-        ),
-        FigureSection(
-            "timeline",
-            "Brokers and directories",
-            figures=(timeline.broker_timeline(span), timeline.directory_timeline(span)),
-        ),
-        FigureSection(
-            "failures",
-            "Failures",
-            figures=(
-                incident.DIRECTORY_FAILURES,
-                incident.BROKER_LOGS,
-                incident.FAILING_DIRECTORIES,
-                incident.BROKER_FAILURES,
-            ),
-        ),
-        FigureSection(
-            "outages",
-            "Outages",
-            facts=(outage.outage_counts(span),),
-            figures=(
-                outage.outages_by_cause(span),
-                outage.outages_over_time(span),
-                outage.longest_outages(span),
-            ),
-        ),
-        FigureSection(
-            "leadership",
-            "Leadership churn",
-            figures=(
-                change.LEADERSHIP_CAUSES,
-                change.LEADERSHIP_OVER_TIME,
-                change.CHURNING_PARTITIONS,
-            ),
-        ),
-        FigureSection(
-            "isr",
-            "ISR flapping",
-            figures=(change.ISR_CAUSES, change.ISR_OVER_TIME, change.FLAPPING_REPLICAS),
-        ),
-        FigureSection(
-            "placement", "Placement skew", figures=(placement.BROKER_SKEW, placement.DIRECTORY_SKEW)
-        ),
-        FigureSection(
-            "moves",
-            "Moves and reassignments",
-            figures=(
-                placement.MOVES_BY_OUTCOME,
-                placement.slowest_moves(span, "reassignment", "Slowest reassignments"),
-                placement.slowest_moves(span, "directory", "Slowest moves between directories"),
-                placement.ASSIGNMENT_LAG,
-            ),
-        ),
-        FigureSection(
-            "availability",
-            "Availability",
-            facts=(availability.availability(objective),),
-            figures=(
-                availability.topic_availability(objective),
-                outage.RECOVERY,
-                availability.daily_availability(span),
-            ),
-        ),
-        FigureSection("rights", "Rights", figures=(log.RIGHTS_NOW, log.USERS_NOW)),
-        FigureSection(
-            "controllers",
-            "Controllers",
-            figures=(log.CONTROLLER_EPOCHS, incident.CONTROLLER_CHANGES),
-        ),
+            name,
+            declared["title"],
+            *(tuple(_figures(declared.get(key, ()), words)) for key in ("facts", "figures")),
+        )
+        for name, declared in ((name, _declared(name)) for name in _ORDER)
     )
 
 
@@ -155,6 +70,38 @@ def figures_of(span: LogSpan, objective: float | None = None) -> tuple[Figure, .
         for section in sections_of(span, objective)
         for figure in (*section.facts, *section.figures)
     )
+
+
+@cache
+def _declared(name: str) -> dict[str, Any]:
+    file = files(__package__).joinpath("sections", f"{name}.toml")
+    return tomllib.loads(file.read_text("utf-8"))
+
+
+def _figures(declared: list[dict[str, Any]], words: Mapping[str, str]) -> Iterator[Figure]:
+    for one in declared:
+        for own in one.get("each", ({},)):
+            found = _filled(one, words | own)
+            found.pop("each", None)
+            plots = [
+                _PLOTS[kind](**plot) for kind in found.keys() & _PLOTS for plot in found.pop(kind)
+            ]
+            yield Figure(**found, plots=tuple(plots))
+
+
+def _filled(value: Any, words: Mapping[str, str]) -> Any:
+    """Return a value with its words; a word may stand for several elements of a list."""
+    match value:
+        case str():
+            return Template(value).substitute(words)
+        case dict():
+            return {key: _filled(each, words) for key, each in value.items() if key != "each"}
+        case [str(), *_]:
+            return tuple(text for each in value for text in _filled(each, words).split(", "))
+        case list():
+            return tuple(_filled(each, words) for each in value)
+        case _:
+            return value
 
 
 FACTS = tuple(figure for section in sections_of(NO_TIME) for figure in section.facts)

@@ -1,29 +1,18 @@
-"""Ten questions of an operator, in Spark SQL, and translated for DuckDB.
+"""Ten questions of an operator, in Spark SQL (`questions.toml`), and translated for DuckDB.
 
 The report shows them, and `docs/ten-questions.md` with the answers for a log of Apache Kafka.
 """
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from importlib.resources import files
 
 from analytics.engines.sql import in_duckdb
-
-TABLES = (
-    "broker_failures",
-    "controller_changes",
-    "directory_failures",
-    "isr_flaps",
-    "leadership",
-    "log_dirs",
-    "moves",
-    "outages",
-    "partitions",
-    "skew",
-)
-"""The tables that the questions ask."""
+from analytics.tables.names_in_sql import names_in
 
 OPEN_IN_DUCKDB = """\
 import duckdb
@@ -65,114 +54,14 @@ class Question:
         return "\n\n".join(f"-- {engine}\n{sql}" for engine, sql in self.sql.items())
 
 
-QUESTIONS = (
-    Question(
-        text="Which directories failed, and for how long were they offline?",
-        note="`offline_ms` is null while the failure is open.",
-        spark="""\
-SELECT broker, directory, detected_time,
-  unix_millis(closed_time) - unix_millis(detected_time) AS offline_ms, state,
-  partitions_touched, leaders_moved, leaders_lost
-FROM directory_failures
-ORDER BY detected_time""",
-    ),
-    Question(
-        text="Which partitions had no leader for the longest time?",
-        note="An outage that is still open has no duration.",
-        spark="""\
-SELECT topic, partition, count(*) AS outages,
-  count(*) FILTER (WHERE to_offset IS NULL) AS still_open,
-  sum(duration_ms) AS leaderless_ms, max(duration_ms) AS longest_ms
-FROM outages WHERE kind = 'leaderless'
-GROUP BY topic, partition
-ORDER BY still_open DESC, leaderless_ms DESC, topic, partition""",
-    ),
-    Question(
-        text="Which broker lost the most leaderships, and why?",
-        note="A leadership is lost when another broker, or none, follows as leader.",
-        spark="""\
-SELECT previous_leader AS broker, cause, count(*) AS lost,
-  count(*) FILTER (WHERE leader = -1) AS to_no_leader
-FROM leadership
-WHERE previous_leader <> -1 AND leader <> previous_leader
-GROUP BY previous_leader, cause
-ORDER BY lost DESC, broker, cause""",
-    ),
-    Question(
-        text="How long did it take after each failure until every ISR was full again?",
-        note="`time_to_last_leader_ms` is null where no partition lost its leader, and both times "
-        "are null where it has not happened yet.",
-        spark="""\
-SELECT 'directory' AS failed, broker, directory, detected_time, partitions_touched,
-  time_to_last_leader_ms, time_to_full_isr_ms
-FROM directory_failures
-UNION ALL
-SELECT 'broker', broker, NULL, detected_time, partitions_touched,
-  time_to_last_leader_ms, time_to_full_isr_ms
-FROM broker_failures
-ORDER BY detected_time, failed, broker""",
-    ),
-    Question(
-        text="Which replicas are in no directory that is online?",
-        note="Their directory is offline, or the controller knows none for them.",
-        spark="""\
-SELECT topic, partition, broker, directory
-FROM (
-  SELECT topic, partition, broker, element_at(directories, place + 1) AS directory
-  FROM (
-    SELECT topic, partition, directories, posexplode(replicas) AS (place, broker) FROM partitions
-  )
-) LEFT ANTI JOIN (
-  SELECT broker, directory FROM log_dirs
-  WHERE valid_to_offset IS NULL AND state = 'online'
-) USING (broker, directory)
-ORDER BY topic, partition, broker""",
-    ),
-    Question(
-        text="How evenly are replicas and leaders spread?",
-        note="`deviation` is 0.1 for a tenth more replicas than the mean: of all brokers, or of "
-        "the directories of the same broker.",
-        spark="""\
-SELECT scope, broker, directory, replicas, leaders, round(deviation, 3) AS deviation
-FROM skew
-ORDER BY scope, abs(deviation) DESC, broker, directory""",
-    ),
-    Question(
-        text="Which partitions have one replica in sync, and where is it?",
-        note="The failure of that directory would take the partition offline.",
-        spark="""\
-SELECT topic, partition, isr[0] AS broker,
-  try_element_at(directories, CAST(array_position(replicas, isr[0]) AS INT)) AS directory,
-  size(replicas) AS replicas
-FROM partitions WHERE size(isr) = 1
-ORDER BY topic, partition""",
-    ),
-    Question(
-        text="Which replicas left the ISR most often?",
-        note="`out_ms_total` is the time that the replica was outside the ISR.",
-        spark="""\
-SELECT topic, partition, broker, shrinks, expands, out_ms_total, out_ms_max
-FROM isr_flaps
-ORDER BY shrinks DESC, out_ms_total DESC, topic, partition, broker""",
-    ),
-    Question(
-        text="When did the active controller change?",
-        note="`gap_ms` is the time without a record between the two controllers.",
-        spark="""\
-SELECT epoch, previous_controller, controller, from_time, gap_ms
-FROM controller_changes
-ORDER BY epoch""",
-    ),
-    Question(
-        text="Which reassignments and moves took the longest?",
-        note="A move between directories has the same broker on both sides. "
-        "`duration_ms` is null while a move is running, or if the log does not have its begin.",
-        spark="""\
-SELECT kind, topic, partition, from_broker, to_broker, outcome, duration_ms
-FROM moves
-ORDER BY duration_ms DESC NULLS LAST, topic, partition, kind""",
-    ),
+QUESTIONS = tuple(
+    Question(**one)
+    for one in tomllib.loads(files(__package__).joinpath("questions.toml").read_text("utf-8"))[
+        "questions"
+    ]
 )
+TABLES = tuple(sorted({name for one in QUESTIONS for name in names_in(one.spark)}))
+"""The tables that the questions ask."""
 
 
 def opening() -> str:

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
-from analytics.page.figure import ask_all
-from analytics.page.log_span import log_span
+from analytics.page.figure import Figure, ask_all
+from analytics.page.log_span import LogSpan, log_span
 from analytics.page.report_figures import Figures, ask_figures
-from analytics.page.sections import figures_of
+from analytics.page.sections import NO_TIME, figures_of
 from analytics.store.stored_tables import StoredTables
 from tests.analytics.page_tables import ALL_TABLES, Row, write_tables
 
@@ -62,6 +62,11 @@ def made_of_others(folder: Path, like: Made, **rows: list[Row]) -> Figures:
     wanted = [figure for figure in figures_of(span) if figure.name not in known]
     found = known | ask_all(wanted, tables)
     return Figures(span=span, answers={name: found[name] for name in like.figures.answers})
+
+
+def figure(name: str, span: LogSpan = NO_TIME, objective: float | None = None) -> Figure:
+    """Return a figure of the report."""
+    return next(one for one in figures_of(span, objective) if one.name == name)
 
 
 def frames(folder: Path, **rows: list[Row]) -> StoredTables:

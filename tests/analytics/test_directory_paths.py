@@ -9,11 +9,11 @@ from analytics.errors import ReplayInputError
 from analytics.page.figure import Answer
 from analytics.page.report_figures import Figures
 from analytics.page.report_page import answer_block
-from analytics.page.risk_figures import EMPTY_DIRECTORIES
 from analytics.page.sections import NO_TIME
 from jbodlab.pages.page import Section, html_page
 from jbodlab.pages.values import Unit, with_path
 from tests.analytics.page_reader import read_page
+from tests.analytics.shared import figure
 
 
 def meta(folder: Path, text: str) -> Path:
@@ -58,7 +58,9 @@ def test_only_ids_of_directories_get_paths() -> None:
 
 
 def test_the_page_shows_the_path_and_carries_the_id() -> None:
-    answer = Answer(figure=EMPTY_DIRECTORIES, rows=((1, "D1", 2.5), (1, "<D2>", None)), total=2)
+    answer = Answer(
+        figure=figure("empty_directories"), rows=((1, "D1", 2.5), (1, "<D2>", None)), total=2
+    )
     figures = Figures(span=NO_TIME, answers={}, paths={"D1": "/data/<d1>"})
 
     block = answer_block(answer, figures)

@@ -10,14 +10,11 @@ from pathlib import Path
 import pytest
 from markupsafe import escape
 
-from analytics.page.availability_figures import availability, topic_availability
 from analytics.page.figure import ask_all
-from analytics.page.outage_figures import longest_outages, outages_by_cause
 from analytics.page.report_figures import names_of_figures
 from analytics.page.report_json import as_json
 from analytics.page.report_page import derived_files, report_page
 from analytics.page.report_text import text_of
-from analytics.page.risk_figures import EMPTY_DIRECTORIES, RISK_NOW, TOPICS_AT_RISK
 from analytics.store.questions import connection
 from jbodlab.pages.values import Unit, visible
 from jbodlab.vocabulary import directory_id as directory_ids
@@ -30,12 +27,13 @@ from tests.analytics.page_tables import (
     outage,
     some_of_everything,
 )
-from tests.analytics.shared import Made, frames, made_of_others
+from tests.analytics.shared import Made, figure, frames, made_of_others
 
 # A figure with its columns, and its rows below. Open incidents come first, then the latest; an open
 # one lasts until the last record. Changes in one batch share a mark. A bucket is 5 seconds: the
 # smallest usual width of which 200 cover 600 seconds. Neither a topic that was always available is
 # among the worst, nor one that is deleted.
+WORST = "topic_availability"
 COUNTED = Path(__file__).with_name("figures_of_everything.txt").read_text("utf-8").split("\n\n")
 
 
@@ -128,7 +126,9 @@ def test_what_overlaps_in_one_partition_is_one_outage(everything: Made, tmp_path
         outage(1, 100, None),
     ]
 
-    figures = [each(everything.figures.span) for each in (longest_outages, outages_by_cause)]
+    figures = [
+        figure(name, everything.figures.span) for name in ("longest_outages", "outages_by_cause")
+    ]
     longest, by_cause = ask_all(figures, frames(tmp_path, **rows)).values()
 
     assert [row[:4] for row in longest.rows] == [
@@ -181,7 +181,7 @@ def test_risk_is_counted_by_partition(tmp_path: Path) -> None:
         ],
     }
 
-    figures = (RISK_NOW, TOPICS_AT_RISK, EMPTY_DIRECTORIES)
+    figures = [figure(name) for name in ("risk_now", "topics_at_risk", "empty_directories")]
     answers = ask_all(figures, frames(tmp_path, **rows))
 
     # RF 1 is never under a minimum of 2, nor at it; what has no leader is not at its minimum;
@@ -193,7 +193,7 @@ def test_risk_is_counted_by_partition(tmp_path: Path) -> None:
 
 def test_availability_is_held_against_an_objective(everything: Made) -> None:
     # Of 1,800,000 ms of the topic, and 2 ms of others, 90 % leave a tenth to be lost.
-    figures = availability(0.9), topic_availability(0.7048)
+    figures = figure("availability", objective=0.9), figure(WORST, objective=0.7048)
     all_topics, each = ask_all(figures, everything.tables).values()
 
     names = ("objective", "read_budget_used", "write_budget_used", "topics_below_objective")
@@ -201,9 +201,9 @@ def test_availability_is_held_against_an_objective(everything: Made) -> None:
     assert found == [0.9, pytest.approx(530_251 / 180_000.2), pytest.approx(531_251 / 180_000.2), 2]
     # 70.54 % for reading is enough, 70.49 % for writing is.
     assert each.values("misses_objective") == [None]
-    (other,) = ask_all([topic_availability(0.7051)], everything.tables).values()
+    (other,) = ask_all([figure(WORST, objective=0.7051)], everything.tables).values()
     assert other.values("misses_objective") == ["writing"]
-    (other,) = ask_all([topic_availability(0.99)], everything.tables).values()
+    (other,) = ask_all([figure(WORST, objective=0.99)], everything.tables).values()
     assert other.values("misses_objective") == ["reading and writing"]
 
 

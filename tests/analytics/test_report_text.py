@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from analytics.page.figure import Answer
-from analytics.page.log_figures import LOG
 from analytics.page.report_figures import Figures, names_of_figures
 from analytics.page.report_text import text_of
 from analytics.page.sections import FACTS, NO_TIME, figures_of
@@ -37,7 +36,7 @@ def text(
     facts = {figure.name for figure in FACTS}
     given = {"incidents": incidents, **failures}
     answers = {}
-    for figure in (LOG, *figures_of(NO_TIME)):
+    for figure in figures_of(NO_TIME):
         rows: list[Mapping[str, Value]] = given.get(figure.name, [])
         values = tuple(tuple(row.get(one.name) for one in figure.columns) for row in rows)
         if figure.name in facts:
