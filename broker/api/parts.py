@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import msgspec
 
@@ -70,6 +71,8 @@ class BrokerParts(msgspec.Struct, frozen=True, kw_only=True):
     threads: Threads
     monotonic_s: Callable[[], float]
     """Clock that goes on while a callback runs."""
+    new_id: Callable[[], UUID]
+    """Draws ids of topics."""
     configs: OwnConfigs
     """The settings of this broker."""
     traffic: Traffic

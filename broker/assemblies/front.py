@@ -100,6 +100,7 @@ class Front:
                 broker_epoch=link.broker_epoch,
                 threads=environment.threads,
                 monotonic_s=environment.monotonic_s,
+                new_id=environment.new_id,
                 configs=dynamic,
                 is_settled=self._cordon_is_registered,
                 described_partitions_max=config.max_request_partition_size_limit,

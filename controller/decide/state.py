@@ -199,6 +199,11 @@ class RecordList:
         check_count(len(self._records))
 
 
+def offset_of_done(state: ControllerState, *, is_again: bool) -> Offset:
+    """Return how far a broker must be to know what was done before; -1 where nothing was."""
+    return Offset(state.next_offset - 1 if is_again else -1)
+
+
 def check_count(records: int) -> None:
     """Check a number of records that a user's request would cause.
 

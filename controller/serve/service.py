@@ -191,13 +191,14 @@ async def _add_voter(request: requests.AddRaftVoterRequest, leadership: Leadersh
             ),
             acks_commit=request.ack_when_committed,
             timeout_ms=request.timeout_ms,
+            is_again=request.is_again,
         )
     )
 
 
 async def _remove_voter(request: requests.RemoveRaftVoterRequest, leadership: Leadership) -> None:
     voter = ReplicaKey(request.voter_id, request.voter_directory_id)
-    await leadership.change_voters(RemoveVoterRequest(voter=voter))
+    await leadership.change_voters(RemoveVoterRequest(voter=voter, is_again=request.is_again))
 
 
 async def _resign(request: requests.ResignLeadershipRequest, leadership: Leadership) -> None:

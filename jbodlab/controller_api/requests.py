@@ -11,7 +11,7 @@ applied the metadata so far knows the changes. It is -1 where nothing has change
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -258,6 +258,9 @@ class NewTopic(msgspec.Struct, frozen=True, kw_only=True):
     assignments: tuple[tuple[int, tuple[BrokerId, ...]], ...] = ()
     """Pairs of partition index and replicas, as the client sent them."""
     configs: tuple[tuple[str, str | None], ...] = ()
+    topic_id: TopicId | None = None
+    """Drawn by the broker, so that a request that comes again finds its own topic; None: by the
+    controller."""
 
 
 class CreateTopicsRequest(Request["CreateTopicsResponse"], frozen=True, kw_only=True):
@@ -305,7 +308,7 @@ class CreateTopicsResponse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TopicToDelete(msgspec.Struct, frozen=True, kw_only=True):
-    """Named by name or by id, not by both."""
+    """Named by name or by id; by both only again, where the id counts."""
 
     name: str | None = None
     topic_id: TopicId | None = None
@@ -318,6 +321,8 @@ class DeleteTopicsRequest(Request["DeleteTopicsResponse"], frozen=True, kw_only=
     timeout_ms: int = 60_000
     mutator: Mutator | None = None
     caller: Caller | None = None
+    is_again: bool = False
+    """Whether it may have been carried out before; what is so already counts as done then."""
 
 
 class DeletedTopic(msgspec.Struct, frozen=True, kw_only=True):
@@ -356,6 +361,8 @@ class CreatePartitionsRequest(Request["CreatePartitionsResponse"], frozen=True, 
     validate_only: bool = False
     mutator: Mutator | None = None
     caller: Caller | None = None
+    is_again: bool = False
+    """Whether it may have been carried out before; what is so already counts as done then."""
 
 
 class CreatePartitionsResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -496,10 +503,6 @@ class AllocateProducerIdsResponse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 # AlterConfigs, API 33, version 2, and IncrementalAlterConfigs, API 44, version 1
-
-
-LIST_OPERATIONS = 2, 3
-"""Those of a config that append to a list and subtract from it."""
 
 
 class ConfigChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -814,6 +817,8 @@ class AddRaftVoterRequest(Request["AddRaftVoterResponse"], frozen=True, kw_only=
     timeout_ms: int = 60_000
     ack_when_committed: bool = True
     caller: Caller | None = None
+    is_again: bool = False
+    """Whether it may have been carried out before; what is so already counts as done then."""
 
 
 class AddRaftVoterResponse(msgspec.Struct, frozen=True, kw_only=True):
@@ -829,6 +834,8 @@ class RemoveRaftVoterRequest(Request["RemoveRaftVoterResponse"], frozen=True, kw
     voter_id: BrokerId
     voter_directory_id: DirectoryId
     caller: Caller | None = None
+    is_again: bool = False
+    """Whether it may have been carried out before; what is so already counts as done then."""
 
 
 class RemoveRaftVoterResponse(msgspec.Struct, frozen=True, kw_only=True):
@@ -919,25 +926,3 @@ class MetadataStreamResponse(msgspec.Struct, frozen=True, kw_only=True):
     diverging_end_offset: Offset | None = None
     leader_epoch: LeaderEpoch | None = None
     leader_id: BrokerId | None = None
-
-
-_ONCE = (
-    CreateTopicsRequest,
-    DeleteTopicsRequest,
-    CreatePartitionsRequest,
-    UpdateFeaturesRequest,
-    AddRaftVoterRequest,
-    RemoveRaftVoterRequest,
-)
-
-
-def may_be_repeated(request: Request[Any]) -> bool:
-    """Return whether to send a request again that may have been carried out.
-
-    The second answer would be wrong about the first where it says that a topic exists already, and
-    a value would be twice in the list that it is appended to.
-    """
-    if isinstance(request, IncrementalAlterConfigsRequest):
-        changes = (change for each in request.resources for change in each.configs)
-        return not any(change.config_operation in LIST_OPERATIONS for change in changes)
-    return not isinstance(request, _ONCE)

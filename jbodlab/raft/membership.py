@@ -81,6 +81,9 @@ def _begin(node: QuorumNode, request_id: int, request: VoterChangeRequest) -> No
         case AddVoterRequest():
             _check_complete(node, request.voter, _added(request))
             _check_quiet(node, state, level_min=1)
+            if request.is_again and request.voter in node.voters.keys:
+                _answer(node, request_id)
+                return
             if node.voters.voter(request.voter.node_id) is not None:
                 raise KafkaError(
                     ErrorCode.DUPLICATE_VOTER, f"node {request.voter.node_id} is a voter already"
@@ -90,6 +93,9 @@ def _begin(node: QuorumNode, request_id: int, request: VoterChangeRequest) -> No
             if request.voter.directory_id == UNKNOWN_DIRECTORY:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "the request names no directory id")
             _check_quiet(node, state, level_min=1)
+            if request.is_again and request.voter not in node.voters.keys:
+                _answer(node, request_id)
+                return
             _remove(node, state, request_id, request.voter)
         case UpdateVoterRequest():
             _update(node, state, request_id, request)

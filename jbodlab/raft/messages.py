@@ -101,18 +101,25 @@ class AddVoterRequest(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         acks_commit: Whether the answer waits until the new voter set is committed.
         timeout_ms: How long it waits at most.
+        is_again: Whether it may have been carried out before; what is so already is done then.
     """
 
     voter: ReplicaKey
     endpoints: Endpoints
     acks_commit: bool = True
     timeout_ms: int
+    is_again: bool = False
 
 
 class RemoveVoterRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """An operator, or a replica with the node id, wants a replica to be no voter."""
+    """An operator, or a replica with the node id, wants a replica to be no voter.
+
+    Attributes:
+        is_again: Whether it may have been carried out before; what is so already is done then.
+    """
 
     voter: ReplicaKey
+    is_again: bool = False
 
 
 class UpdateVoterRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from broker.api.admin.forwarding import Forwarded, ForwardedApi
 from broker.api.parts import ApiParts
@@ -18,6 +19,7 @@ from jbodlab.controller_api.requests import (
     CreatePartitionsRequest,
     CreateTopicsRequest,
     CreateTopicsResponse,
+    DeleteTopicsRequest,
     DescribeQuorumResponse,
     ElectionResult,
     ElectLeadersRequest,
@@ -39,7 +41,7 @@ from jbodlab.server.request_values import Given
 from jbodlab.server.resources import Resource
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
-from jbodlab.vocabulary.ids import METADATA_TOPIC, LeaderEpoch, Offset
+from jbodlab.vocabulary.ids import METADATA_TOPIC, LeaderEpoch, Offset, TopicId
 from jbodlab.vocabulary.limits import MAX_CHANGED_ITEMS, MAX_REQUEST_ITEMS
 
 PREFERRED = 0
@@ -76,6 +78,28 @@ def _to_delete(request: Any) -> Given:
         return {}
     # Names alone before version 6.
     return {"topics": tuple(TopicToDelete(name=name) for name in request.topic_names)}
+
+
+def _with_ids(request: CreateTopicsRequest, new_id: Callable[[], UUID]) -> CreateTopicsRequest:
+    topics = (replace(each, topic_id=TopicId(new_id())) for each in request.topics)
+    return replace(request, topics=tuple(topics))
+
+
+def _delete_again(request: DeleteTopicsRequest, image: MetadataImage) -> DeleteTopicsRequest:
+    """Name topics by their ids too: another one may have got the name of a deleted one."""
+    known = image.topics.by_name
+    return replace(
+        request,
+        topics=tuple(
+            replace(each, topic_id=known[each.name].topic_id) if each.name in known else each
+            for each in request.topics
+        ),
+        is_again=True,
+    )
+
+
+def _again(request: Any, _: MetadataImage) -> Any:
+    return replace(request, is_again=True)
 
 
 def _to_elect(request: Any) -> Given:
@@ -280,6 +304,7 @@ APIS = (
         Forwarded(
             request=CreateTopicsRequest,
             hidden=_without_configs,
+            drawn=_with_ids,
             records_each=2,
         ),
         MAX_CHANGED_ITEMS,
@@ -288,8 +313,9 @@ APIS = (
         ApiKey.DELETE_TOPICS,
         (1, 6),
         Forwarded(
-            request=requests.DeleteTopicsRequest,
+            request=DeleteTopicsRequest,
             asked=_to_delete,
+            again=_delete_again,
             records_each=1,
         ),
         MAX_CHANGED_ITEMS,
@@ -297,7 +323,7 @@ APIS = (
     _api(
         ApiKey.CREATE_PARTITIONS,
         (0, 3),
-        Forwarded(request=CreatePartitionsRequest),
+        Forwarded(request=CreatePartitionsRequest, again=_again),
         MAX_CHANGED_ITEMS,
     ),
     _api(
@@ -369,8 +395,16 @@ APIS = (
         (0, 0),
         Forwarded(request=UnregisterBrokerRequest),
     ),
-    _api(ApiKey.ADD_RAFT_VOTER, (0, 1), Forwarded(request=requests.AddRaftVoterRequest)),
-    _api(ApiKey.REMOVE_RAFT_VOTER, (0, 0), Forwarded(request=requests.RemoveRaftVoterRequest)),
+    _api(
+        ApiKey.ADD_RAFT_VOTER,
+        (0, 1),
+        Forwarded(request=requests.AddRaftVoterRequest, again=_again),
+    ),
+    _api(
+        ApiKey.REMOVE_RAFT_VOTER,
+        (0, 0),
+        Forwarded(request=requests.RemoveRaftVoterRequest, again=_again),
+    ),
     _api(
         ApiKey.DESCRIBE_QUORUM,
         (0, 2),

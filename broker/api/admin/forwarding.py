@@ -16,6 +16,7 @@ from dataclasses import Field, fields
 from functools import cache, partial
 from types import SimpleNamespace
 from typing import Any, Generic, TypeVar
+from uuid import UUID
 
 import msgspec
 
@@ -31,7 +32,6 @@ from jbodlab.controller_api.requests import (
     TOO_LARGE,
     Mutator,
     Request,
-    may_be_repeated,
 )
 from jbodlab.kafka_wire.api_table import ApiKey, response_class
 from jbodlab.kafka_wire.layout import EntityClass, default_of, is_struct, unwrap
@@ -79,6 +79,9 @@ class Forwarded(msgspec.Struct, Generic[RequestT, ResponseT], frozen=True, kw_on
             another failure than that of the schema.
         hidden: Fields of the response in place of what the client may not know, by
             `(response, may)`, where rights are enforced.
+        drawn: The request with what is drawn for it, by `(request, source of ids)`.
+        again: The request as it is sent again when it may have been carried out, by `(request,
+            image when it came)`.
         records_each: Fewest records that an element of the first array causes.
         needs_authorizer: Whether it means nothing where everybody may do everything.
     """
@@ -88,6 +91,8 @@ class Forwarded(msgspec.Struct, Generic[RequestT, ResponseT], frozen=True, kw_on
     told: Callable[[Any, ResponseT, MetadataImage], Given] = lambda _asked, _response, _image: {}
     failed: Callable[[RequestT, KafkaError], ResponseT] | None = None
     hidden: Callable[[ResponseT, Callable[[Resource], bool]], Given] = lambda _response, _may: {}
+    drawn: Callable[[RequestT, Callable[[], UUID]], RequestT] = lambda request, _new_id: request
+    again: Callable[[RequestT, MetadataImage], RequestT] = lambda request, _image: request
     records_each: int = 0
     needs_authorizer: bool = False
 
@@ -116,6 +121,7 @@ class ForwardedApi(ApiHandler, FailsBySchema):
             # The controller would refuse it as well, but to take it there takes long.
             if count * self._row.records_each > RECORDS_PER_REQUEST_MAX:
                 raise KafkaError(ErrorCode.POLICY_VIOLATION, TOO_LARGE)
+        asked = self._row.drawn(asked, self._parts.new_id)
         return in_background(self._forward(request, asked, context))
 
     def failure(self, request: Any, context: RequestContext, error: KafkaError) -> Any:
@@ -127,7 +133,8 @@ class ForwardedApi(ApiHandler, FailsBySchema):
 
     async def decide(self, request: Any, deadline: Deadline) -> Any:
         """Return the response of the controller."""
-        return await deadline.call(self._parts.controller, request)
+        again = partial(self._row.again, request, self._cache.image)
+        return await deadline.call(self._parts.controller, request, again)
 
     def has_arrived(self, response: Any) -> bool:
         """Return whether the metadata of this broker has what was decided."""
@@ -190,21 +197,28 @@ class Deadline:
         """Seconds left for the call to the controller; never negative."""
         return max(self._end - self._loop.time(), 0.0)
 
-    async def call(self, controller: ControllerChannel, request: Request[ResponseT]) -> ResponseT:
+    async def call(
+        self,
+        controller: ControllerChannel,
+        request: Request[ResponseT],
+        again: Callable[[], Request[ResponseT]],
+    ) -> ResponseT:
         """Ask the controller, again and again while it cannot be reached and time is left.
 
-        A request that may have been carried out is repeated only where that changes nothing more.
+        Args:
+            controller: The way there.
+            request: The request.
+            again: Returns what is sent from then on when the request may have been carried out.
 
         Raises:
             ControllerUnavailableError: the time is over.
-            KafkaError: REQUEST_TIMED_OUT, nobody knows whether the request was carried out.
         """
         while True:
             try:
                 return await controller.call(request, self.left_s)
             except ControllerUnavailableError as error:
-                if error.is_outcome_unknown and not may_be_repeated(request):
-                    raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, str(error)) from error
+                if error.is_outcome_unknown:
+                    request = again()
                 seconds = pause_s(self._loop.time() - self._since_s)
                 if self.left_s <= seconds:
                     raise

@@ -19,6 +19,7 @@ from controller.decide.state import (
     Randomness,
     RecordList,
     check_count,
+    offset_of_done,
 )
 from jbodlab.controller_api.requests import (
     CreatePartitionsRequest,
@@ -52,7 +53,7 @@ def create_partitions(
         try:
             if given[name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            added = _added_partitions(topic, state, randomness)
+            added = _added_partitions(topic, state, randomness, is_again=request.is_again)
             mutations.take(len(added))
             for record in added:
                 records.add(record)
@@ -66,7 +67,9 @@ def create_partitions(
     records.check_size()
     return ControllerResult(
         response=CreatePartitionsResponse(
-            results=tuple(results), throttle_time_ms=mutations.throttle_time_ms
+            results=tuple(results),
+            throttle_time_ms=mutations.throttle_time_ms,
+            metadata_offset=offset_of_done(state, is_again=request.is_again),
         ),
         records=() if request.validate_only else records.as_tuple(),
         mutations=mutations.used,
@@ -75,7 +78,7 @@ def create_partitions(
 
 
 def _added_partitions(
-    topic: PartitionsToAdd, state: ControllerState, randomness: Randomness
+    topic: PartitionsToAdd, state: ControllerState, randomness: Randomness, *, is_again: bool
 ) -> list[PartitionRecord]:
     image = state.image.topics.by_name.get(topic.name)
     if image is None:
@@ -90,6 +93,8 @@ def _added_partitions(
             f"The number of partitions of the internal topic {topic.name} cannot be changed.",
         )
     existing = len(image.partitions)
+    if topic.count == existing and is_again:
+        return []
     if topic.count == existing:
         raise KafkaError(
             ErrorCode.INVALID_PARTITIONS, f"Topic already has {existing} partition(s)."

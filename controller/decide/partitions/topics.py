@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 
 from controller.decide import config_checks as settings
 from controller.decide.mutation_quotas import Mutations
@@ -23,6 +24,7 @@ from controller.decide.state import (
     Randomness,
     RecordList,
     check_count,
+    offset_of_done,
 )
 from jbodlab.controller_api.requests import (
     CreatedTopic,
@@ -47,6 +49,7 @@ from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import METADATA_TOPIC, BrokerId, TopicId
 
 NAME_LENGTH_MAX = 249
+UNKNOWN = ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 
@@ -59,6 +62,8 @@ def create_topics(
     new_id: IdSource,
 ) -> ControllerResult[CreateTopicsResponse]:
     """Create topics; with `validate_only` answer as if they were created.
+
+    A topic that exists with the very id that the request gives was created by it before.
 
     Args:
         request: The topics.
@@ -73,12 +78,20 @@ def create_topics(
     records = RecordList(state.metadata_version)
     mutations = state.mutations_of(request, now_ms)
     given = Counter(topic.name for topic in request.topics)
+    ids = Counter(topic.topic_id for topic in request.topics if topic.topic_id is not None)
     taken = {_collision_key(name): name for name in state.image.topics.by_name}
-    responses = []
+    is_again, responses = False, []
     for name, topic in {topic.name: topic for topic in request.topics}.items():
         try:
             if given[name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            if topic.topic_id is not None and ids[topic.topic_id] > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic id.")
+            image = state.image.topics.by_name.get(name)
+            if image is not None and image.topic_id == topic.topic_id:
+                is_again = True
+                responses.append(_created_before(image, state))
+                continue
             _check_name(name, state, taken)
             responses.append(_create_topic(topic, state, records, mutations, randomness, new_id))
             taken[_collision_key(name)] = name
@@ -89,7 +102,9 @@ def create_topics(
     records.check_size()
     return ControllerResult(
         response=CreateTopicsResponse(
-            topics=tuple(responses), throttle_time_ms=mutations.throttle_time_ms
+            topics=tuple(responses),
+            throttle_time_ms=mutations.throttle_time_ms,
+            metadata_offset=offset_of_done(state, is_again=is_again),
         ),
         records=() if request.validate_only else records.as_tuple(),
         mutations=mutations.used,
@@ -107,11 +122,14 @@ def delete_topics(
     """
     records = RecordList(state.metadata_version)
     mutations = state.mutations_of(request, now_ms)
-    found = [_find(topic, state) for topic in request.topics]
+    found = [_find(topic, state, is_again=request.is_again) for topic in request.topics]
     times = Counter(each.topic_id for each in found if isinstance(each, TopicImage))
     responses = []
     for topic, image in zip(request.topics, found, strict=True):
         try:
+            if request.is_again and isinstance(image, KafkaError) and image.code in UNKNOWN:
+                responses.append(DeletedTopic(name=topic.name, topic_id=topic.topic_id))
+                continue
             if not state.settings.delete_topic_enable:
                 raise KafkaError(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
             if isinstance(image, KafkaError):
@@ -134,7 +152,9 @@ def delete_topics(
     records.check_size()
     return ControllerResult(
         response=DeleteTopicsResponse(
-            responses=tuple(responses), throttle_time_ms=mutations.throttle_time_ms
+            responses=tuple(responses),
+            throttle_time_ms=mutations.throttle_time_ms,
+            metadata_offset=offset_of_done(state, is_again=request.is_again),
         ),
         records=records.as_tuple(),
         mutations=mutations.used,
@@ -185,7 +205,7 @@ def _create_topic(
     new_id: IdSource,
 ) -> CreatedTopic:
     configs = settings.check_topic_configs(topic.configs)
-    topic_id = _unused_id(state, new_id)
+    topic_id = _unused_id(topic.topic_id, state, new_id)
     if topic.assignments:
         partitions = _manual_partitions(topic, topic_id, state)
     else:
@@ -202,11 +222,29 @@ def _create_topic(
         records.add(ClearElrRecord(topic_name=topic.name))
     for partition in partitions:
         records.add(partition)
+    replicas = len(partitions[0].replicas)
+    return _created(topic.name, topic_id, len(partitions), replicas, configs, state)
+
+
+def _created_before(image: TopicImage, state: ControllerState) -> CreatedTopic:
+    configs = state.image.configs.topic(image.name)
+    replicas = len(image.partitions[0].replicas)
+    return _created(image.name, image.topic_id, len(image.partitions), replicas, configs, state)
+
+
+def _created(
+    name: str,
+    topic_id: TopicId,
+    partitions: int,
+    replicas: int,
+    configs: Mapping[str, str],
+    state: ControllerState,
+) -> CreatedTopic:
     return CreatedTopic(
-        name=topic.name,
+        name=name,
         topic_id=topic_id,
-        num_partitions=len(partitions),
-        replication_factor=len(partitions[0].replicas),
+        num_partitions=partitions,
+        replication_factor=replicas,
         configs=settings.effective_configs(
             configs,
             state.settings.static_configs,
@@ -215,11 +253,12 @@ def _create_topic(
     )
 
 
-def _unused_id(state: ControllerState, new_id: IdSource) -> TopicId:
-    while True:
+def _unused_id(given: TopicId | None, state: ControllerState, new_id: IdSource) -> TopicId:
+    """Return the id that a broker has drawn, unless another topic has it."""
+    topic_id = given or TopicId(new_id())
+    while topic_id in state.image.topics.by_id:
         topic_id = TopicId(new_id())
-        if topic_id not in state.image.topics.by_id:
-            return topic_id
+    return topic_id
 
 
 def _manual_partitions(
@@ -282,11 +321,13 @@ def _placed_partitions(
         ) from error
 
 
-def _find(topic: TopicToDelete, state: ControllerState) -> TopicImage | KafkaError:
+def _find(
+    topic: TopicToDelete, state: ControllerState, *, is_again: bool
+) -> TopicImage | KafkaError:
     topics = state.image.topics
     if topic.name is None and topic.topic_id is None:
         return KafkaError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
-    if topic.name is not None and topic.topic_id is not None:
+    if topic.name is not None and topic.topic_id is not None and not is_again:
         return KafkaError(
             ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id."
         )

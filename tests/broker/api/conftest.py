@@ -72,6 +72,7 @@ DEADLINE_S = 10.0
 CLUSTER_ID = "JGpFIlgLQVmmBZ4FPbLkkg"
 LISTENER = "CLIENTS"
 US = BrokerId(1)
+DRAWN_ID = UUID(int=77)
 ONLINE, FAILED = DirectoryId(UUID(int=1000)), DirectoryId(UUID(int=2000))
 
 
@@ -159,6 +160,8 @@ class RecordingController:
         self.available = True
         self.unanswered = 0
         """How many more calls find nobody, although `available`."""
+        self.lost = 0
+        """How many more answers are lost."""
 
     async def call(self, request: requests.Request[Any], timeout_s: float) -> Any:
         if isinstance(request, requests.AllocateProducerIdsRequest):
@@ -172,6 +175,9 @@ class RecordingController:
         if not self.available or self.unanswered:
             self.unanswered = max(0, self.unanswered - 1)
             raise ControllerUnavailableError("no controller", is_outcome_unknown=False)
+        if self.lost:
+            self.lost -= 1
+            raise ControllerUnavailableError("the connection is lost")
         return self.results[request.method()]
 
 
@@ -393,6 +399,7 @@ def client_apis(
         BrokerParts(
             threads=system_environment().threads,
             monotonic_s=system_environment().monotonic_s,
+            new_id=lambda: DRAWN_ID,
             broker_id=US,
             cluster_id=CLUSTER_ID,
             cache=cluster.cache,

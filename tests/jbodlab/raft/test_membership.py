@@ -189,6 +189,23 @@ def test_an_id_is_a_voter_once_whatever_its_directory() -> None:
     assert error_of(with_observer(), other) is ErrorCode.DUPLICATE_VOTER
 
 
+def test_an_addition_that_comes_again_is_done_if_it_is_a_voter_by_this_key() -> None:
+    node = with_observer()
+
+    node.ask(adding(voter=key_of(3), is_again=True))
+    assert told(node) == [(ErrorCode.NONE, "")]
+    other = adding(voter=ReplicaKey(BrokerId(3), key_of(9).directory_id), is_again=True)
+    assert error_of(node, other) is ErrorCode.DUPLICATE_VOTER
+
+
+def test_a_removal_that_comes_again_is_done_if_it_is_no_voter() -> None:
+    node = with_observer()
+
+    node.ask(RemoveVoterRequest(voter=key_of(4), is_again=True))
+    assert told(node) == [(ErrorCode.NONE, "")]
+    assert node.core.voters.ids == (1, 2, 3)
+
+
 def test_a_new_voter_that_cannot_be_reached_is_no_voter() -> None:
     node = with_observer()
     node.ask(adding())

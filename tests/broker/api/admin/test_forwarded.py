@@ -10,9 +10,10 @@ import pytest
 from jbodlab.controller_api import requests
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId, Offset, TopicId
+from tests.broker.api.conftest import DRAWN_ID
 from tests.waiting import called
 
-CREATE, DELETE, ADD_PARTITIONS, ELECT = 19, 20, 37, 43
+CREATE, DELETE, ADD_PARTITIONS, ELECT, ADD_VOTER, REMOVE_VOTER = 19, 20, 37, 43, 80, 81
 
 
 def create(version: int = 7, timeout_ms: int = 5000, *, validate_only: bool = False) -> Any:
@@ -72,8 +73,14 @@ async def test_creation_goes_to_the_controller_and_its_words_come_back(
                     name="t",
                     assignments=((0, (BrokerId(2), BrokerId(1))),),
                     configs=(("retention.ms", "5"),),
+                    topic_id=TopicId(DRAWN_ID),
                 ),
-                requests.NewTopic(name="old", num_partitions=3, replication_factor=2),
+                requests.NewTopic(
+                    name="old",
+                    num_partitions=3,
+                    replication_factor=2,
+                    topic_id=TopicId(DRAWN_ID),
+                ),
             ),
             timeout_ms=5000,
             mutator=requests.Mutator(client_id="test", is_strict=version >= 6),
@@ -135,6 +142,78 @@ async def test_a_controller_that_is_away_for_a_moment_is_asked_again(
     response = await client.call(CREATE, 7, create())
     assert [int(topic.error_code) for topic in response.topics] == [0, 36]
     assert len(cluster.controller.calls) == 3
+
+
+async def test_a_creation_whose_answer_is_lost_is_sent_again_with_the_same_ids(
+    cluster: Any, client: Any
+) -> None:
+    cluster.controller.results["CreateTopics"] = created(cluster.publish_topic("t"))
+    cluster.controller.lost = 1
+    response = await client.call(CREATE, 7, create())
+    assert [int(topic.error_code) for topic in response.topics] == [0, 36]
+    first, second = cluster.controller.calls
+    assert first == second
+
+
+async def test_a_deletion_whose_answer_is_lost_is_sent_again_for_the_same_topic(
+    cluster: Any, client: Any
+) -> None:
+    kio = import_module("kio.schema.delete_topics.v5.request")
+    topic_id = TopicId(cluster.publish_topic("t"))
+    answer = requests.DeletedTopic(name="t", topic_id=topic_id)
+    cluster.controller.results["DeleteTopics"] = requests.DeleteTopicsResponse(responses=(answer,))
+    cluster.controller.lost = 1
+    request = kio.DeleteTopicsRequest(
+        topic_names=("t", "unknown"), timeout=datetime.timedelta(seconds=5)
+    )
+    await client.call(DELETE, 5, request)
+    first, second = cluster.controller.calls
+    assert first.topics == (
+        requests.TopicToDelete(name="t"),
+        requests.TopicToDelete(name="unknown"),
+    )
+    assert second.topics == (
+        requests.TopicToDelete(name="t", topic_id=topic_id),
+        requests.TopicToDelete(name="unknown"),
+    )
+    assert (first.is_again, second.is_again) == (False, True)
+
+
+async def test_new_partitions_whose_answer_is_lost_are_asked_for_again(
+    cluster: Any, client: Any
+) -> None:
+    kio = import_module("kio.schema.create_partitions.v3.request")
+    cluster.controller.results["CreatePartitions"] = requests.CreatePartitionsResponse(results=())
+    cluster.controller.lost = 1
+    request = kio.CreatePartitionsRequest(
+        topics=(), timeout=datetime.timedelta(seconds=5), validate_only=False
+    )
+    await client.call(ADD_PARTITIONS, 3, request)
+    assert [each.is_again for each in cluster.controller.calls] == [False, True]
+
+
+async def test_a_change_of_voters_whose_answer_is_lost_is_asked_for_again(
+    cluster: Any, client: Any
+) -> None:
+    add = import_module("kio.schema.add_raft_voter.v1.request")
+    remove = import_module("kio.schema.remove_raft_voter.v0.request")
+    cluster.controller.results["AddRaftVoter"] = requests.AddRaftVoterResponse()
+    cluster.controller.results["RemoveRaftVoter"] = requests.RemoveRaftVoterResponse()
+    voter = {"cluster_id": None, "voter_id": BrokerId(4), "voter_directory_id": DRAWN_ID}
+    adding = add.AddRaftVoterRequest(
+        **voter,
+        timeout=datetime.timedelta(seconds=5),
+        listeners=(),
+        ack_when_committed=True,
+    )
+    for key, version, request in (
+        (ADD_VOTER, 1, adding),
+        (REMOVE_VOTER, 0, remove.RemoveRaftVoterRequest(**voter)),
+    ):
+        cluster.controller.lost = 1
+        await client.call(key, version, request)
+    found = [each.is_again for each in cluster.controller.calls]
+    assert found == [False, True, False, True]
 
 
 @pytest.mark.parametrize("version", [1, 5, 6])

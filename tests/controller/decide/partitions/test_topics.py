@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from controller.decide.partitions.added_partitions import create_partitions
 from controller.decide.partitions.topics import create_topics, delete_topics
@@ -27,7 +28,7 @@ from tests.builders import PureController, brokers, directories, named_uuid
 
 CONFIG = ErrorCode.INVALID_CONFIG
 NAME = ErrorCode.INVALID_TOPIC_EXCEPTION
-FOO = TopicId(named_uuid("foo"))
+FOO, BAR = TopicId(named_uuid("foo")), TopicId(named_uuid("id of bar"))
 
 
 def cluster(level: int = 30, **settings: Any) -> PureController:
@@ -224,6 +225,71 @@ def test_ids_of_new_topics_are_not_those_of_others() -> None:
     answer = controller.ask(decide, CreateTopicsRequest(topics=(topic,)))
 
     assert answer.topics[0].topic_id == named_uuid("new") != ZERO_UUID
+
+
+def test_a_creation_that_comes_again_finds_its_own_topic() -> None:
+    controller = cluster()
+    configs = (("retention.ms", "5"),)
+    topic = NewTopic(name="foo", assignments=assigned((1, 2)), configs=configs, topic_id=BAR)
+    (first,) = create(controller, topic).topics
+
+    again = create(controller, topic)
+
+    assert again.topics == (first,)
+    assert (first.error_code, first.topic_id) == (ErrorCode.NONE, BAR)
+    assert again.metadata_offset == controller.state.next_offset - 1
+    assert not controller.written()
+    (other,) = create(controller, replace(topic, topic_id=TopicId(named_uuid("other")))).topics
+    assert other.error_code is ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+def test_an_id_that_a_broker_has_drawn_is_that_of_one_topic() -> None:
+    controller = cluster()
+    controller.create("foo", (1,))
+    taken = NewTopic(name="bar", assignments=assigned((1,)), topic_id=FOO)
+    twice = [
+        NewTopic(name=name, assignments=assigned((1,)), topic_id=BAR) for name in ("one", "two")
+    ]
+
+    (created,) = create(controller, taken).topics
+    refused = create(controller, *twice).topics
+
+    assert created.topic_id == named_uuid("bar") != FOO
+    assert {each.error_code for each in refused} == {ErrorCode.INVALID_REQUEST}
+
+
+def test_a_deletion_that_comes_again_spares_a_new_topic_of_the_name() -> None:
+    controller = cluster()
+    controller.create("foo", (1,))
+    gone = TopicToDelete(name="foo", topic_id=TopicId(named_uuid("gone")))
+    named = TopicToDelete(name="no")
+
+    for is_again, error in ((True, ErrorCode.NONE), (False, ErrorCode.INVALID_REQUEST)):
+        request = DeleteTopicsRequest(topics=(gone, named), is_again=is_again)
+        answer = controller.ask(delete_topics, request)
+
+        assert not controller.written()
+        assert answer.responses[0].error_code is error
+    assert answer.responses[1].error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    again = DeleteTopicsRequest(topics=(replace(gone, topic_id=FOO), named), is_again=True)
+    answer = controller.ask(delete_topics, again)
+    assert [each.error_code for each in answer.responses] == [ErrorCode.NONE] * 2
+    assert [each.name for each in answer.responses] == ["foo", "no"]
+    assert "foo" not in controller.state.image.topics.by_name
+
+
+def test_a_topic_that_has_the_partitions_already_may_be_asked_for_them_again() -> None:
+    controller = cluster()
+    controller.create("foo", (1,), (2,))
+    decide = partial(create_partitions, randomness=controller.random)
+
+    for is_again, error in ((True, ErrorCode.NONE), (False, ErrorCode.INVALID_PARTITIONS)):
+        topics = (PartitionsToAdd(name="foo", count=2),)
+        request = CreatePartitionsRequest(topics=topics, is_again=is_again)
+        answer = controller.ask(decide, request)
+
+        assert answer.results[0].error_code is error
+        assert (answer.metadata_offset >= 0) is is_again
 
 
 def test_topics_come_and_go_in_one_batch_of_records() -> None:
