@@ -87,15 +87,12 @@ def _with_ids(request: CreateTopicsRequest, new_id: Callable[[], UUID]) -> Creat
 
 def _delete_again(request: DeleteTopicsRequest, image: MetadataImage) -> DeleteTopicsRequest:
     """Name topics by their ids too: another one may have got the name of a deleted one."""
-    known = image.topics.by_name
-    return replace(
-        request,
-        topics=tuple(
-            replace(each, topic_id=known[each.name].topic_id) if each.name in known else each
-            for each in request.topics
-        ),
-        is_again=True,
-    )
+
+    def identified(topic: TopicToDelete) -> TopicToDelete:
+        known = image.topics.by_name.get(topic.name or "")
+        return topic if known is None else replace(topic, topic_id=known.topic_id)
+
+    return replace(request, topics=tuple(map(identified, request.topics)), is_again=True)
 
 
 def _again(request: Any, _: MetadataImage) -> Any:
