@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 
 LIBRARY, BOOTSTRAP, SOURCE, TARGET, NAME = sys.argv[1:]
 PARTITIONS = 4
-TIMEOUT_MS = 10_000
+TIMEOUT_MS = 60_000
+"""Of a transaction; aiokafka ends when a coordinator has aborted one that was slow."""
 CALL_S = 30.0
 BATCH = 20
 
