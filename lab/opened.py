@@ -22,13 +22,8 @@ from lab.state_files import StateFiles
 
 WHOLE = "cluster"
 """The word for a cluster as a whole."""
-OF_BROKERS = frozenset(
-    {"swapped", "twin", "emptied", "certificate-expires", "certificate-replaced"}
-)
-"""The faults that only brokers have: of two directories, and of the certificate that clients see.
-
-A controller whose one directory is empty does not start before it is formatted.
-"""
+OF_BROKERS = frozenset({"swapped", "twin"})
+"""The faults that only brokers have: those of two directories."""
 _TARGET = re.compile(r"(?:(broker|controller)-)?(\d+)(?:/(?:dir-)?(\d+))?")
 _FIRST = re.compile(r"controller(?!-)")
 """The word for the first controller, which most clusters have no other than."""

@@ -1,8 +1,9 @@
-"""Another certificate of a broker, put in place while it runs.
+"""Another certificate of a broker or controller, put in place while it runs.
 
-The authority of the cluster signs it. The broker finds it when it looks at its key store again, and
-shows it to new connections; those that are open keep what they have. One that expires is valid for
-some seconds, since no server would take it later, and the fault takes effect at its last moment.
+The authority of the cluster signs it, or one that nobody trusts. The server finds it when it looks
+at its key store again, and shows it to new connections; those of clients that are open keep what
+they have. One that expires is valid for some seconds, since no server would take it later, and the
+fault takes effect at its last moment.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ TAKEN_S = 15.0
 LOOK_S = 0.1
 HANDSHAKE_S = 3.0
 KAFKA = "Apache Kafka looks at its key store again when an administrator sets it again, not before"
+EXPIRES, UNTRUSTED = "certificate-expires", "certificate-untrusted"
 EXPIRED = 10
 """X509_V_ERR_CERT_HAS_EXPIRED of OpenSSL."""
 
@@ -78,14 +80,17 @@ class Certificates:
         from jbodlab.security.authority import Authority
 
         cluster, store = _cluster(fault), _store(fault)
-        expires = fault.kind == "certificate-expires"
+        expires = fault.kind == EXPIRES
         # Certificates know whole seconds.
         now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
         length = datetime.timedelta(seconds=fault.undo["lifetime_s"] + 1) if expires else VALID
         until = now + length
-        authority = Authority.load(
-            (cluster.folder / "ca.pem").read_bytes(), (cluster.folder / "ca.key").read_bytes()
-        )
+        if fault.kind == UNTRUSTED:
+            authority = Authority.new("an authority that nobody trusts", now, until)
+        else:
+            authority = Authority.load(
+                (cluster.folder / "ca.pem").read_bytes(), (cluster.folder / "ca.key").read_bytes()
+            )
         names = closed_cluster.hosts(fault.broker, fault.undo["host"])
         key, chain = authority.issue(fault.broker, names, now, until)
         if not _kept(store).exists():
@@ -105,11 +110,11 @@ class Certificates:
         try:
             shown = _handshake(fault, checks=True)
         except ssl.SSLCertVerificationError as error:
-            is_refused = error.verify_code == EXPIRED
-            return "" if is_refused == (fault.kind == "certificate-expires") else str(error)
+            why = EXPIRES if error.verify_code == EXPIRED else UNTRUSTED
+            return "" if fault.kind == why else str(error)
         except OSError as error:
             return f"{fault.broker} does not answer: {error}"
-        if fault.kind == "certificate-expires":
+        if fault.kind in (EXPIRES, UNTRUSTED):
             return f"a new client trusts {fault.broker}"
         return "" if shown == fault.undo["shown"] else f"{fault.broker} shows its old certificate"
 
@@ -134,7 +139,7 @@ class Certificates:
         return Healing(note=note)
 
     def broken(self, fault: Fault) -> Broken:
-        own = 1 if fault.kind == "certificate-expires" and fault.injected_ns else 0
+        own = 1 if fault.kind in (EXPIRES, UNTRUSTED) and fault.injected_ns else 0
         clients = closed_cluster.became(fault.undo["before"], own_handshakes=own)
         return Broken(what="handshakes", count=clients.handshakes_failed or 0, clients=clients)
 

@@ -1,7 +1,8 @@
 """Faults of disks while a broker is off: exchanged, replaced by an empty one, cloned.
 
     swapped   two directories of the broker have changed places
-    emptied   an empty directory has taken the place, the full one lies aside
+    emptied   an empty directory has taken the place, the full one lies aside; that of a
+              controller's metadata is formatted anew, as no controller starts without
     twin      `meta.properties` is a copy of another directory's, so two carry one id
 
 A broker that runs is stopped cleanly first and started again afterwards, both ways. Directories on
@@ -21,9 +22,13 @@ from fault_injection import check, mounts, process_control
 from fault_injection.check import User
 from fault_injection.journal import Fault
 from fault_injection.kinds import FaultSpec
-from fault_injection.mechanism import Broken, Healing, RecordUndo, Start, Target
+from fault_injection.mechanism import Broken, Healing, RecordUndo, Start, Target, TargetBroker
 from fault_injection.mechanisms import file_operations
 from fault_injection.mechanisms.file_operations import META_PROPERTIES
+from jbodlab.metadata.log.quorum_state import FILE_NAME, read_quorum_state
+from jbodlab.storage.directory.names import METADATA_DIR_NAME
+from jbodlab.vocabulary import directory_id, kafka_uuid, properties
+from jbodlab.vocabulary.errors import CorruptRecordError
 
 
 class Directories:
@@ -64,9 +69,9 @@ class Directories:
             "meta": meta.read_text("utf-8"),
             "meta_mode": stat.S_IMODE(found.st_mode),
             "meta_owner": [found.st_uid, found.st_gid],
-            "mode": stat.S_IMODE(path.stat().st_mode),
-            "owner": [path.stat().st_uid, path.stat().st_gid],
             "was_running": broker.process is not None,
+            "holds_metadata": broker.is_controller and (path / METADATA_DIR_NAME).is_dir(),
+            "counts_by_node": _counts_by_node(path, broker),
         }
         if spec.kind == "emptied":
             folder = file_operations.aside_folder(path)
@@ -90,8 +95,9 @@ class Directories:
                 _swap(path, Path(fault.undo["other"]), fault.undo)
             case "emptied":
                 path.rename(fault.undo["aside"])
-                path.mkdir()
-                _give(path, fault.undo["mode"], fault.undo["owner"])
+                file_operations.make_like(path, Path(fault.undo["aside"]))
+                if fault.undo["holds_metadata"]:
+                    _write_meta(path, _formatted_anew(fault.undo["meta"]), fault.undo)
             case _:
                 other = Path(fault.undo["other"]) / META_PROPERTIES
                 _write_meta(path, other.read_text("utf-8"), fault.undo)
@@ -135,11 +141,49 @@ class Directories:
                 _swap_back(path, Path(undo["other"]), undo)
                 return ""
             case "emptied":
+                if undo["counts_by_node"] and _votes(path, undo["inode"]):
+                    return (
+                        f"the new directory stays: it is the voter now, and the former one, "
+                        f"{undo['aside']}, lacks what it has acknowledged since"
+                    )
                 known = file_operations.Undo(inode=undo["inode"], modes={}, aside=undo["aside"])
                 return file_operations.move_back(fault, known)
             case _:
                 _write_meta(path, undo["meta"], undo)
                 return ""
+
+
+def _counts_by_node(path: Path, broker: TargetBroker) -> bool:
+    """Return whether other controllers know a voter by its node id alone (kraft.version 0).
+
+    To them the new directory is the same voter, so the former one must not come back: it would
+    have forgotten votes and records that it has acknowledged since.
+    """
+    if not broker.is_controller or not any(peer.is_controller for peer in broker.peers):
+        return False
+    try:
+        found = read_quorum_state(path / METADATA_DIR_NAME)
+    except (OSError, CorruptRecordError):
+        return True
+    return found is not None and found.data_version == 0
+
+
+def _votes(path: Path, former_inode: int) -> bool:
+    """Return whether a new directory has taken part in the quorum.
+
+    Our controllers write no election state before they vote and count; Apache Kafka's always do.
+    """
+    is_new = file_operations.inode(path) != former_inode
+    return is_new and (path / METADATA_DIR_NAME / FILE_NAME).exists()
+
+
+def _formatted_anew(meta: str) -> str:
+    """Return `meta.properties` of the same node in another directory."""
+    found = properties.parse(meta)
+    if "directory.id" in found:
+        own = directory_id.random_directory_id(os.urandom)
+        found["directory.id"] = kafka_uuid.to_text(own)
+    return properties.render(found)
 
 
 def _must_mount(path: Path, other: Path) -> bool:

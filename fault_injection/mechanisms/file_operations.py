@@ -4,6 +4,7 @@
     read-only-bits   chmod -R a-w: nothing below can be written, all can be read
     file-in-place    the directory is moved aside, a regular file takes its place
     deleted          the directory is moved aside, nothing takes its place
+    replaced         the directory is moved aside, an empty one takes its place
     files-deleted    files are moved aside, the directory stays
 
 A directory that is moved aside stays on its disk and keeps its inode; what was written to its path
@@ -33,7 +34,7 @@ WRITE_BITS = 0o222
 META_PROPERTIES = "meta.properties"
 _ATTEMPTS_MAX = 10
 """How often the undoing clears a path that somebody keeps filling again."""
-_MOVING = ("file-in-place", "deleted")
+_MOVING = ("file-in-place", "deleted", "replaced")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,10 +123,15 @@ class FileOperations:
                 fault.path.rename(known.aside)
                 if known.marker:
                     _write_marker(fault.path, known)
+                elif fault.kind == "replaced":
+                    make_like(fault.path, Path(known.aside))
 
     def verify(self, fault: Fault) -> str:
         if fault.kind == "files-deleted":
             return _why_files_are_there(fault.path, Undo(**fault.undo).files)
+        if fault.kind == "replaced":
+            is_same = inode(fault.path) == Undo(**fault.undo).inode
+            return f"{fault.path} is the directory from before" if is_same else ""
         if check.create_error(fault.path, User(fault.uid, fault.gid)):
             return ""
         return f"uid {fault.uid} can still create files in {fault.path}" + (
@@ -231,6 +237,15 @@ def aside_of(path: Path, folder: Path, fault_id: int) -> str:
     if os.path.lexists(aside):
         raise FaultError(f"cannot move {path} to {aside}: it exists already")
     return str(aside)
+
+
+def make_like(path: Path, other: Path) -> None:
+    """Make an empty directory with owner and permissions of another one."""
+    found = other.stat()
+    path.mkdir()
+    if os.geteuid() == 0:
+        os.chown(path, found.st_uid, found.st_gid)
+    path.chmod(stat.S_IMODE(found.st_mode))
 
 
 def _write_marker(path: Path, known: Undo) -> None:

@@ -107,6 +107,7 @@ FAULTS: Mapping[str, OnKafka] = MappingProxyType(
         "read-only-bits": _differs(_AT_CHECKPOINT),
         "file-in-place": _differs(_AT_CHECKPOINT),
         "deleted": _differs(_AT_CHECKPOINT),
+        "replaced": _differs("Apache Kafka notices when a partition next needs a new file"),
         "files-deleted": _differs("Apache Kafka notices at its next start"),
         "eio": _differs(f"{_AT_CHECKPOINT}; calls only, not the mapped index files"),
         "read-only": _differs(_AT_CHECKPOINT),
@@ -123,6 +124,7 @@ FAULTS: Mapping[str, OnKafka] = MappingProxyType(
         "cut": _WORKS,
         "certificate-expires": _KEY_STORE,
         "certificate-replaced": _KEY_STORE,
+        "certificate-untrusted": _KEY_STORE,
         "user-removed": _differs("connections of the user stay until they end by themselves"),
         "acl-removed": _WORKS,
     }

@@ -113,10 +113,13 @@ SIDES = ("inside", "outside")
 """Arguments of latencies: while a fault stood, or while none did."""
 LATENCIES = frozenset({"p50", "p99", "max"})
 
-OF_CONTROLLER = ("kill", "stop", "restart", "cut")
+OF_CONTROLLER = (
+    *("kill", "stop", "restart", "cut"),
+    *("certificate-expires", "certificate-replaced", "certificate-untrusted"),
+)
 """The faults that a controller can have too."""
 OF_DISK_OF_CONTROLLER = (
-    *("permission", "read-only-bits", "file-in-place", "deleted"),
+    *("permission", "read-only-bits", "file-in-place", "deleted", "replaced", "emptied"),
     *("eio", "read-only", "full", "slow", "hang"),
 )
 """The faults that the directory of a controller can have."""

@@ -52,7 +52,7 @@ class Active:
 
     entry: Entry
     facts: FaultFacts
-    handles: list[Fault | ControllerFault] = field(default_factory=list)
+    handles: list[Fault] = field(default_factory=list)
     work: list[Future[None]] = field(default_factory=list)
     """Work of threads on it, that runs or is done."""
     bytes_before: int = 0
@@ -71,28 +71,6 @@ class Active:
 def is_open(future: Future[None]) -> bool:
     """Return whether a thread works on it; an error of it comes out."""
     return not future.done() or bool(future.result())
-
-
-class ControllerFault:
-    """The fault of the controller's process; `fault_injection` knows brokers only."""
-
-    mechanism = "process"
-
-    def __init__(self, target_cluster: TargetCluster, kind: str) -> None:
-        self._node = target_cluster.cluster.controller
-        if kind == "kill":
-            self._node.kill()
-        else:
-            assert kind in ("stop", "restart")
-            self._node.stop()
-        self.injected_ns = time.monotonic_ns()
-        if kind == "restart":
-            self._node.start()
-
-    def heal(self) -> None:
-        """Start it again."""
-        if not self._node.is_running:
-            self._node.start()
 
 
 def hits_directories(entry: Entry) -> bool:
@@ -193,9 +171,7 @@ class Injector:
                 return
             active.handles.pop()
 
-    def _break(
-        self, entry: Entry, place: Place, picture: ClusterPicture
-    ) -> list[Fault] | list[ControllerFault]:
+    def _break(self, entry: Entry, place: Place, picture: ClusterPicture) -> list[Fault]:
         words: dict[str, object] = {
             key: value for key, value in entry.given.items() if key != "for"
         }
@@ -211,17 +187,15 @@ class Injector:
             return [
                 one.fails("cut", from_="controller") for one in self._target_cluster.cluster.brokers
             ]
-        if place.broker == CONTROLLER:
-            if not self._target_cluster.may_start:
-                raise LabError("the controller's process is not known here")
-            return [ControllerFault(self._target_cluster, entry.do)]
         if place.broker == CLUSTER:
             return [self._target_cluster.cluster.fails(entry.do, **words)]
         cluster = self._target_cluster.cluster
-        broker = cluster.nodes[abs(place.broker)]
+        node = (
+            cluster.controller if place.broker == CONTROLLER else cluster.nodes[abs(place.broker)]
+        )
         if place.directory:
-            return [broker.log_dir(place.directory).fails(entry.do, **words)]
-        return [broker.fails(entry.do, **words)]
+            return [node.log_dir(place.directory).fails(entry.do, **words)]
+        return [node.fails(entry.do, **words)]
 
     def _touched(
         self, places: tuple[Place, ...], picture: ClusterPicture
@@ -269,8 +243,6 @@ class Injector:
         """Take notice of what the fault broke; the mechanism may forget it when it is healed."""
         calls_broken, first, counts = 0, None, False
         for handle in active.handles:
-            if isinstance(handle, ControllerFault):
-                continue
             found = handle.broken
             was = active.facts.clients
             active.facts = replace(active.facts, broken=str(found), clients=found.clients)

@@ -21,7 +21,7 @@ from jbodlab.kafka_admin import client
 from jbodlab.kafka_admin.client import bootstrap_servers
 from jbodlab.kafka_admin.configs import alter_topic_configs
 from jbodlab.kafka_admin.errors import AdminError
-from jbodlab.kafka_admin.properties import AdminProperties, admin_properties
+from jbodlab.kafka_admin.properties import AdminProperties
 from jbodlab.kafka_admin.topics import describe_topics
 from jbodlab.peers.client_security import ClientSecurity
 from jbodlab.vocabulary import properties
@@ -251,6 +251,7 @@ class Load:
         client: Settings that librdkafka needs to reach the cluster.
         client_files: The files of clients for applications, by the client.
         java_client: Settings that Java's clients need.
+        own: How the lab's own client, an administrator, reaches a closed cluster.
         folder: Where their files go.
         environment: Of their processes.
     """
@@ -262,13 +263,14 @@ class Load:
         client: Mapping[str, str],
         client_files: Mapping[str, str],
         java_client: Mapping[str, str],
+        own: ClientSecurity | None,
         folder: Path,
         environment: Mapping[str, str],
     ) -> None:
         self._plan = plan
         self._partitions = partitions
         self._client_config = client
-        self._java_client = java_client
+        self._java_client, self._own = java_client, own
         self._bootstrap = client["bootstrap.servers"]
         self._client_files = client_files
         self._folder = folder
@@ -322,8 +324,7 @@ class Load:
                 case Streams():
                     self._start_streams(load)
                 case Changes():
-                    way = admin_properties(self._java_client).security
-                    change = _changing(self._bootstrap, way, load.changes, load.timeout_s)
+                    change = _changing(self._bootstrap, self._own, load.changes, load.timeout_s)
                     self._ask_again(load.name, change, load.every_s)
 
     def go_on(self) -> None:
@@ -440,7 +441,7 @@ class Load:
         try:
             found = questions.ask(
                 bootstrap_servers(self._bootstrap),
-                admin_properties(self._java_client).security,
+                self._own,
                 lambda client: describe_topics(client, names),
             )
         except AdminError:

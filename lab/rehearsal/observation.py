@@ -61,6 +61,7 @@ class Observation:
             target_cluster.cluster.application_config,
             security.client_files(state),
             security.client_config(state, "java"),
+            security.of_node(state.brokers[0]),
             folder,
             programs.environment(target_cluster.cluster.root, processes.own_user()),
         )

@@ -252,7 +252,7 @@ def _any_target(entry: Entry, cluster: Cluster) -> Target | None:
         first = cluster.controller
         return first.target() if entry.do in OF_CONTROLLER else first.log_dir(1).target()
     if isinstance(entry.where, Node) and entry.where.number == CONTROLLER:
-        return broker.target() if entry.do == "cut" else None
+        return broker.target() if entry.do == "cut" else cluster.controller.target()
     if entry.where == Node(CLUSTER):
         return cluster.target()
     if isinstance(entry.where, Node):

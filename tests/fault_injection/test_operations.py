@@ -46,6 +46,7 @@ def create_error(directory: Path) -> int:
         ("read-only-bits", errno.EACCES),
         ("file-in-place", errno.ENOTDIR),
         ("deleted", errno.ENOENT),
+        ("replaced", 0),
     ],
 )
 def test_a_fault_takes_effect_for_the_owner_and_is_healed_exactly(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from jbodlab.security.authority import Authority
-from lab import status
+from lab import opened, status
 from lab.cluster import Node, wait_for
 from lab.testing.clusters import Cluster
 from tests.certificates import Authority as AnotherAuthority
@@ -95,6 +95,19 @@ def test_the_majority_goes_on_when_the_certificate_of_the_active_controller_expi
         assert UNKNOWN in second.output() or UNKNOWN in first.output()
         assert fault.broken.what == "handshakes"
     # With its certificate from before it follows at once, as it runs on.
+    assert first.is_running
+    stands_by(mtls, first)
+
+
+def test_the_majority_goes_on_when_nobody_trusts_the_certificate_of_the_active_controller(
+    mtls: Cluster,
+) -> None:
+    first = active(mtls)
+    spec, target = opened.described(mtls.inner, "certificate-untrusted", first.name, {})
+    with mtls.inner.faults.inject(spec, target):
+        active(mtls, not_=first)
+        mtls.new_topic(partitions=1, replicas=1)
+    # It runs on, and follows with its own certificate.
     assert first.is_running
     stands_by(mtls, first)
 

@@ -10,13 +10,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from fault_injection import processes
+from fault_injection import operations, processes
 from fault_injection.errors import FaultError
 from fault_injection.journal import read_all
+from fault_injection.mechanism import Peer, Target
+from jbodlab.metadata.log.quorum_state import QuorumState, write_quorum_state
+from jbodlab.storage.directory.names import METADATA_DIR_NAME
+from jbodlab.vocabulary import properties
 from lab.machine.waiting import wait_for
 from tests.fault_injection.patient import DEADLINE_S, SERVER_UID
 from tests.fault_injection.sleeping_broker import SLEEPING, Bed, running_bed
@@ -158,6 +163,67 @@ def test_an_emptied_directory_has_all_back_and_what_came_meanwhile_is_kept(bed: 
     kept = {path for path in after if "jbod-kept" in path}
     assert {after[path] for path in kept} == {"folder", "kept"}
     assert {path: text for path, text in after.items() if path not in kept} == before
+
+
+FIXED, NAMED = 0, 1
+"""Levels of kraft.version: voters are known by node id alone, or by their directory too."""
+
+
+def controller_with(bed: Bed, level: int, *, peers: int = 2) -> Target:
+    """Have the first directory hold a metadata log, as that of a controller does."""
+    d1 = bed.log_dirs[0]
+    (d1 / "meta.properties").write_text(META)
+    (d1 / METADATA_DIR_NAME).mkdir()
+    write_quorum_state(d1 / METADATA_DIR_NAME, QuorumState(leader_epoch=3, data_version=level))
+    others = tuple(Peer(name=f"controller-{101 + number}", ports=()) for number in range(peers))
+    controller = replace(bed.patient, name="controller-100", is_controller=True, peers=others)
+    return operations.directory_target(str(d1), None, controller)
+
+
+META = "cluster.id=c\ndirectory.id=b4d9ExdORgaQq38CyHwWTA\nnode.id=100\nversion=1\n"
+
+
+def test_an_emptied_directory_of_a_controller_is_formatted_anew(bed: Bed) -> None:
+    target, d1 = controller_with(bed, NAMED), bed.log_dirs[0]
+    before = bed.content()
+
+    fault = bed.inject("emptied", target)
+
+    assert [path.name for path in d1.iterdir()] == ["meta.properties"]
+    found = properties.parse((d1 / "meta.properties").read_text())
+    assert found.pop("directory.id") != "b4d9ExdORgaQq38CyHwWTA"
+    assert found == {"cluster.id": "c", "node.id": "100", "version": "1"}
+    bed.heal(fault)
+    kept = {path for path in bed.content() if "jbod-kept" in path}
+    assert {path: text for path, text in bed.content().items() if path not in kept} == before
+
+
+@pytest.mark.parametrize(
+    ("level", "peers", "stays"), [(FIXED, 2, True), (NAMED, 2, False), (FIXED, 0, False)]
+)
+def test_a_former_directory_of_a_voter_does_not_come_back_where_only_its_node_id_counts(
+    bed: Bed, level: int, peers: int, stays: bool
+) -> None:
+    target, d1 = controller_with(bed, level, peers=peers), bed.log_dirs[0]
+    former = d1.stat().st_ino
+    fault = bed.inject("emptied", target)
+    (d1 / METADATA_DIR_NAME).mkdir()
+    write_quorum_state(d1 / METADATA_DIR_NAME, QuorumState(leader_epoch=4, data_version=level))
+
+    bed.heal(fault)
+
+    assert (d1.stat().st_ino != former) == stays
+
+
+def test_a_new_directory_that_has_not_voted_yet_gives_way_to_the_former_one(bed: Bed) -> None:
+    target, d1 = controller_with(bed, FIXED), bed.log_dirs[0]
+    former = d1.stat().st_ino
+    fault = bed.inject("emptied", target)
+    (d1 / METADATA_DIR_NAME).mkdir()
+
+    bed.heal(fault)
+
+    assert d1.stat().st_ino == former
 
 
 def test_a_twin_carries_the_others_id_until_it_is_healed(bed: Bed) -> None:

@@ -12,7 +12,7 @@ from fault_injection.journal import Fault, FaultError, open_journal, read_faults
 from fault_injection.mechanisms.file_operations import FileOperations
 
 FAULTS = FileOperations()
-KINDS = ("permission", "read-only-bits", "file-in-place", "deleted", "files-deleted")
+KINDS = ("permission", "read-only-bits", "file-in-place", "deleted", "replaced", "files-deleted")
 
 
 class StoppedError(Exception):

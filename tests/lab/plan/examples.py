@@ -142,10 +142,10 @@ WRONG = {
     "neither a fault nor an action": (
         entry("{at: 5s, do: meteor, where: broker-1/dir-1, as: first}"),
         "p.yaml:10: timeline[0].do: expected a fault (permission, read-only-bits, file-"
-        "in-place, deleted, files-deleted, eio, read-only, full, slow, hang, power-loss, "
+        "in-place, deleted, replaced, files-deleted, eio, read-only, full, slow, hang, power-loss, "
         "swapped, emptied, twin, kill, stop, restart, cut, certificate-expires, certificate-"
-        "replaced, user-removed, acl-removed) or an action (move, reassign, create-topic, "
-        "delete-topic, elect, revive, set-config, note), got 'meteor'",
+        "replaced, certificate-untrusted, user-removed, acl-removed) or an action (move, "
+        "reassign, create-topic, delete-topic, elect, revive, set-config, note), got 'meteor'",
     ),
     "a fault of users of an open cluster": (
         entry("{at: 5s, do: user-removed, where: cluster, as: first}"),
@@ -199,10 +199,11 @@ WRONG = {
         "p.yaml:11: timeline[1].after: 'first' lasts until the end: it has no 'for'",
     ),
     "a fault that no controller has": (
-        entry("{at: 5s, do: emptied, where: active controller, as: first}"),
-        "p.yaml:10: timeline[0].where: emptied is a fault of brokers; faults of a controller: "
-        "kill, stop, restart, cut, permission, read-only-bits, file-in-place, deleted, eio, "
-        "read-only, full, slow, hang",
+        entry("{at: 5s, do: power-loss, where: active controller, as: first}"),
+        "p.yaml:10: timeline[0].where: power-loss is a fault of brokers; faults of a controller: "
+        "kill, stop, restart, cut, certificate-expires, certificate-replaced, "
+        "certificate-untrusted, permission, read-only-bits, file-in-place, deleted, replaced, "
+        "emptied, eio, read-only, full, slow, hang",
     ),
     "no target": (
         entry("{at: 5s, do: permission, as: first, for: 20s}"),
@@ -401,7 +402,8 @@ WRONG = {
     "faults that no controller has": (
         entry("{at: 5s, do: power-loss, where: controller, as: first, for: 1s}"),
         "p.yaml:10: timeline[0].where: power-loss is a fault of brokers; faults of the controller: "
-        "kill, stop, restart, cut",
+        "kill, stop, restart, cut, certificate-expires, certificate-replaced, "
+        "certificate-untrusted",
     ),
     "a cut from a broker that is not there": (
         entry("{at: 5s, do: cut, where: broker-1, from: broker-9, as: first, for: 2s}"),

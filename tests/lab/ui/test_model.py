@@ -90,7 +90,8 @@ def test_faults_of_users_are_told_only_of_a_closed_cluster() -> None:
         return {kind["name"] for kind in model.sections(seen)["cluster"]["kinds"]}
 
     assert names(is_closed=True) - names(is_closed=False) == {
-        *("certificate-expires", "certificate-replaced", "user-removed", "acl-removed")
+        *("certificate-expires", "certificate-replaced", "certificate-untrusted"),
+        *("user-removed", "acl-removed"),
     }
     assert place_of(WHOLE, Path("/security")) == "cluster"
 
