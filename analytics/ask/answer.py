@@ -54,13 +54,7 @@ def chain(links: Iterable[Link]) -> list[Link]:
 def repair_text(
     registration: BrokerRegistration | None, broker: BrokerId, directory: DirectoryId | None
 ) -> str | None:
-    """Return how a replica comes online again, None if it is online.
-
-    Args:
-        registration: The broker of the replica.
-        broker: Its id.
-        directory: The directory of the replica; None if it does not matter.
-    """
+    """Return how a replica comes online again, None if it is online."""
     if registration is None:
         return f"start broker {broker}, or reassign its replicas: it is not registered"
     if registration.fenced:

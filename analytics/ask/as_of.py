@@ -143,10 +143,6 @@ def read_tables(output_dir: str, cluster: str) -> StoredTables:
 def resolve(tables: Readable, moment: int | datetime) -> LogMoment:
     """Return the moment of the log that is meant.
 
-    Args:
-        tables: The tables by name.
-        moment: An offset, or a time.
-
     Raises:
         ReplayInputError: it lies before what the log tells, or behind its end.
     """

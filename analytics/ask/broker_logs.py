@@ -52,9 +52,6 @@ class LogLine:
 def zone_named(name: str) -> tzinfo:
     """Return a time zone.
 
-    Args:
-        name: As the system's database of zones has it, such as `UTC` or `Europe/Berlin`.
-
     Raises:
         ReplayInputError: there is no such zone.
     """
@@ -68,10 +65,6 @@ def zone_named(name: str) -> tzinfo:
 
 def read_broker_logs(paths: Iterable[Path], zone: tzinfo | None = None) -> list[LogLine]:
     """Return the lines about log directories, by file and number.
-
-    Args:
-        paths: The logs.
-        zone: Of their times; that of this machine without it.
 
     Raises:
         ReplayInputError: a file cannot be read.

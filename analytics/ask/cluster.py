@@ -113,12 +113,7 @@ class Cluster:
 
 
 def read_cluster(tables: DuckEngine, assumed: AssumedMinIsr) -> Cluster:
-    """Return what the tables of a moment say about everything but partitions.
-
-    Args:
-        tables: Of the moment.
-        assumed: Value for topics for which the log sets nothing.
-    """
+    """Return what the tables of a moment say about everything but partitions."""
     tables.make("broker_history", "topic_history", "configs", "features", "few_records")
     changes = dict(_changes(tables))
     latest = {broker: of_broker[-1].after for broker, of_broker in changes.items()}

@@ -132,10 +132,6 @@ def directory_answer(tables: DuckEngine, cluster: Cluster, at: At, text: str) ->
 def on_broker(text: str, of: str = "") -> str:
     """Return SQL for partitions with a replica on a broker.
 
-    Args:
-        text: The id of the broker.
-        of: Text before the name of a column.
-
     Raises:
         ReplayInputError: the text is none.
     """
@@ -144,10 +140,6 @@ def on_broker(text: str, of: str = "") -> str:
 
 def in_directory(text: str, of: str = "") -> str:
     """Return SQL for partitions with a replica in a directory.
-
-    Args:
-        text: The id of the directory.
-        of: Text before the name of a column.
 
     Raises:
         ReplayInputError: the text is none.

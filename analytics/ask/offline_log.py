@@ -58,25 +58,12 @@ from jbodlab.metadata.records.topic_records import (
 )
 
 COMMON_TYPES = frozenset(
-    (
-        *(
-            record.NAME
-            for record in (
-                BeginTransactionRecord,
-                EndTransactionRecord,
-                AbortTransactionRecord,
-                RegisterBrokerRecord,
-                BrokerRegistrationChangeRecord,
-                FenceBrokerRecord,
-                UnfenceBrokerRecord,
-                UnregisterBrokerRecord,
-                TopicRecord,
-                RemoveTopicRecord,
-                ClearElrRecord,
-                ConfigRecord,
-                FeatureLevelRecord,
-            )
-        ),
+    record.NAME
+    for record in (
+        *(BeginTransactionRecord, EndTransactionRecord, AbortTransactionRecord),
+        *(RegisterBrokerRecord, BrokerRegistrationChangeRecord, FenceBrokerRecord),
+        *(UnfenceBrokerRecord, UnregisterBrokerRecord, TopicRecord, RemoveTopicRecord),
+        *(ClearElrRecord, ConfigRecord, FeatureLevelRecord),
     )
 )
 """Records of brokers, topics and settings: few, however long the log is."""

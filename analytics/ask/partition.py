@@ -76,12 +76,6 @@ class Step:
 def answer(tables: DuckEngine, cluster: Cluster, at: At, name: str) -> WhyPartition:
     """Return the answer about a partition.
 
-    Args:
-        tables: Of the moment.
-        cluster: The cluster at the moment.
-        at: The moment.
-        name: Topic and index, separated by the last dash.
-
     Raises:
         ReplayInputError: there is and was no such partition.
     """
@@ -282,14 +276,7 @@ def _without_isr(state: PartitionRegistration) -> str:
 def _lost_by(
     cluster: Cluster, state: PartitionRegistration, broker: BrokerId, offset: int
 ) -> BrokerChange | None:
-    """Return the record since which a replica cannot be used; None if it can, or always could not.
-
-    Args:
-        cluster: The cluster.
-        state: The partition.
-        broker: The broker of the replica.
-        offset: Last offset that counts.
-    """
+    """Return the record since which a replica is lost; None if it is not, or always was."""
     directory = _directory(state, broker)
     found: BrokerChange | None = None
     for change in reversed(cluster.changes.get(broker, ())):

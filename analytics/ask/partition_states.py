@@ -29,12 +29,7 @@ class PartitionAt:
 
 
 def partition_states(tables: DuckEngine, condition: str = "true") -> list[PartitionAt]:
-    """Return the partitions that exist at a moment, by topic and index.
-
-    Args:
-        tables: Of the moment.
-        condition: Of those that are wanted, in SQL.
-    """
+    """Return the partitions that exist at a moment, by topic and index."""
     tables.make("partitions")
     rows = tables.ask(f"FROM partitions WHERE {condition} ORDER BY topic, partition")
     return [

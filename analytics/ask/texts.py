@@ -23,12 +23,7 @@ MAX_LINES = 100
 
 
 def text_of(kind: str, answer: Mapping[str, Any]) -> str:
-    """Return the text of an answer.
-
-    Args:
-        kind: Its macro in `answers.txt`.
-        answer: Values that the macro names.
-    """
+    """Return the text of an answer."""
     text = str(getattr(_template().module, kind)(answer))
     return "\n".join(filter(None, text.split("\n")))
 
@@ -60,13 +55,7 @@ def as_of_text(tables: Mapping[Table, pa.Table], moment: LogMoment) -> str:
 
 
 def difference_text(diff: pa.Table, before: LogMoment, after: LogMoment) -> str:
-    """Return what differs between two moments.
-
-    Args:
-        diff: The rows, in the order of their table.
-        before: The first moment.
-        after: The second one.
-    """
+    """Return what differs between two moments."""
     kinds = {}
     for kind in sorted(diff.column("kind").unique().to_pylist()):
         rows = diff.filter(pc.equal(diff.column("kind"), kind))

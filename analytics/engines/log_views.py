@@ -8,7 +8,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from analytics.rare.min_insync import AssumedMinIsr
 from analytics.read.split_rows import COLUMNS, PARTITION_TYPES
-from analytics.tables.table import CLUSTER, INT, STRING
+from analytics.tables.table import CLUSTER, INT, LONG, STRING, TYPES
 
 _REPEATED = (CLUSTER, "source", "file", "type", "topic", "topic_id")
 """Columns whose texts repeat: as dictionaries they are small, and compared once for each text."""
@@ -17,6 +17,20 @@ LOG_ROWS = pa.schema(
     for field in COLUMNS
 )
 """Columns of the view `log_rows`."""
+
+LINES = pa.schema(
+    [
+        *(
+            (CLUSTER, STRING),
+            ("file", STRING),
+            ("line", LONG),
+            ("time", TYPES["timestamp"]),
+            ("level", STRING),
+        ),
+        *(("broker", INT), ("log_dir", STRING), ("directory", STRING), ("message", STRING)),
+    ]
+)
+"""Lines of brokers' logs, the same for each cluster."""
 
 _LISTS = {"sync_points": "sync_points", "problems": "log_problems"}
 """Lists of structs in the facts, and the view that each becomes."""
@@ -37,12 +51,7 @@ def log_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def log_views(facts: pa.Table, assumed: AssumedMinIsr) -> dict[str, pa.Table]:
-    """Return views by their names.
-
-    Args:
-        facts: A row of `read.log_facts` for each log.
-        assumed: Value for topics for which a log sets nothing.
-    """
+    """Return views by their names."""
     size = len(facts)
     layouts = (
         facts.drop_columns(list(_LISTS))

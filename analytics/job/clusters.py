@@ -108,12 +108,6 @@ def replay_clusters(
 ) -> ReplayResult:
     """Replay every cluster that inputs hold.
 
-    Args:
-        engine: Makes the tables.
-        inputs: Inputs that were found.
-        output: Where the tables go; prepared.
-        options: Of the user.
-
     Raises:
         ReplayInputError: an archive cannot be read, or two logs would get one label.
     """

@@ -44,13 +44,7 @@ class Engine(Protocol):
     def write(
         self, clusters: Mapping[str, Sequence[LogCopy]], output: OutputDir, options: RunOptions
     ) -> None:
-        """Write every table of clusters into the scratch folder of an output.
-
-        Args:
-            clusters: The copies of each cluster's log, by its label.
-            output: Prepared.
-            options: Of the user.
-        """
+        """Write every table of clusters into the scratch folder of an output."""
 
     def close(self) -> None:
         """Hear that no more work comes."""

@@ -24,12 +24,7 @@ _INPUTS = "inputs.json"
 
 
 def load_inputs(output: Store, cluster: str) -> dict[str, Any] | None:
-    """Return what a run was of: `copies`, what was `asked`, its `report` and `summary`, or None.
-
-    Args:
-        output: Where it wrote its tables.
-        cluster: Label of the cluster.
-    """
+    """Return what a run was of: `copies`, what was `asked`, its `report` and `summary`, or None."""
     try:
         found = json.loads(output.read(f"{folder_of(cluster)}/{_INPUTS}"))
         if found.pop("format") != FORMAT:

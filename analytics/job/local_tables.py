@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -24,7 +24,7 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from analytics.ask.broker_logs import LogLine
 from analytics.engines.duck import DuckEngine
-from analytics.engines.log_views import LOG_ROWS, log_rows, log_views
+from analytics.engines.log_views import LINES, LOG_ROWS, log_rows, log_views
 from analytics.job.engine import RunOptions
 from analytics.job.output import ClusterOutput, OutputDir
 from analytics.read.layout import Layout, Split
@@ -34,7 +34,7 @@ from analytics.read.named_logs import Archive, layout_of, unpack_archive
 from analytics.read.split_rows import COLUMNS, read_split
 from analytics.store.part_files import PartWriters
 from analytics.tables import catalog as t
-from analytics.tables.table import CLUSTER, INT, LONG, STRING, TYPES, Table
+from analytics.tables.table import CLUSTER, Table
 
 IN_MEMORY_BYTES = 64 << 20
 """Of the logs that are taken together; one that is larger goes through files."""
@@ -47,16 +47,6 @@ READERS = 2
 _HELD_BYTES = 64 << 20
 """Rows of records that are held back to be put in order."""
 _OF_RECORDS = (t.RECORDS, t.SNAPSHOT_RECORDS)
-LINES = pa.schema(
-    [
-        (CLUSTER, STRING),
-        ("broker", INT),
-        ("directory", STRING),
-        ("time", TYPES["timestamp"]),
-        *((name, STRING) for name in ("level", "log_dir", "message", "file")),
-        ("line", LONG),
-    ]
-)
 
 
 class LocalTables:
@@ -92,13 +82,7 @@ class LocalTables:
 def write_tables(
     layouts: Mapping[str, Layout], outputs: Mapping[str, ClusterOutput], options: RunOptions
 ) -> None:
-    """Write the tables of some clusters, all of them by one plan.
-
-    Args:
-        layouts: Of their logs, by label.
-        outputs: Where the rows of each go.
-        options: Of the user.
-    """
+    """Write the tables of some clusters, all of them by one plan."""
     size = sum(layout.size_bytes for layout in layouts.values())
     with ExitStack() as opened:
         folder = None
@@ -218,12 +202,7 @@ def _record_rows(batch: pa.RecordBatch) -> pa.Table:
 
 
 def _lines(clusters: Sequence[str], lines: Sequence[LogLine]) -> pa.Table:
-    names = [name for name in LINES.names if name != CLUSTER]
-    rows = [
-        {CLUSTER: cluster, **{name: getattr(line, name) for name in names}}
-        for cluster in clusters
-        for line in lines
-    ]
+    rows = [{CLUSTER: cluster, **asdict(line)} for cluster in clusters for line in lines]
     return pa.Table.from_pylist(rows, LINES)
 
 

@@ -23,7 +23,7 @@ from pathlib import PurePosixPath
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 
-from analytics.errors import ReplayInputError
+from analytics.errors import ReplayInputError, reason_of
 from analytics.job.known_inputs import STATE
 from analytics.page.report_page import FILE_NAME, MARK, MARK_WITHIN_BYTES
 from analytics.store.lock import Lock, LockedError, take_lock
@@ -47,10 +47,6 @@ _SCRATCH = ".jbod-replay-"
 class OutputDir:
     """The output directory of one run.
 
-    Args:
-        path: The directory, a path or a URI.
-        tables: The tables that the run writes.
-
     Raises:
         ReplayInputError: a URI names no file system that can be reached.
     """
@@ -64,7 +60,7 @@ class OutputDir:
             self.scratch = f"{_SCRATCH}{uuid.uuid4().hex}"
             self.scratch_store = Store(f"{self.store.source}/{self.scratch}")
         except (OSError, ValueError) as error:
-            raise ReplayInputError(f"output {path} is not writable: {_reason(error)}") from error
+            raise ReplayInputError(f"output {path} is not writable: {reason_of(error)}") from error
 
     def cluster(self, name: str) -> ClusterOutput:
         """Return where the rows of a cluster go."""
@@ -80,9 +76,6 @@ class OutputDir:
 
     def prepare(self, inputs: Iterable[str]) -> None:
         """Take the lock and check that tables can be written, before anything expensive is done.
-
-        Args:
-            inputs: The metadata log directories, which nothing may be written into.
 
         Raises:
             ReplayInputError: the directory cannot be written, lies in the log, holds something
@@ -104,7 +97,7 @@ class OutputDir:
             raise self._in_use(error) from error
         except (OSError, ValueError) as error:
             self._unlock()
-            text = f"output {self.path} is not writable: {_reason(error)}"
+            text = f"output {self.path} is not writable: {reason_of(error)}"
             raise ReplayInputError(text) from error
         except BaseException:
             self._unlock()
@@ -307,7 +300,3 @@ def _is_ours(file: PurePosixPath) -> bool:
     *above, name = file.parts
     in_place = not above or (len(above) == 1 and above[0].startswith(_OF_CLUSTER))
     return in_place and (name.endswith(_OURS) or name == _SUCCESS)
-
-
-def _reason(error: Exception) -> object:
-    return error.strerror if isinstance(error, OSError) and error.strerror else error

@@ -14,11 +14,7 @@ ELSE_EVERY_S = 10.0
 
 
 class Progress:
-    """Reports the stage of a run, until it is left.
-
-    Args:
-        out: Where to.
-    """
+    """Reports the stage of a run, until it is left."""
 
     def __init__(self, out: TextIO | None = None) -> None:
         self.out = sys.stderr if out is None else out

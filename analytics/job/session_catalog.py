@@ -19,12 +19,6 @@ def save_tables(
 ) -> None:
     """Save tables in the session's catalog, instead of those of an earlier run.
 
-    Args:
-        spark: The session.
-        tables: The tables.
-        folders: Path or URI of the folder of each, by its name.
-        name: Of the catalog and the namespace in it.
-
     Raises:
         ReplayInputError: there is no such catalog or namespace, or it does not take the tables.
     """

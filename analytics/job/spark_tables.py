@@ -20,6 +20,7 @@ import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import coalesce, col, lit, when
 
+from analytics.engines.log_views import LINES
 from analytics.engines.spark import FEW_CLUSTERS, STEPS, SparkEngine
 from analytics.errors import ReplayInputError
 from analytics.job.engine import RunOptions
@@ -31,7 +32,7 @@ from analytics.read.split_rows import PARTITION_TYPES
 from analytics.source.data_source import SCHEMA, KraftMetadataSource
 from analytics.source.requirements import NAME
 from analytics.store.store import Store
-from analytics.tables.table import INT, LONG, STRING, TYPES
+from analytics.tables.table import INT, STRING
 
 FEW_ROWS_BYTES = 1 << 20
 """Rows of logs up to this size are a part of the plans."""
@@ -49,14 +50,6 @@ COPIES = ("records", "snapshot_records")
 """Tables that are copies of the log."""
 
 _ANSWER = "number long, answer binary"
-
-_LINES = pa.schema(
-    [
-        *(("file", STRING), ("line", LONG), ("time", TYPES["timestamp"]), ("level", STRING)),
-        *(("broker", INT), ("log_dir", STRING), ("directory", STRING), ("message", STRING)),
-    ]
-)
-"""Lines of brokers' logs."""
 
 _ASSUMED = pa.schema([("value", INT), ("source", STRING)])
 
@@ -222,7 +215,8 @@ def _view_logs(
         engine.keep("log_facts", read(rows="logs"))
     assumed = options.assumed
     engine.hold("assumed", pa.Table.from_pylist([asdict(assumed)], _ASSUMED))
-    engine.hold("lines", pa.Table.from_pylist([asdict(one) for one in options.broker_logs], _LINES))
+    lines = [asdict(one) for one in options.broker_logs]
+    engine.hold("lines", pa.Table.from_pylist(lines, LINES.remove(0)))
     for name, sql in _VIEWS.items():
         engine.define(name, sql)
 

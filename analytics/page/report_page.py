@@ -22,14 +22,7 @@ MARK_WITHIN_BYTES = 256
 def report_page(
     figures: Figures, source: str, cluster: str | None = None, start: str | None = None
 ) -> str:
-    """Return the report as HTML.
-
-    Args:
-        figures: Answers to all figures.
-        source: Where the log was read from, as the user named it.
-        cluster: Its name.
-        start: Link to the start page, where there are several clusters.
-    """
+    """Return the report as HTML."""
     return html_page(
         [
             *(_section(section, figures) for section in sections_of(figures.span)),

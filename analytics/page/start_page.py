@@ -92,12 +92,7 @@ def ranked(clusters: Mapping[str, ClusterSummary]) -> list[str]:
 
 
 def start_page(clusters: Mapping[str, ClusterSummary], pages: Mapping[str, str]) -> str:
-    """Return the page of several clusters as HTML.
-
-    Args:
-        clusters: Summary of each cluster, by its name.
-        pages: Where the page of each is, as a link.
-    """
+    """Return the page of several clusters as HTML."""
     names = ranked(clusters)
     first = _least(one.first_ms for one in clusters.values())
     last = _most(one.last_ms for one in clusters.values())

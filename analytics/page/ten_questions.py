@@ -72,11 +72,7 @@ def opening() -> str:
 
 
 def document(answers: Sequence[Rows]) -> str:
-    """Return the page of the documentation.
-
-    Args:
-        answers: The rows of each question, in the order of the questions.
-    """
+    """Return the page of the documentation."""
     parts = [f"{_HEAD}\n```python\n{opening()}```\n"]
     for number, (question, rows) in enumerate(zip(QUESTIONS, answers, strict=True), start=1):
         parts.append(f"## {number}. {question.text}\n\n{question.note}\n")

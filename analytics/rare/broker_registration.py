@@ -7,18 +7,14 @@ from operator import attrgetter
 
 from analytics.rare.key_history import Event, History, Moment, Row, Sync, interval
 from analytics.rare.state_difference import disagreement
-from jbodlab.kafka_wire.schema import field_specs
+from analytics.read.typed_columns import plain_value
 from jbodlab.metadata.image.broker_registration import BrokerRegistration
 from jbodlab.metadata.image.cluster_image import ClusterImage
 from jbodlab.metadata.image.metadata_delta import MetadataDelta
 from jbodlab.metadata.image.metadata_image import MetadataImage
-from jbodlab.metadata.records.cluster_records import (
-    BrokerEndpoint,
-    BrokerFeature,
-    RegisterBrokerRecord,
-)
+from jbodlab.metadata.records.cluster_records import RegisterBrokerRecord
 from jbodlab.vocabulary import kafka_uuid
-from jbodlab.vocabulary.ids import BrokerId, DirectoryId
+from jbodlab.vocabulary.ids import BrokerId
 
 
 class BrokerFold:
@@ -72,28 +68,18 @@ class BrokerFold:
 
 
 def _columns(broker: BrokerId, known: BrokerRegistration) -> Row:
-    cordoned = known.cordoned_directories
     return {
         "broker": broker,
         "broker_epoch": known.epoch,
         "incarnation_id": kafka_uuid.to_text(known.incarnation_id),
-        "end_points": [_row(end_point) for end_point in known.endpoints],
-        "features": [_row(feature) for feature in known.features],
+        "end_points": plain_value(known.endpoints),
+        "features": plain_value(known.features),
         "rack": known.rack,
         "fenced": known.fenced,
         "in_controlled_shutdown": known.in_controlled_shutdown,
-        "log_dirs": _texts(known.directories),
-        "cordoned_log_dirs": None if cordoned is None else _texts(cordoned),
+        "log_dirs": plain_value(known.directories),
+        "cordoned_log_dirs": plain_value(known.cordoned_directories),
     }
-
-
-def _row(value: BrokerEndpoint | BrokerFeature) -> Row:
-    """Return the fields of a nested struct by their names."""
-    return {spec.name: getattr(value, spec.name) for spec in field_specs(type(value))}
-
-
-def _texts(directories: tuple[DirectoryId, ...]) -> list[str]:
-    return [kafka_uuid.to_text(directory) for directory in directories]
 
 
 def _comparable(known: BrokerRegistration | None, version: int) -> BrokerRegistration | None:

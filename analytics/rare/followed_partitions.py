@@ -141,11 +141,7 @@ class _Interned(NamedTuple):
 
 
 class _Places:
-    """Where the rows of each partition begin and end.
-
-    Args:
-        keys: The partition of each row, in order.
-    """
+    """Where the rows of each partition begin and end."""
 
     def __init__(self, keys: Longs) -> None:
         size = len(keys)

@@ -41,11 +41,7 @@ KIND_LOSSES = pa.schema(
 
 
 def kind_losses(kinds: pa.Table) -> pa.Table:
-    """Return rows of KIND_LOSSES, one for each replica of each kind.
-
-    Args:
-        kinds: Rows with the columns of KIND.
-    """
+    """Return rows of KIND_LOSSES, one for each replica of each kind."""
     rows = [row for kind in kinds.to_pylist() for row in _rows(kind)]
     return pa.Table.from_pylist(rows, KIND_LOSSES)
 

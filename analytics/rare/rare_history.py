@@ -7,7 +7,6 @@ not plain, or a broker; the fold of single records decides about it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 
@@ -63,11 +62,7 @@ _ORDER = [("replay_position", "ascending"), ("offset", "ascending")]
 
 
 def rare_history(records: pa.Table) -> pa.Table:
-    """Return the rows of one topic or broker.
-
-    Args:
-        records: Its rows of `rare_records`, in any order.
-    """
+    """Return the rows of one topic or broker."""
     rows = records.sort_by(_ORDER)
     times = rows.column("replay_time").cast(pa.int64()).to_pylist()
     rows = rows.drop_columns(["replay_time"]).to_pylist()
@@ -85,28 +80,14 @@ def rare_history(records: pa.Table) -> pa.Table:
             offset = row["replay_offset"]
             syncs.append(Sync(offset=offset, time=time, file=row["file"], is_base=row["is_base"]))
         else:
-            events.append(_event(row, time))
+            own = {name: row[name] for name in Event._fields if name != "time"}
+            events.append(Event(time=time, **own))
     advance(fold, events, syncs)
     fold.finish()
     found = [{"seq": seq, **row} for seq, row in enumerate(fold.history.rows, 1)]
     if isinstance(fold, TopicFold):
         found += _partitions(fold)
     return pa.Table.from_pylist([{"cluster": first["cluster"], **row} for row in found], SCHEMA)
-
-
-def _event(row: dict[str, Any], time: int | None) -> Event:
-    return Event(
-        key=row["key"],
-        replay_offset=row["replay_offset"],
-        snapshot=row["snapshot"],
-        offset=row["offset"],
-        time=time,
-        batch_base_offset=row["batch_base_offset"],
-        batch_last_offset=row["batch_last_offset"],
-        file=row["file"],
-        type=row["type"],
-        value=row["value"],
-    )
 
 
 def _partitions(fold: TopicFold) -> Iterator[dict[str, object]]:
@@ -136,16 +117,11 @@ def _partitions(fold: TopicFold) -> Iterator[dict[str, object]]:
 
 def _state(change: Change) -> dict[str, object]:
     state = change.state
-    return {
-        "leader": state.leader,
-        "leader_epoch": state.leader_epoch,
-        "partition_epoch": state.partition_epoch,
-        "leader_recovery_state": state.leader_recovery_state,
-        "replicas": state.replicas,
-        "isr": state.isr,
-        "removing_replicas": state.removing_replicas,
-        "adding_replicas": state.adding_replicas,
+    same = (
+        *("leader", "leader_epoch", "partition_epoch", "leader_recovery_state", "replicas", "isr"),
+        *("removing_replicas", "adding_replicas", "last_known_elr"),
+    )
+    return {name: getattr(state, name) for name in same} | {
         "directories": [kafka_uuid.to_text(each) for each in state.directories],
         "eligible_leader_replicas": state.elr,
-        "last_known_elr": state.last_known_elr,
     }

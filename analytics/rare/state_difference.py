@@ -13,13 +13,7 @@ _TAGS = "unknown_tags"
 
 
 def disagreement(what: str, replayed: object, in_snapshot: object) -> str:
-    """Return a sentence about a state that log and snapshot tell differently.
-
-    Args:
-        what: Name of the thing, as orders-3.
-        replayed: Its state by the log, a dataclass or a record; None if it is not there.
-        in_snapshot: Its state by the snapshot.
-    """
+    """Return a sentence about a state that log and snapshot tell differently."""
     if replayed is None or in_snapshot is None:
         log, snapshot = (NOT_THERE if each is None else "there" for each in (replayed, in_snapshot))
         return f"{what} is {log}, in the snapshot {snapshot}"

@@ -40,12 +40,7 @@ class Change(NamedTuple):
 
 
 class TopicFold:
-    """One topic.
-
-    Args:
-        topic_id: Its id, as text.
-        assumed: Value where the log sets nothing.
-    """
+    """One topic."""
 
     def __init__(self, topic_id: str, assumed: AssumedMinIsr | None = None) -> None:
         self.history = History()

@@ -36,19 +36,14 @@ def constant(value: object, size: int) -> pa.Array:
     return _constant(value, 1 << max(12, (size - 1).bit_length()))[:size]
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=32)
 def _constant(value: object, size: int) -> pa.Array:
-    return pa.repeat(pa.scalar(value), size)
+    return pa.repeat(value if isinstance(value, pa.Scalar) else pa.scalar(value), size)
 
 
 def nulls(size: int, kind: pa.DataType) -> pa.Array:
     """Return an array of nulls, shared as well."""
-    return _nulls(1 << max(12, (size - 1).bit_length()), kind)[:size]
-
-
-@lru_cache(maxsize=16)
-def _nulls(size: int, kind: pa.DataType) -> pa.Array:
-    return pa.nulls(size, kind)
+    return constant(pa.scalar(None, kind), size)
 
 
 def slices(size: int, rows: int) -> Iterator[slice]:

@@ -115,11 +115,6 @@ class Batches:
 def chain(data: bytes, start: int, end: int) -> tuple[Longs, int]:
     """Follow the lengths of batches.
 
-    Args:
-        data: Bytes that hold the batches.
-        start: Where the first one begins.
-        end: Where to stop.
-
     Returns:
         The positions of all whole batches below `end`, and the position behind the last of them.
     """

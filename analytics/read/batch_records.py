@@ -63,22 +63,11 @@ class Records:
 
     def select(self, rows: Column | slice) -> Records:
         """Return some of the records."""
-        return Records(
-            self.batch[rows],
-            self.offset[rows],
-            self.timestamp[rows],
-            self.start[rows],
-            self.size[rows],
-        )
+        return Records(*(getattr(self, name)[rows] for name in self.__slots__))
 
 
 def find_records(raw: bytes, data: Bytes, batches: Batches) -> tuple[Records, Bools]:
     """Find the records of batches, uncompressed ones and no control batches.
-
-    Args:
-        raw: The bytes that hold the batches.
-        data: The same as an array.
-        batches: Whole batches, their CRCs being right.
 
     Returns:
         The records, without those of batches that are not sound; and which batches these are.

@@ -31,15 +31,15 @@ _MAGIC_POSITION = 16
 _MAGIC = b"\x02"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Problem:
     """One row of the table of problems; what is not known is None."""
 
     file: str | None
-    position: int | None
     offset: int | None
     kind: str
     message: str
+    position: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,13 +92,7 @@ def header_at(data: memoryview, position: int) -> BatchHeader | None:
 
 
 def epoch_problem(previous: int, epoch: int, *, may_begin: bool) -> str | None:
-    """Return what is wrong with the epoch of a batch, None if nothing is.
-
-    Args:
-        previous: Epoch of the batch in front of it.
-        epoch: Its own.
-        may_begin: Whether an epoch may begin with it.
-    """
+    """Return what is wrong with the epoch of a batch, None if nothing is."""
     if epoch < previous:
         return f"epoch {epoch} behind epoch {previous}"
     if epoch > previous and not may_begin:
@@ -237,9 +231,7 @@ class _Walker:
         self.start = None
 
     def _problem(self, position: int, offset: int, kind: str, message: str) -> None:
-        self.problems.append(
-            Problem(file=self.file, position=position, offset=offset, kind=kind, message=message)
-        )
+        self.problems.append(Problem(self.file, offset, kind, message, position))
 
 
 def _find_batch(data: Buffer, view: memoryview, position: int) -> int | None:

@@ -44,15 +44,7 @@ class Boundary:
 def find_boundary(
     read: Read, file: str, size: int, position: int, after_offset: int
 ) -> Boundary | None:
-    """Return the first batch at or behind a position that has a batch behind it.
-
-    Args:
-        read: Reads the file.
-        file: Its name.
-        size: Its size in bytes.
-        position: Where to begin.
-        after_offset: The batch must begin at a later offset.
-    """
+    """Return the first batch at or behind a position that has a batch behind it."""
     last = min(size - 2 * HEADER_SIZE, position + SEARCH_BYTES)
     start = position
     while start <= last:

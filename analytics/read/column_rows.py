@@ -7,8 +7,10 @@ which defines what a row is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -57,27 +59,27 @@ class Place:
     replay_time: int | None = None
 
 
-@dataclass(slots=True)
+class _Key(NamedTuple):
+    """A key of all rows, and which of them have it."""
+
+    values: npt.NDArray[np.int32]
+    present: Bools
+
+    def put(self, rows: Longs, values: Column) -> None:
+        self.values[rows] = values
+        self.present[rows] = True
+
+
 class _Keys:
-    """Keys of records: columns of all rows."""
+    """Keys of records: columns of all rows; topic ids by their places among the texts."""
 
-    size: int
-    topic_ids: Column = field(init=False)
-    has_topic_id: Bools = field(init=False)
-    partition: npt.NDArray[np.int32] = field(init=False)
-    has_partition: Bools = field(init=False)
-    broker: npt.NDArray[np.int32] = field(init=False)
-    has_broker: Bools = field(init=False)
-    topics: list[tuple[Longs, pa.Array]] = field(default_factory=list)
-    """Rows that name a topic, and the names."""
-
-    def __post_init__(self) -> None:
-        self.topic_ids = np.zeros(self.size, dtype=np.int32)
-        self.partition = np.zeros(self.size, dtype=np.int32)
-        self.broker = np.zeros(self.size, dtype=np.int32)
-        self.has_topic_id = np.zeros(self.size, dtype=np.bool_)
-        self.has_partition = np.zeros(self.size, dtype=np.bool_)
-        self.has_broker = np.zeros(self.size, dtype=np.bool_)
+    def __init__(self, size: int) -> None:
+        self.numbers = {
+            name: _Key(np.zeros(size, dtype=np.int32), np.zeros(size, dtype=np.bool_))
+            for name in ("topic_id", "partition", "broker")
+        }
+        self.topics: list[tuple[Longs, pa.Array]] = []
+        """Rows that name a topic, and the names."""
 
 
 class RowColumns:
@@ -169,21 +171,18 @@ class RowColumns:
     def _take_keys(self, record_class: type[Record], rows: Longs, columns: Columns) -> None:
         """Take what `read.plain_rows.keys_of` takes from one record."""
         fields = columns.decoded.fields
-        keys = self.keys
+        keys = self.keys.numbers
         if "topic_id" in fields:
             codes, texts = columns.ids("topic_id")
-            keys.topic_ids[rows] = codes + self.id_count
-            keys.has_topic_id[rows] = True
+            keys["topic_id"].put(rows, codes + self.id_count)
             self.id_texts.append(texts)
             self.id_count += len(texts)
         if "partition_id" in fields:
-            keys.partition[rows] = fields["partition_id"].values
-            keys.has_partition[rows] = True
+            keys["partition"].put(rows, fields["partition_id"].values)
         is_fence = record_class in (FenceBrokerRecord, UnfenceBrokerRecord)
         broker = "id" if is_fence else "broker_id"
         if broker in fields:
-            keys.broker[rows] = fields[broker].values
-            keys.has_broker[rows] = True
+            keys["broker"].put(rows, fields[broker].values)
         self._take_topics(record_class, rows, columns)
 
     def _take_topics(self, record_class: type[Record], rows: Longs, columns: Columns) -> None:
@@ -205,62 +204,23 @@ class RowColumns:
 
     def column(self, name: str) -> pa.Array:
         """Return one column of the data source."""
-        made: pa.Array = self._typed(name) if name in STRUCTS else getattr(self, f"_{name}")()
-        return made
+        return self._typed(name) if name in STRUCTS else _COLUMNS[name](self)
 
-    # Fields that all records of a batch share
+    def _of_batch(self, values: Column) -> pa.Array:
+        """Return what each record's batch has."""
+        return pa.array(values[self.records.batch])
 
-    def _file(self) -> pa.Array:
-        return constant(self.place.file, self.size)
-
-    def _source(self) -> pa.Array:
-        return constant(self.place.source, self.size)
-
-    def _cluster(self) -> pa.Array:
-        if self.place.cluster is None:
-            return nulls(self.size, pa.string())
-        return constant(self.place.cluster, self.size)
-
-    def _position(self) -> pa.Array:
-        return longs((self.batches.position + self.place.start)[self.records.batch])
-
-    def _epoch(self) -> pa.Array:
-        return pa.array(self.batches.epoch.astype(np.int32)[self.records.batch])
-
-    def _batch_base_offset(self) -> pa.Array:
-        return longs(self.batches.base_offset[self.records.batch])
-
-    def _batch_last_offset(self) -> pa.Array:
-        return longs(self.batches.last_offset[self.records.batch])
-
-    def _snapshot(self) -> pa.Array:
-        return constant(self.place.replay_offset is not None, self.size)
-
-    def _control(self) -> pa.Array:
-        return constant(False, self.size)
-
-    # Fields of each record
-
-    def _offset(self) -> pa.Array:
-        return longs(self.records.offset)
-
-    def _timestamp(self) -> pa.Array:
-        return times_of_ms(self.records.timestamp)
-
-    def _replay_offset(self) -> pa.Array:
+    def _replayed(self, times: int, more: int) -> Longs:
+        """Return a multiple of the offset of the replay, and something more for the log."""
         if self.place.replay_offset is None:
-            return self._offset()
-        return longs(np.full(self.size, self.place.replay_offset, dtype=np.int64))
+            return times * self.records.offset + more
+        return np.full(self.size, times * self.place.replay_offset, dtype=np.int64)
 
-    def _replay_time(self) -> pa.Array:
-        if self.place.replay_time is None:
-            return self._timestamp()
-        return times_of_ms(np.full(self.size, self.place.replay_time, dtype=np.int64))
-
-    def _replay_position(self) -> pa.Array:
-        if self.place.replay_offset is None:
-            return longs(2 * self.records.offset + 1)
-        return longs(np.full(self.size, 2 * self.place.replay_offset, dtype=np.int64))
+    def _replay_times(self) -> pa.Array:
+        """Return the time of each record, or that of the snapshot."""
+        time = self.place.replay_time
+        own = self.records.timestamp
+        return times_of_ms(own if time is None else np.full(self.size, time, dtype=np.int64))
 
     def _typed(self, name: str) -> pa.Array:
         """Return what the records of some types say; few but those about partitions are many."""
@@ -290,7 +250,11 @@ class RowColumns:
         values = [self.raw[at : at + size] for at, size in zip(starts, sizes, strict=True)]
         return pa.array([typed_value(name, value) for value in values], type=STRUCTS[name])
 
-    def _type(self) -> pa.Array:
+    def _key(self, name: str) -> pa.Array:
+        key = self.keys.numbers[name]
+        return self._numbers(key.values, key.present, [getattr(row, name) for row in self.found])
+
+    def _types(self) -> pa.Array:
         numbers = self.types >> 8
         names, places = _type_names()
         codes = places[numbers]  # -1 finds the last one, which is the one for no type
@@ -299,11 +263,11 @@ class RowColumns:
         own = [row.type for row in self.found]
         return self._with_alone(names, codes, own)
 
-    def _version(self) -> pa.Array:
+    def _versions(self) -> pa.Array:
         values = (self.types & 0xFF).astype(np.int32)
         return self._numbers(values, None, [row.version for row in self.found])
 
-    def _topic(self) -> pa.Array:
+    def _topics(self) -> pa.Array:
         if not self.keys.topics and not any(row.topic is not None for row in self.found):
             return nulls(self.size, pa.string())
         codes = np.full(self.size, -1, dtype=np.int32)
@@ -315,28 +279,15 @@ class RowColumns:
             texts.append(names)
         return self._with_alone(pa.concat_arrays(texts), codes, [row.topic for row in self.found])
 
-    def _topic_id(self) -> pa.Array:
-        if not self.id_texts:
-            own = [row.topic_id for row in self.found]
-            return self._with_alone(
-                pa.array([], type=pa.string()), np.full(self.size, -1, dtype=np.int32), own
-            )
-        texts = pa.concat_arrays(self.id_texts)
-        codes = self.keys.topic_ids
-        if self.keys.has_topic_id.all() and not len(self.alone):
+    def _topic_ids(self) -> pa.Array:
+        texts = pa.concat_arrays([pa.array([], type=pa.string()), *self.id_texts])
+        codes, present = self.keys.numbers["topic_id"]
+        if present.all() and not len(self.alone):
             return taken(texts, pa.array(codes))
-        codes = np.where(self.keys.has_topic_id, codes, np.int32(-1))
+        codes = np.where(present, codes, np.int32(-1))
         return self._with_alone(texts, codes, [row.topic_id for row in self.found])
 
-    def _partition(self) -> pa.Array:
-        own = [row.partition for row in self.found]
-        return self._numbers(self.keys.partition, self.keys.has_partition, own)
-
-    def _broker(self) -> pa.Array:
-        own = [row.broker for row in self.found]
-        return self._numbers(self.keys.broker, self.keys.has_broker, own)
-
-    def _payload(self) -> pa.Array:
+    def _payloads(self) -> pa.Array:
         if not self.with_payload:
             return nulls(self.size, pa.string())
         own = [row.payload for row in self.found]
@@ -348,7 +299,7 @@ class RowColumns:
             missing[self.alone] = [text is None for text in own]
         return joined(self.payloads.dictionary.take(pieces), offsets, missing)
 
-    def _value(self) -> pa.Array:
+    def _values(self) -> pa.Array:
         """Return the values: every second slice of the data, the others lie between them."""
         bounds = np.empty(2 * self.size, dtype=np.int32)
         bounds[0::2] = self.records.start
@@ -362,21 +313,13 @@ class RowColumns:
             return taken(slices, pa.array(chosen, mask=null))
         return taken(slices, pa.array(chosen))
 
-    def _problem(self) -> pa.Array:
-        return nulls(self.size, pa.string())
-
-    def _message(self) -> pa.Array:
-        return nulls(self.size, pa.string())
-
     # How columns become Arrow arrays.
 
     def _numbers(
         self, values: npt.NDArray[np.int32], present: Bools | None, own: list[int | None]
     ) -> pa.Array:
         if not len(self.alone):
-            if present is None or present.all():
-                return pa.array(values)
-            return pa.array(values, mask=~present)
+            return longs(values, None if present is None else ~present)
         present = np.ones(self.size, dtype=np.bool_) if present is None else present.copy()
         values = values.copy()
         values[self.alone] = [number or 0 for number in own]
@@ -395,6 +338,35 @@ class RowColumns:
         if not missing.any():
             return taken(texts, pa.array(codes))
         return taken(texts, pa.array(codes, mask=missing))
+
+
+_COLUMNS: Mapping[str, Callable[[RowColumns], pa.Array]] = {
+    "file": lambda rows: constant(rows.place.file, rows.size),
+    "source": lambda rows: constant(rows.place.source, rows.size),
+    "cluster": lambda rows: constant(pa.scalar(rows.place.cluster, pa.string()), rows.size),
+    "position": lambda rows: rows._of_batch(rows.batches.position + rows.place.start),
+    "epoch": lambda rows: rows._of_batch(rows.batches.epoch.astype(np.int32)),
+    "batch_base_offset": lambda rows: rows._of_batch(rows.batches.base_offset),
+    "batch_last_offset": lambda rows: rows._of_batch(rows.batches.last_offset),
+    "snapshot": lambda rows: constant(rows.place.replay_offset is not None, rows.size),
+    "control": lambda rows: constant(False, rows.size),
+    "problem": lambda rows: nulls(rows.size, pa.string()),
+    "message": lambda rows: nulls(rows.size, pa.string()),
+    "offset": lambda rows: longs(rows.records.offset),
+    "timestamp": lambda rows: times_of_ms(rows.records.timestamp),
+    "replay_offset": lambda rows: longs(rows._replayed(1, 0)),
+    "replay_position": lambda rows: longs(rows._replayed(2, 1)),
+    "replay_time": RowColumns._replay_times,
+    "type": RowColumns._types,
+    "version": RowColumns._versions,
+    "topic": RowColumns._topics,
+    "topic_id": RowColumns._topic_ids,
+    "partition": lambda rows: rows._key("partition"),
+    "broker": lambda rows: rows._key("broker"),
+    "payload": RowColumns._payloads,
+    "value": RowColumns._values,
+}
+"""Columns of the data source, but for structs."""
 
 
 @lru_cache(maxsize=1)

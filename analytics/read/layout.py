@@ -29,14 +29,12 @@ from analytics.read.batch_walk import Problem, walk_batches
 from analytics.read.boundaries import Boundary, find_boundary, first_epoch
 from analytics.read.metadata_dirs import (
     base_offset_of,
-    find_metadata_dir,
-    find_metadata_dirs,
     is_log_or_snapshot,
     is_segment,
     is_snapshot,
 )
 from analytics.read.transport import mangled
-from analytics.store.log_files import LogFiles, local_path, open_files
+from analytics.store.log_files import LogFiles, open_files
 from jbodlab.metadata.log.snapshots import parse_name
 from jbodlab.metadata.records.control_records import (
     SnapshotFooterRecord,
@@ -46,15 +44,6 @@ from jbodlab.metadata.records.control_records import (
 )
 from jbodlab.record_batch.record_batch import CONTROL, BatchRecord, iterate_records, read_header
 from jbodlab.vocabulary.errors import DecodeError
-
-__all__ = [
-    "Layout",
-    "SnapshotFile",
-    "Split",
-    "find_metadata_dir",
-    "find_metadata_dirs",
-    "read_layout",
-]
 
 SPLIT_BYTES = 16 << 20
 """Bytes of one task; a batch is never cut."""
@@ -99,8 +88,6 @@ class Split:
 class Layout:
     """A metadata log directory, as far as planning looks at it."""
 
-    directory: Path
-    """The directory, if it lies on this machine."""
     source: str
     """The directory as a path or URI."""
     splits: tuple[Split, ...]
@@ -115,8 +102,6 @@ class Layout:
     end_offset: int
     """The offset behind the last record of log and snapshots."""
     size_bytes: int
-    stays: bool = True
-    """Whether the files stay where they are: not if they were unpacked, or are several copies'."""
 
     @property
     def replay_from(self) -> int:
@@ -231,7 +216,6 @@ class _LayoutReader:
 
     def layout(self, size_bytes: int) -> Layout:
         return Layout(
-            directory=local_path(self.source) or Path(self.source),
             source=self.source,
             splits=tuple(self.splits),
             problems=tuple(self.problems),
@@ -324,12 +308,12 @@ class _LayoutReader:
             return
         if self.start_offset is not None:
             text = f"log ends at {self.end_offset}, before snapshot {newest.name}"
-            self.problems.append(_problem(None, self.end_offset, "gap", text))
+            self.problems.append(Problem(None, self.end_offset, "gap", text))
         elif self.next_base != newest.end_offset:
             # Else the log was begun anew behind a snapshot that was received.
             last = max(self.next_base, newest.end_offset) - 1
             text = f"offsets 0 to {last} are missing: the log has no record, {newest.name} is known"
-            self.problems.append(_problem(None, 0, "gap", text))
+            self.problems.append(Problem(None, 0, "gap", text))
         self.end_offset = newest.end_offset
 
     def _read_snapshot(self, name: str, data: bytes) -> tuple[SnapshotFile, list[Split]] | Problem:
@@ -339,18 +323,18 @@ class _LayoutReader:
         if reached != len(data) or not batches.in_order:
             hint = mangled(data, reached)
             text = f"the snapshot is cut short{hint and f': {hint} ({name})'}"
-            return _problem(name, None, "torn_tail", text, reached)
+            return Problem(name, None, "torn_tail", text, reached)
         end_offset, epoch = parse_name(name)
         strange = np.nonzero(batches.epoch != epoch)[0]
         if len(strange):
             found, position = int(batches.epoch[strange[0]]), int(batches.position[strange[0]])
             text = f"epoch {found} in the snapshot of epoch {epoch}"
-            return _problem(name, None, "epoch", text, position)
+            return Problem(name, None, "epoch", text, position)
         wrong = np.nonzero(~crc_is_right(data, batches))[0]
         if len(wrong):
             position = int(batches.position[wrong[0]])
             text = f"CRC of the batch at position {position} of the snapshot is wrong"
-            return _problem(name, None, "crc", text, position)
+            return Problem(name, None, "crc", text, position)
         controls: list[BatchRecord] = []
         header = None
         for position in batches.position[batches.attributes & CONTROL != 0].tolist():
@@ -359,12 +343,12 @@ class _LayoutReader:
                 if header is None and controls:
                     header = decode_control(controls[0].key, controls[0].value)
             except DecodeError as error:
-                return _problem(name, None, "undecodable", str(error), position)
+                return Problem(name, None, "undecodable", str(error), position)
         if not isinstance(header, SnapshotHeaderRecord):
-            return _problem(name, None, "incomplete_snapshot", "the snapshot has no header")
+            return Problem(name, None, "incomplete_snapshot", "the snapshot has no header")
         # Between the two there may be records of a later release, which nobody here knows.
         if control_type(controls[-1].key) != SnapshotFooterRecord.CONTROL_TYPE:
-            return _problem(name, None, "incomplete_snapshot", "the snapshot has no footer")
+            return Problem(name, None, "incomplete_snapshot", "the snapshot has no footer")
         snapshot = SnapshotFile(
             name=name,
             end_offset=end_offset,
@@ -391,7 +375,7 @@ class _LayoutReader:
             while self.splits and self.splits[-1].snapshot == older:
                 self.splits.pop()
             text = f"another snapshot of the same end offset, {snapshot.name}, is newer"
-            self.problems.append(_problem(older.name, older.end_offset, "disagreement", text))
+            self.problems.append(Problem(older.name, older.end_offset, "disagreement", text))
         self.snapshots.append(snapshot)
         self.splits += splits
 
@@ -412,14 +396,8 @@ def _missing_start(layout: Layout) -> Problem | None:
         return None
     known = max(ends, default=0)
     text = f"offsets {known} to {start - 1} are missing: the log begins at {start}"
-    return _problem(None, known, "gap", text)
+    return Problem(None, known, "gap", text)
 
 
 def _unreadable(name: str, error: OSError) -> Problem:
-    return _problem(name, None, "unreadable", reason_of(error))
-
-
-def _problem(
-    file: str | None, offset: int | None, kind: str, message: str, position: int | None = None
-) -> Problem:
-    return Problem(file=file, position=position, offset=offset, kind=kind, message=message)
+    return Problem(name, None, "unreadable", reason_of(error))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -83,7 +84,13 @@ def cluster_id_of(text: str | None) -> str | None:
 
 def cluster_id_beside(folder: str) -> str | None:
     """Return the cluster id that the `meta.properties` beside a log says, None without one."""
-    return cluster_id_of(_properties_beside(folder))
+    above, _, name = folder.rstrip("/").rpartition("/")
+    places = [folder, above or "."] if name == METADATA_DIR_NAME else [folder]
+    for place in places:
+        with suppress(OSError, ValueError):
+            raw = open_files(place).read(PROPERTIES, 0, PROPERTIES_BYTES_MAX)
+            return cluster_id_of(raw.decode("utf-8", "replace"))
+    return None
 
 
 def is_wanted(member: PurePosixPath, *, anywhere: bool) -> bool:
@@ -115,9 +122,6 @@ def check_label(label: str) -> str:
 
 def labelled(found: Sequence[tuple[str | None, LogCopy]]) -> dict[str, list[LogCopy]]:
     """Return the copies of each cluster by its label.
-
-    Args:
-        found: For each copy the label that was given, if one was.
 
     Raises:
         ReplayInputError: two logs would get one label.
@@ -199,15 +203,3 @@ def _copy(folder: str) -> LogCopy:
         size_bytes=sum(size for _, size, _ in stamp),
         stamp=stamp,
     )
-
-
-def _properties_beside(folder: str) -> str | None:
-    above, _, name = folder.rstrip("/").rpartition("/")
-    places = [folder, above or "."] if name == METADATA_DIR_NAME else [folder]
-    for place in places:
-        try:
-            raw = open_files(place).read(PROPERTIES, 0, PROPERTIES_BYTES_MAX)
-        except (OSError, ValueError):
-            continue
-        return raw.decode("utf-8", "replace")
-    return None

@@ -82,9 +82,6 @@ class Piece:
 def merged_layout(folders: Sequence[str]) -> Layout:
     """Read the layout of a log of which there are copies.
 
-    Args:
-        folders: Paths or URIs of their directories.
-
     Raises:
         ReplayInputError: one cannot be listed.
     """
@@ -109,14 +106,13 @@ def merged_layout(folders: Sequence[str]) -> Layout:
     log_end = pieces[-1].behind if pieces else 0
     if pieces and last > log_end:
         text = f"log ends at {log_end}, before snapshot {snapshots[-1].name}"
-        problems.append(_problem(None, log_end, "gap", text))
+        problems.append(Problem(None, log_end, "gap", text))
     elif not pieces:
         newest = max(layouts, key=attrgetter("end_offset"))
         problems += (problem for problem in newest.problems if problem.file is None)
     splits += of_snapshots
     return with_missing_start(
         Layout(
-            directory=layouts[0].directory,
             source=SEVERAL.join(folders),
             splits=tuple(splits),
             problems=tuple(problems),
@@ -125,7 +121,6 @@ def merged_layout(folders: Sequence[str]) -> Layout:
             log_end_offset=log_end,
             end_offset=max(log_end, last),
             size_bytes=sum(split.end - split.start for split in splits),
-            stays=False,
         )
     )
 
@@ -278,7 +273,7 @@ def _snapshots(
         end = found[name][0].end_offset
         if end in by_end:
             text = f"another snapshot of the same end offset, {name}, is newer"
-            problems.append(_problem(by_end[end], end, "disagreement", text))
+            problems.append(Problem(by_end[end], end, "disagreement", text))
             found.pop(by_end[end])
         by_end[end] = name
     # Problems inside segments are found by the tasks; they read only what the log is made of.
@@ -290,7 +285,3 @@ def _snapshots(
     )
     ordered = [found[name] for name in sorted(found, key=parse_name)]
     return [one for one, _ in ordered], [split for _, own in ordered for split in own], problems
-
-
-def _problem(file: str | None, offset: int | None, kind: str, message: str) -> Problem:
-    return Problem(file=file, position=None, offset=offset, kind=kind, message=message)

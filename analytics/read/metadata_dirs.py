@@ -15,23 +15,6 @@ _SEGMENT = re.compile(rf"[0-9]{{20}}{re.escape(LOG_SUFFIX)}")
 _MAX_EPOCH = 2**31 - 1
 
 
-def find_metadata_dir(source: str) -> str:
-    """Return the one directory of a metadata log that a path or URI names.
-
-    Args:
-        source: Such a directory, or the log directory that contains it.
-
-    Raises:
-        ReplayInputError: there is none, there are several, or it cannot be read.
-    """
-    found = find_metadata_dirs(source)
-    if len(found) > 1:
-        raise ReplayInputError(
-            f"input {source} holds {len(found)} metadata logs: name one of them, as {found[0]}"
-        )
-    return found[0]
-
-
 def find_metadata_dirs(source: str) -> tuple[str, ...]:
     """Return the directories of metadata logs that a path or URI names.
 

@@ -88,11 +88,6 @@ def look(inputs: Sequence[str]) -> Inputs:
 def unpack_archive(archive: Archive, scratch: str, folder: str) -> list[tuple[str | None, LogCopy]]:
     """Unpack an archive; returns the copies in it, with the label that was given.
 
-    Args:
-        archive: The archive.
-        scratch: Path or URI of the folder to unpack to.
-        folder: Folder there.
-
     Raises:
         ReplayInputError: it cannot be read, or holds no metadata log.
     """
@@ -138,7 +133,7 @@ def layout_of(copies: Sequence[LogCopy], split_bytes: int | None = None) -> Layo
     layout = read_layout(folders[0], split_bytes) if is_one else merged_layout(folders)
     if all(copy.archive is None for copy in copies):
         return layout
-    return replace(layout, source=SEVERAL.join(copy.source for copy in copies), stays=False)
+    return replace(layout, source=SEVERAL.join(copy.source for copy in copies))
 
 
 def _places(text: str) -> Iterator[Place]:

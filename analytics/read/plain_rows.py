@@ -53,30 +53,30 @@ MAX_TIMESTAMP_MS = 253_402_300_799_999
 class SourceRow(NamedTuple):
     """One row of the data source; times are microseconds since 1970."""
 
-    file: str | None
-    position: int | None
-    snapshot: bool
-    offset: int | None
-    timestamp: int | None
-    epoch: int | None
-    batch_base_offset: int | None
-    batch_last_offset: int | None
-    replay_offset: int | None
-    replay_time: int | None
-    control: bool | None
-    type: str | None
-    version: int | None
-    topic: str | None
-    topic_id: str | None
-    partition: int | None
-    broker: int | None
-    payload: str | None
-    value: bytes | None
-    problem: str | None
-    message: str | None
-    source: str | None
+    file: str | None = None
+    position: int | None = None
+    snapshot: bool = False
+    offset: int | None = None
+    timestamp: int | None = None
+    epoch: int | None = None
+    batch_base_offset: int | None = None
+    batch_last_offset: int | None = None
+    replay_offset: int | None = None
+    replay_time: int | None = None
+    control: bool | None = None
+    type: str | None = None
+    version: int | None = None
+    topic: str | None = None
+    topic_id: str | None = None
+    partition: int | None = None
+    broker: int | None = None
+    payload: str | None = None
+    value: bytes | None = None
+    problem: str | None = None
+    message: str | None = None
+    source: str | None = None
     """Directory that the file lies in."""
-    cluster: str | None
+    cluster: str | None = None
     """Label of the cluster."""
 
     @property
@@ -263,28 +263,4 @@ def microseconds(timestamp_ms: int) -> int | None:
 
 
 _NO_KEYS = Keys()
-_EMPTY = SourceRow(
-    file=None,
-    position=None,
-    snapshot=False,
-    offset=None,
-    timestamp=None,
-    epoch=None,
-    batch_base_offset=None,
-    batch_last_offset=None,
-    replay_offset=None,
-    replay_time=None,
-    control=None,
-    type=None,
-    version=None,
-    topic=None,
-    topic_id=None,
-    partition=None,
-    broker=None,
-    payload=None,
-    value=None,
-    problem=None,
-    message=None,
-    source=None,
-    cluster=None,
-)
+_EMPTY = SourceRow()

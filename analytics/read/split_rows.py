@@ -213,5 +213,5 @@ def _placed(problem: Problem, split: Split) -> Problem:
 def _problem_row(
     split: Split, position: int, offset: int | None, kind: str, message: str
 ) -> SourceRow:
-    problem = Problem(file=split.file, position=position, offset=offset, kind=kind, message=message)
+    problem = Problem(split.file, offset, kind, message, position)
     return problem_row(problem, split.source, split.cluster)

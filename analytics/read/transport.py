@@ -20,12 +20,7 @@ _BEGINNINGS = (
 
 
 def mangled(data: bytes | mmap, position: int) -> str:
-    """Return how bytes that should be a batch were changed in transport; empty if that is unknown.
-
-    Args:
-        data: The file.
-        position: Where the batch should begin.
-    """
+    """Return how the bytes of a file that should be a batch were changed; empty if unknown."""
     begin = bytes(data[position : position + _LOOKED_AT_BYTES])
     if position == 0:
         for known, text in _BEGINNINGS:

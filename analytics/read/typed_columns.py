@@ -8,7 +8,9 @@ all lists, empty where the record leaves them out.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
@@ -17,8 +19,11 @@ from analytics.read.arrays import Bools
 from analytics.read.record_columns import DecodedColumns, Lists, Values
 from analytics.read.texts import id_texts
 from analytics.tables.table import BOOLEAN, INT, LONG, STRING, TYPES
+from jbodlab.kafka_wire.schema import field_specs
 from jbodlab.metadata.records import frame
 from jbodlab.metadata.records.cluster_records import (
+    BrokerEndpoint,
+    BrokerFeature,
     BrokerRegistrationChangeRecord,
     RegisterBrokerRecord,
 )
@@ -142,58 +147,41 @@ def _partition_change(record: Any) -> dict[str, Any]:
         if is_change and value == _NO_CHANGE.get(column.name):
             value = None
         if column.type in (_INTS, _STRINGS):
-            value = list(value or ()) if value is not None or not is_change else None
-        said[column.name] = value
-    return said | {"directories": _id_texts(said["directories"])}
-
-
-def _registration(record: Any) -> dict[str, Any]:
-    return {
-        "broker_epoch": record.broker_epoch,
-        "incarnation_id": kafka_uuid.to_text(record.incarnation_id),
-        "fenced": record.fenced,
-        "in_controlled_shutdown": record.in_controlled_shutdown,
-        "rack": record.rack,
-        "log_dirs": _id_texts(record.log_dirs),
-        "cordoned_log_dirs": _id_texts(record.cordoned_log_dirs),
-        "end_points": [
-            {column.name: getattr(each, column.name) for column in TYPES["end_point[]"].value_type}
-            for each in record.end_points
-        ],
-        "features": [
-            {column.name: getattr(each, column.name) for column in TYPES["feature[]"].value_type}
-            for each in record.features
-        ],
-    }
+            value = None if value is None and is_change else tuple(value or ())
+        said[column.name] = plain_value(value)
+    return said
 
 
 def _registration_change(record: Any) -> dict[str, Any]:
-    return {
-        "broker_epoch": record.broker_epoch,
+    return _fields("registration_change", record) | {
         "fenced": {1: True, -1: False}.get(record.fenced),
         "in_controlled_shutdown": True if record.in_controlled_shutdown == 1 else None,
-        "log_dirs": _id_texts(record.log_dirs or None),
-        "cordoned_log_dirs": _id_texts(record.cordoned_log_dirs),
+        "log_dirs": plain_value(record.log_dirs or None),
     }
 
 
-def _config(record: Any) -> dict[str, Any]:
-    return {column.name: getattr(record, column.name) for column in STRUCTS["config"]}
+def _fields(name: str, record: Any) -> dict[str, Any]:
+    return {column.name: plain_value(getattr(record, column.name)) for column in STRUCTS[name]}
 
 
-def _feature(record: Any) -> dict[str, Any]:
-    return {"name": record.name, "feature_level": record.feature_level}
-
-
-def _id_texts(values: Any) -> list[str] | None:
-    return None if values is None else [kafka_uuid.to_text(value) for value in values]
+def plain_value(value: Any) -> Any:
+    """Return a value with ids as texts, and structs by the names of their fields."""
+    match value:
+        case UUID():
+            return kafka_uuid.to_text(value)
+        case tuple():
+            return [plain_value(each) for each in value]
+        case BrokerEndpoint() | BrokerFeature():
+            return {spec.name: getattr(value, spec.name) for spec in field_specs(type(value))}
+        case _:
+            return value
 
 
 _Said = Callable[[Any], dict[str, Any]]
 _SAID: Mapping[str, tuple[tuple[type[Record], ...], _Said]] = {
     PARTITION_CHANGE: ((PartitionRecord, PartitionChangeRecord), _partition_change),
-    "registration": ((RegisterBrokerRecord,), _registration),
+    "registration": ((RegisterBrokerRecord,), partial(_fields, "registration")),
     "registration_change": ((BrokerRegistrationChangeRecord,), _registration_change),
-    "config": ((ConfigRecord,), _config),
-    "feature": ((FeatureLevelRecord,), _feature),
+    "config": ((ConfigRecord,), partial(_fields, "config")),
+    "feature": ((FeatureLevelRecord,), partial(_fields, "feature")),
 }

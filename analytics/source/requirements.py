@@ -33,10 +33,6 @@ FOR_SPARK: Mapping[str, str] = {"pyspark": "4.2", "pandas": "2.2"}
 def check_requirements(user: str, needed: Mapping[str, str]) -> None:
     """Check that modules can be imported and are new enough.
 
-    Args:
-        user: The command or data source that needs them.
-        needed: The modules, with the oldest version that works.
-
     Raises:
         ReplayInputError: a module is missing or too old; one sentence for all of them.
     """

@@ -484,5 +484,4 @@ def _problem_task(
     kind: str,
     message: str,
 ) -> Task:
-    problem = Problem(file=file, position=position, offset=offset, kind=kind, message=message)
-    return Task(None, (problem,), source, cluster)
+    return Task(None, (Problem(file, offset, kind, message, position),), source, cluster)

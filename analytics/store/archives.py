@@ -12,7 +12,6 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import IO
@@ -49,12 +48,6 @@ def unpack(
     source: str, store: Store, folder: str, wanted: Callable[[PurePosixPath], bool]
 ) -> list[UnpackedFolder]:
     """Unpack files of an archive.
-
-    Args:
-        source: Path or URI of the archive.
-        store: Where to.
-        folder: Folder there.
-        wanted: Tells by its name in the archive whether a file is unpacked.
 
     Returns:
         The folders that had such files.
@@ -122,11 +115,5 @@ def _clean(name: str) -> PurePosixPath:
 
 def _write(store: Store, name: str, content: IO[bytes]) -> None:
     store.make_folder(str(PurePosixPath(name).parent))
-    with _stream(store, name) as stream:
-        shutil.copyfileobj(content, stream, 1 << 20)
-
-
-@contextmanager
-def _stream(store: Store, name: str) -> Iterator[IO[bytes]]:
     with store.files.open_output_stream(store.path(name)) as stream:
-        yield stream
+        shutil.copyfileobj(content, stream, 1 << 20)

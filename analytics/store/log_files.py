@@ -33,9 +33,6 @@ class LogFiles(Protocol):
 def open_files(source: str) -> LogFiles:
     """Return the files of a directory.
 
-    Args:
-        source: A path or URI.
-
     Raises:
         OSError: the file system that a URI names cannot be reached.
         ValueError: there is no such file system.
@@ -112,10 +109,8 @@ def file_system(source: str) -> tuple[Any, str]:
     """Return a file system of `pyarrow.fs`, and the path in it."""
     from pyarrow import ArrowException, fs
 
-    # Hadoop's names for S3 are not those of the library.
-    uri = re.sub(r"^s3[an]:", "s3:", source)
-    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-    if uri.startswith("s3:") and endpoint:
+    uri, endpoint = _uri(source)
+    if endpoint:
         return _s3(endpoint), uri.removeprefix("s3://")
     if uri.startswith(("webhdfs:", "swebhdfs:")):
         return _webhdfs(uri)
@@ -124,6 +119,13 @@ def file_system(source: str) -> tuple[Any, str]:
     except ArrowException as error:
         raise ValueError(str(error)) from error
     return file_system, path
+
+
+def _uri(source: str) -> tuple[str, str]:
+    """Return a URI with the library's names for S3, not Hadoop's; and where S3 is another's."""
+    uri = re.sub(r"^s3[an]:", "s3:", source)
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    return uri, endpoint or "" if uri.startswith("s3:") else ""
 
 
 @lru_cache(maxsize=1)
@@ -156,10 +158,9 @@ def object_store(source: str) -> Any:
         raise ValueError(
             "a lock in an object store needs obstore: pip install 'jbodlab[s3]'"
         ) from error
-    uri = re.sub(r"^s3[an]:", "s3:", source)
+    uri, endpoint = _uri(source)
     options: dict[str, Any] = {}
-    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-    if uri.startswith("s3:") and endpoint:
+    if endpoint:
         options = {"endpoint": endpoint, "virtual_hosted_style_request": False}
         options["client_options"] = {"allow_http": True}
     try:

@@ -56,11 +56,7 @@ class GivenTables:
 
 
 class Questions(ExitStack):
-    """Asks tables, each of which is looked at when a question first names it; to be left again.
-
-    Args:
-        tables: The tables.
-    """
+    """Asks tables, each of which is looked at when a question first names it; to be left again."""
 
     def __init__(self, tables: Readable) -> None:
         super().__init__()
@@ -69,32 +65,19 @@ class Questions(ExitStack):
         self._connection = self.enter_context(connection())
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        """Return the rows that a question gives.
-
-        Args:
-            sql: The question.
-        """
+        """Return the rows that a question gives."""
         self._prepare(sql)
         # A relation would be planned twice.
         found: list[tuple[Any, ...]] = self._connection.execute(sql).fetchall()
         return found
 
     def named_rows(self, sql: str) -> list[dict[str, Any]]:
-        """Return the rows that a question gives, each by the names of its columns.
-
-        Args:
-            sql: The question.
-        """
+        """Return the rows that a question gives, each by the names of its columns."""
         found: pa.Table = self._ask(sql).to_arrow_table()
         return list(found.to_pylist())
 
     def table(self, sql: str, schema: pa.Schema) -> pa.Table:
-        """Return what a question gives, as columns.
-
-        Args:
-            sql: The question.
-            schema: The columns that are wanted of it.
-        """
+        """Return what a question gives, as columns."""
         found: pa.Table = self._ask(sql).to_arrow_table()
         return found.select(schema.names).cast(schema)
 

@@ -32,9 +32,6 @@ class StoredFile(NamedTuple):
 class Store:
     """A folder; every method raises OSError if the file system does not do what is asked.
 
-    Args:
-        source: Its path, or its URI as Hadoop has them.
-
     Raises:
         OSError: the file system that a URI names cannot be reached.
         ValueError: there is no such file system.

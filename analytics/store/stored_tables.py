@@ -13,12 +13,7 @@ SUFFIX = ".parquet"
 
 
 class StoredTables:
-    """The tables of one cluster.
-
-    Args:
-        tables: The tables.
-        folder_of: Path or URI of the folder of a table's files.
-    """
+    """The tables of one cluster."""
 
     def __init__(self, tables: Iterable[Table], folder_of: Callable[[Table], str]) -> None:
         self.tables = {table.name: table for table in tables}

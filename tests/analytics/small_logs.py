@@ -19,9 +19,8 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 from analytics.engines.duck import DuckEngine
-from analytics.engines.log_views import log_views
+from analytics.engines.log_views import LINES, log_views
 from analytics.engines.spark import SparkEngine
-from analytics.job.local_tables import LINES
 from analytics.rare.min_insync import AssumedMinIsr
 from analytics.read.layout import Layout, read_layout
 from analytics.read.log_facts import LOG_COLUMNS, log_facts

@@ -35,7 +35,7 @@ def test_every_record_is_the_one_that_kafkas_dump_tool_prints(
     layout = read_layout(kafka_logs / cluster / "controller" / "__cluster_metadata-0")
 
     for split in layout.splits:
-        data = (layout.directory / split.file).read_bytes()
+        data = (Path(split.source) / split.file).read_bytes()
         rows = list(decode_split(data[split.start : split.end], split))
         dump = (kafka_logs / cluster / f"dump-{split.file}.txt").read_text()
         printed = [match for line in dump.splitlines() if (match := DUMPED.match(line))]

@@ -6,13 +6,8 @@ from pathlib import Path
 import pytest
 
 from analytics.errors import ReplayInputError
-from analytics.read.layout import (
-    Layout,
-    find_metadata_dir,
-    find_metadata_dirs,
-    read_chain,
-    read_layout,
-)
+from analytics.read.layout import Layout, read_chain, read_layout
+from analytics.read.metadata_dirs import find_metadata_dirs
 from analytics.read.plain_rows import SourceRow
 from jbodlab.metadata.records.config_records import NoOpRecord
 from jbodlab.metadata.records.topic_records import TopicRecord
@@ -49,18 +44,8 @@ def test_the_log_is_found_in_its_directory_and_in_the_one_around_it(tmp_path: Pa
     log = small_log(tmp_path)
     log.close()
 
-    assert find_metadata_dir(str(tmp_path)) == str(log.directory)
-    assert find_metadata_dir(str(log.directory)) == str(log.directory)
-
-
-def test_several_logs_are_not_taken_for_one(tmp_path: Path) -> None:
-    for node in ("node-1", "node-2"):
-        log = LogBuilder(tmp_path / node)
-        log.append(NoOpRecord())
-        log.close()
-
-    with pytest.raises(ReplayInputError, match="holds 2 metadata logs: name one of them, as "):
-        find_metadata_dir(str(tmp_path))
+    for named in (tmp_path, log.directory):
+        assert find_metadata_dirs(str(named)) == (str(log.directory),)
 
 
 @pytest.mark.parametrize("name", ["missing", "empty", "file"])
@@ -69,7 +54,7 @@ def test_an_input_without_a_log_is_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / "file").write_text("")
 
     with pytest.raises(ReplayInputError, match=name):
-        find_metadata_dir(str(tmp_path / name))
+        find_metadata_dirs(str(tmp_path / name))
 
 
 def test_a_log_that_begins_at_0_is_replayed_from_there(tmp_path: Path) -> None:
