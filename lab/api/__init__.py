@@ -1,6 +1,6 @@
 """The HTTP API of a cluster of this machine, which breaks its disks.
 
-`operations` declares every request: method, path, what it takes and gives. Routes, checks of what
-is asked, and the OpenAPI document are made from these declarations. `actions` carries them out
-through the same code as the command line; `app` is the server's side of HTTP.
+Every request is declared at the method that carries it out, through the same code as the command
+line: `operations` makes routes, checks of what is asked, and the OpenAPI document of method, path,
+parameters and result. `app` is the server's side of HTTP.
 """

@@ -43,6 +43,7 @@ from jbodlab.vocabulary.ids import TopicPartition
 from lab import cluster as library
 from lab import opened
 from lab.api import values
+from lab.api.operations import delete, get, post
 from lab.api.problems import RequestError
 from lab.cluster import picture, questions, wait_for
 from lab.cluster.layout import controller_address
@@ -87,8 +88,9 @@ class Actions:
 
     # State of it
 
-    def health(self) -> values.Health:
-        """Return the state of the cluster in one word, and what is wrong."""
+    @get("/health")
+    def get_health(self) -> values.Health:
+        """Tell whether the cluster is well."""
         try:
             state, seen = self._state(), self._seen()
         except LabError:
@@ -110,8 +112,9 @@ class Actions:
             problems.append(f"{len(seen.leaderless)} partitions have no leader")
         return values.Health(status="degraded" if problems else "ok", problems=problems)
 
-    def cluster(self) -> values.Cluster:
-        """Return what the cluster is made of."""
+    @get("/cluster", 409)
+    def get_cluster(self) -> values.Cluster:
+        """Describe the cluster."""
         state = self._state()
         spec = spec_of(state)
         return values.Cluster(
@@ -123,58 +126,65 @@ class Actions:
             spec=written(spec) if self._files is not None else {},
         )
 
-    def brokers(self) -> list[values.Broker]:
-        """Return all brokers by rising id."""
+    @get("/brokers", 409)
+    def list_brokers(self) -> list[values.Broker]:
+        """List the brokers with their log directories."""
         nodes = {node.node_id: node for node in self._state().brokers}
         seen = self._seen()
         return [_broker(nodes[one.broker_id], one, seen) for one in seen.brokers]
 
-    def broker(self, asked: values.OfBroker) -> values.Broker:
-        """Return one broker."""
-        return _one(
-            (one for one in self.brokers() if one.id == asked.broker),
-            f"there is no broker {asked.broker}",
-        )
+    @get("/brokers/{broker}", 404, 409)
+    def get_broker(self, broker: values.Index) -> values.Broker:
+        """Describe a broker."""
+        found = (one for one in self.list_brokers() if one.id == broker)
+        return _one(found, f"there is no broker {broker}")
 
-    def controllers(self) -> list[values.Controller]:
-        """Return all controllers by rising id."""
+    @get("/controllers", 409)
+    def list_controllers(self) -> list[values.Controller]:
+        """List the controllers."""
         state = self._state()
         quorum = questions.quorum(state.brokers, ASK_TIMEOUT_S) if state.controllers else None
         return [_controller(node, quorum) for node in state.controllers]
 
-    def directories(self) -> list[values.Directory]:
-        """Return the log directories of all brokers."""
-        return [each for one in self.brokers() for each in one.directories]
+    @get("/directories", 409)
+    def list_directories(self) -> list[values.Directory]:
+        """List the log directories of all brokers."""
+        return [each for one in self.list_brokers() for each in one.directories]
 
-    def directory(self, asked: values.OfDirectory) -> values.Directory:
-        """Return one log directory."""
-        wanted = place_name(asked.broker, asked.number)
-        found = (one for one in self.directories() if one.place == wanted)
+    @get("/directories/{broker}/{number}", 404, 409)
+    def get_directory(self, broker: values.Index, number: values.Index) -> values.Directory:
+        """Describe a log directory."""
+        wanted = place_name(broker, number)
+        found = (one for one in self.list_directories() if one.place == wanted)
         return _one(found, f"there is no directory {wanted}")
 
-    def topics(self) -> list[values.Topic]:
-        """Return all topics by name."""
+    @get("/topics", 409, 503)
+    def list_topics(self) -> list[values.Topic]:
+        """List the topics with leaders and replicas."""
         seen = self._answered()
         found: dict[str, list[values.Partition]] = {}
         for key in seen.partitions:
             found.setdefault(key.topic, []).append(self._partition(seen, key))
         return [values.Topic(name=name, partitions=rows) for name, rows in sorted(found.items())]
 
-    def topic(self, asked: values.OfTopic) -> values.Topic:
-        """Return one topic."""
-        found = (one for one in self.topics() if one.name == asked.topic)
-        return _one(found, f"there is no topic {asked.topic}")
+    @get("/topics/{topic}", 404, 409, 503)
+    def get_topic(self, topic: values.Name) -> values.Topic:
+        """Describe a topic."""
+        found = (one for one in self.list_topics() if one.name == topic)
+        return _one(found, f"there is no topic {topic}")
 
-    def partition(self, asked: values.OfPartition) -> values.Partition:
-        """Return one partition."""
-        key = TopicPartition(asked.topic, asked.partition)
+    @get("/topics/{topic}/{partition}", 404, 409, 503)
+    def get_partition(self, topic: values.Name, partition: values.Index) -> values.Partition:
+        """Describe a partition."""
+        key = TopicPartition(topic, partition)
         seen = self._answered()
         if key not in seen.partitions:
             raise RequestError(404, f"there is no partition {key}")
         return self._partition(seen, key)
 
-    def kinds(self) -> list[values.Kind]:
-        """Return the kinds of faults."""
+    @get("/kinds")
+    def list_kinds(self) -> list[values.Kind]:
+        """List the kinds of faults."""
         return [
             values.Kind(
                 name=kind.name,
@@ -185,10 +195,13 @@ class Actions:
             for kind in kinds.KINDS.values()
         ]
 
-    def client_config(self, asked: values.OfClient) -> values.ClientConfig:
+    @get("/client-config", 409)
+    def get_client_config(
+        self, client: values.Client = "java", user: values.User = "alice"
+    ) -> values.ClientConfig:
         """Return the settings by which a client reaches the cluster."""
-        config = client_config(self._state(), asked.client, asked.user)
-        return values.ClientConfig(client=asked.client, config=config)
+        config = client_config(self._state(), client, user)
+        return values.ClientConfig(client=client, config=config)
 
     def metadata_log(self) -> Path:
         """Return the folder of the metadata log of the first controller."""
@@ -196,8 +209,9 @@ class Actions:
 
     # Topics
 
+    @post("/topics", 409, 503, status=201)
     def create_topic(self, wanted: values.NewTopic) -> values.Topic:
-        """Create a topic, and wait until every partition has a leader."""
+        """Create a topic, and wait for its leaders."""
         cluster = self.opened()
         if cluster.partitions(wanted.name):
             raise RequestError(409, f"topic {wanted.name} exists")
@@ -214,20 +228,20 @@ class Actions:
         cluster.wait_leaders(wanted.name)
         # Metadata reach brokers one by one, and the next request may ask any of them.
         wait_for(f"{wanted.name} on all brokers", partial(_all_know, cluster, wanted.name))
-        return self.topic(values.OfTopic(topic=wanted.name))
+        return self.get_topic(wanted.name)
 
-    def delete_topic(self, asked: values.OfTopic) -> None:
+    @delete("/topics/{topic}", 404, 409, 503, status=204)
+    def delete_topic(self, topic: values.Name) -> None:
         """Delete a topic."""
-        refused = self.opened().ask(lambda client: delete_topics(client, [asked.topic]))
-        if (error := refused.get(asked.topic)) is not None:
+        refused = self.opened().ask(lambda client: delete_topics(client, [topic]))
+        if (error := refused.get(topic)) is not None:
             missing = error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            raise RequestError(404 if missing else 409, f"topic {asked.topic}: {error}")
+            raise RequestError(404 if missing else 409, f"topic {topic}: {error}")
 
     # Nodes
 
-    def act(self, act: str, role: str, asked: Any) -> values.Broker | values.Controller:
+    def act(self, act: str, role: str, number: int) -> values.Broker | values.Controller:
         """Start, stop, kill, freeze or thaw a broker or a controller."""
-        number = getattr(asked, role)
         with self._changing() as cluster:
             among = cluster.brokers if role == "broker" else cluster.controllers
             missing = f"there is no {role} {number}"
@@ -235,27 +249,30 @@ class Actions:
             _act(act, node)
             if act == "start" and isinstance(node, library.Broker):
                 cluster.wait_served(node)
-        told = self.brokers() if role == "broker" else self.controllers()
+        told = self.list_brokers() if role == "broker" else self.list_controllers()
         return _one((one for one in told if one.id == number), missing)
 
     # Faults
 
-    def faults(self, asked: values.ListedFaults) -> list[values.Fault]:
-        """Return the faults of the cluster, the oldest first."""
+    @get("/faults", 409)
+    def list_faults(self, all: bool = False) -> list[values.Fault]:
+        """List the faults that are open, or all."""
         cluster = self.opened()
         return [
             _fault(cluster, fault)
             for fault in self._journal(cluster).values()
-            if asked.all or fault.is_open
+            if all or fault.is_open
         ]
 
-    def fault(self, asked: values.OfFault) -> values.Fault:
-        """Return one fault, open or healed."""
+    @get("/faults/{fault}", 404, 409)
+    def get_fault(self, fault: values.Index) -> values.Fault:
+        """Describe a fault."""
         cluster = self.opened()
-        return _fault(cluster, self._known(cluster, asked))
+        return _fault(cluster, self._known(cluster, fault))
 
-    def inject(self, wanted: Any) -> values.Fault:
-        """Make a fault of `values.NewFault`, and prove its effect."""
+    @post("/faults", 404, 409, 422, 503, status=201, once=True, body=values.NewFault)
+    def create_fault(self, wanted: Any) -> values.Fault:
+        """Break a directory, a broker or the cluster, and prove the effect."""
         words = structs.asdict(wanted)
         keys = {
             key.removesuffix("_"): value
@@ -281,15 +298,20 @@ class Actions:
             self._made.append(made.id)
             return _fault(cluster, made.entry)
 
-    def heal_fault(self, asked: values.OfFault) -> values.Healed:
-        """Undo a fault and bring back what it took; harmless where it is healed already."""
-        with self._changing() as cluster:
-            fault = self._known(cluster, asked)
-            cluster.faults.heal(fault.fault_id)
-            return self._brought_back(cluster, [fault.fault_id], fault.path)
+    @delete("/faults/{fault}", 404, 409, 503)
+    def heal_fault(self, fault: values.Index) -> values.Healed:
+        """Undo a fault, and bring back what it took.
 
+        Harmless where it is healed already.
+        """
+        with self._changing() as cluster:
+            known = self._known(cluster, fault)
+            cluster.faults.heal(fault)
+            return self._brought_back(cluster, [fault], known.path)
+
+    @post("/heal", 409, 503)
     def heal(self) -> values.Healed:
-        """Undo every fault, start what has ended, bring directories back, and settle."""
+        """Undo every fault, start what has ended, and wait until all is well."""
         with self._changing() as cluster:
             open_faults = [one for one in self._journal(cluster).values() if one.is_open]
             for node in cluster.nodes.values():
@@ -299,32 +321,55 @@ class Actions:
             self._settled(cluster, SETTLE_DEADLINE_S)
             return found
 
-    def wait(self, asked: values.Wait) -> values.Waited:
-        """Wait until everything that is named has come."""
+    @get("/wait", 404, 409, 503)
+    def wait(
+        self,
+        *,
+        detected: values.Index | None = None,
+        broken: values.Index | None = None,
+        healed: values.Index | None = None,
+        leaders: values.Name | None = None,
+        isr: values.Name | None = None,
+        settled: bool = False,
+        active: bool = False,
+        timeout: values.Duration = "30s",
+    ) -> values.Waited:
+        """Wait for a state of a fault, a topic or the cluster.
+
+        Args:
+            detected: A fault: clients are told that its directory is offline, or its broker is
+                gone.
+            broken: A fault: it has broken something.
+            healed: A fault: it has ended.
+            leaders: A topic: every partition of it has a leader.
+            isr: A topic: every replica of it is in sync.
+            settled: All brokers serve, all directories are online, all is in sync.
+            active: One of the controllers that run is active.
+            timeout: How long all that is named is awaited at most.
+        """
         began = time.monotonic()
-        end = began + min(duration_s(asked.timeout), WAIT_S_MAX)
+        end = began + min(duration_s(timeout), WAIT_S_MAX)
 
         def left_s() -> float:
             return max(0.0, end - time.monotonic())
 
         cluster = self.opened()
-        if asked.active:
+        if active:
             wait_for("an active controller", self._has_active_controller, left_s())
-        if asked.leaders is not None:
-            cluster.wait_leaders(asked.leaders, left_s())
-        if asked.isr is not None:
-            cluster.wait_isr(asked.isr, left_s())
-        states: Mapping[str, Callable[[journal.Fault], bool]] = {
-            "detected": self._is_detected,
-            "broken": lambda fault: operations.broken(self._entry(fault)).count > 0,
-            "healed": lambda fault: not self._entry(fault).is_open,
+        if leaders is not None:
+            cluster.wait_leaders(leaders, left_s())
+        if isr is not None:
+            cluster.wait_isr(isr, left_s())
+        states: Mapping[str, tuple[int | None, Callable[[journal.Fault], bool]]] = {
+            "detected": (detected, self._is_detected),
+            "broken": (broken, lambda fault: operations.broken(self._entry(fault)).count > 0),
+            "healed": (healed, lambda fault: not self._entry(fault).is_open),
         }
-        for word, holds in states.items():
-            number = getattr(asked, word)
+        for word, (number, holds) in states.items():
             if number is not None:
-                fault = self._known(cluster, values.OfFault(fault=number))
+                fault = self._known(cluster, number)
                 wait_for(f"fault {number} being {word}", partial(holds, fault), left_s())
-        if asked.settled:
+        if settled:
             self._settled(cluster, left_s())
         return values.Waited(waited_s=round(time.monotonic() - began, 3))
 
@@ -381,7 +426,7 @@ class Actions:
         return seen
 
     def _has_active_controller(self) -> bool:
-        return any(one.role == "active" for one in self.controllers())
+        return any(one.role == "active" for one in self.list_controllers())
 
     def _partition(self, seen: ClusterPicture, key: TopicPartition) -> values.Partition:
         found, holders = seen.partitions[key], seen.holders(key)
@@ -415,10 +460,10 @@ class Actions:
             if cluster.root in fault.path.parents
         }
 
-    def _known(self, cluster: library.Cluster, asked: values.OfFault) -> journal.Fault:
-        found = self._journal(cluster).get(asked.fault)
+    def _known(self, cluster: library.Cluster, number: int) -> journal.Fault:
+        found = self._journal(cluster).get(number)
         if found is None:
-            raise RequestError(404, f"there is no fault {asked.fault}")
+            raise RequestError(404, f"there is no fault {number}")
         return found
 
     def _entry(self, fault: journal.Fault) -> journal.Fault:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import structs
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
@@ -20,9 +21,9 @@ from jbodlab import pages
 from lab.api import openapi, problems
 from lab.api.access import HEADERS, OWN_POLICY, TOKEN_FIELD, Access
 from lab.api.once import Once
-from lab.api.operations import EVENTS, HTML, JSON, OPERATIONS, Operation
+from lab.api.operations import BODY, EVENTS, HTML, JSON, Operation
 from lab.api.problems import RequestError
-from lab.api.served import Served
+from lab.api.served import OPERATIONS, Served
 from lab.ui.live import Live
 
 BODY_BYTES_MAX = 256 * 1024
@@ -56,11 +57,12 @@ def make(served: Served, live: Live, access: Access, *, may_change: bool) -> Sta
         access: Rights to its requests.
         may_change: Whether anything can be changed; else there are no routes to do so.
     """
-    api = _Api(served, live, access)
-    operations = [one for one in OPERATIONS if may_change or not one.is_change]
-    by_path: dict[str, dict[str, Operation]] = {}
-    for one in operations:
-        by_path.setdefault(PREFIX + one.path, {})[one.method] = one
+    api = _Api(live, access)
+    by_path: dict[str, dict[str, tuple[Operation, object]]] = {}
+    for owner in (served, served.actions, served.rehearsals):
+        for one in OPERATIONS[type(owner)]:
+            if may_change or not one.is_change:
+                by_path.setdefault(PREFIX + one.path, {})[one.method] = one, owner
     routes = [
         Route(path, api.guarded(path, api.of_path(methods)), methods=_METHODS)
         for path, methods in by_path.items()
@@ -109,8 +111,7 @@ class _WrongMethodError(RequestError):
 class _Api:
     """Handlers of requests; lives on the event loop."""
 
-    def __init__(self, served: Served, live: Live, access: Access) -> None:
-        self._served = served
+    def __init__(self, live: Live, access: Access) -> None:
         self._live = live
         self._access = access
         self._once = Once()
@@ -154,27 +155,26 @@ class _Api:
 
         return guarded
 
-    def of_path(self, methods: Mapping[str, Operation]) -> Handler:
+    def of_path(self, methods: Mapping[str, tuple[Operation, object]]) -> Handler:
         """Return the handler of the requests that have one path."""
 
         async def handle(request: Request) -> Response:
             method = "GET" if request.method == "HEAD" else request.method
-            one = methods.get(method)
-            if one is None:
+            if method not in methods:
                 raise _WrongMethodError(tuple(methods))
+            one, owner = methods[method]
             if one.media == EVENTS:
                 return self._events(request)
-            return await self._carried_out(one, request)
+            return await self._carried_out(one, owner, request)
 
         return handle
 
-    async def _carried_out(self, one: Operation, request: Request) -> Response:
-        asked = _asked(one, request)
+    async def _carried_out(self, one: Operation, owner: object, request: Request) -> Response:
+        given = structs.asdict(_asked(one, request))
         text = await _body(request)
-        body = None
         if one.body is not None:
             try:
-                body = msgspec.convert(_whole(msgspec.json.decode(text)), type=one.body)
+                given[BODY] = msgspec.convert(_whole(msgspec.json.decode(text)), type=one.body)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                 raise RequestError(400, f"the body is wrong: {error}") from error
         elif text.strip() not in (b"", b"{}"):
@@ -184,15 +184,14 @@ class _Api:
             raise RequestError(400, "the idempotency key is longer than 200 characters")
 
         async def carry_out() -> Any:
-            run = one.run
-            assert run is not None
+            assert one.run is not None
             async with self._threads:
                 # An action that has begun comes to its end, also when its client has left.
-                return await asyncio.shield(asyncio.to_thread(run, self._served, asked, body))
+                return await asyncio.shield(asyncio.to_thread(one.run, owner, **given))
 
         if key:
-            given = f"{one.name}\n".encode() + text
-            found = await self._once.answer(key, given, carry_out)
+            whole = f"{one.name}\n".encode() + text
+            found = await self._once.answer(key, whole, carry_out)
         else:
             found = await carry_out()
         return _answer(one, found)

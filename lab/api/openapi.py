@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 
 from lab.api import problems
-from lab.api.operations import EVENTS, JSON, OPERATIONS, TAR, Operation
-from lab.api.values import Empty, Problem
+from lab.api.operations import EVENTS, JSON, TAR, Operation
+from lab.api.served import OPERATIONS
+from lab.api.values import Problem
 
 VERSION = "1.0.0"
 _REF = "#/components/schemas/{name}"
@@ -21,20 +22,18 @@ _PLACE = re.compile(r"\{(\w+)\}")
 
 def document() -> dict[str, Any]:
     """Return the document."""
+    operations = [one for among in OPERATIONS.values() for one in among]
     types = [
-        kind
-        for one in OPERATIONS
-        for kind in (one.body, one.gives, None if one.asked is Empty else one.asked)
-        if kind is not None
+        kind for one in operations for kind in (one.body, one.gives, one.asked) if kind is not None
     ]
     found, components = msgspec.json.schema_components([*types, Problem], ref_template=_REF)
     schemas = dict(zip(map(_key, [*types, Problem]), found, strict=True))
     paths: dict[str, Any] = {}
-    for one in OPERATIONS:
+    for one in operations:
         paths.setdefault(f"/v1{one.path}", {})[one.method.lower()] = _operation(
             one, schemas, components
         )
-    asked = {kind.__name__ for one in OPERATIONS for kind in (one.asked,)}
+    asked = {one.asked.__name__ for one in operations}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -102,17 +101,15 @@ def _operation(
 def _parameters(one: Operation, components: Mapping[str, Any]) -> list[dict[str, Any]]:
     in_path = set(_PLACE.findall(one.path))
     found: list[dict[str, Any]] = []
-    if one.asked is not Empty:
-        schema = components[one.asked.__name__]
-        for name, value in schema["properties"].items():
-            found.append(
-                {
-                    "name": name,
-                    "in": "path" if name in in_path else "query",
-                    "required": name in in_path,
-                    "schema": value,
-                }
-            )
+    for name, value in components[one.asked.__name__]["properties"].items():
+        found.append(
+            {
+                "name": name,
+                "in": "path" if name in in_path else "query",
+                "required": name in in_path,
+                "schema": value,
+            }
+        )
     if one.once:
         found.append(
             {

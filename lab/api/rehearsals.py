@@ -14,6 +14,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from lab.api import values
+from lab.api.operations import HTML, delete, get, post
 from lab.api.problems import RequestError
 from lab.machine import programs
 from lab.plan import plans, reader
@@ -61,12 +62,14 @@ class Rehearsals:
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
 
-    def list(self) -> list[values.Rehearsal]:
-        """Return all runs, the oldest first."""
+    @get("/rehearsals")
+    def list_rehearsals(self) -> list[values.Rehearsal]:
+        """List the runs of plans."""
         return [run.told() for run in list(self._runs.values())]
 
-    def create(self, wanted: values.NewRehearsal) -> values.Rehearsal:
-        """Begin a run.
+    @post("/rehearsals", 409, status=201, once=True)
+    def create_rehearsal(self, wanted: values.NewRehearsal) -> values.Rehearsal:
+        """Run a plan on a cluster of its own, or on this one where it says `attach`.
 
         Raises:
             RequestError: the plan is wrong, or another run has not ended.
@@ -92,13 +95,15 @@ class Rehearsals:
             self._runs[run.number] = run
         return run.told()
 
-    def get(self, asked: values.OfRehearsal) -> values.Rehearsal:
-        """Return a run."""
-        return self._known(asked).told()
+    @get("/rehearsals/{rehearsal}", 404)
+    def get_rehearsal(self, rehearsal: values.Index) -> values.Rehearsal:
+        """Return progress and findings of a run."""
+        return self._known(rehearsal).told()
 
-    def cancel(self, asked: values.OfRehearsal) -> values.Rehearsal:
-        """End a run as Ctrl-C would; harmless where it has ended."""
-        run = self._known(asked)
+    @delete("/rehearsals/{rehearsal}", 404, 409)
+    def cancel_rehearsal(self, rehearsal: values.Index) -> values.Rehearsal:
+        """End a run that has not ended, after all is healed."""
+        run = self._known(rehearsal)
         if run.child.poll() is None:
             run.is_cancelled = True
             run.child.send_signal(signal.SIGINT)
@@ -108,9 +113,10 @@ class Rehearsals:
                 raise RequestError(409, "the rehearsal has not ended yet") from None
         return run.told()
 
-    def page(self, asked: values.OfRehearsal) -> bytes:
+    @get("/rehearsals/{rehearsal}/page", 404, 409, media=HTML)
+    def get_rehearsal_page(self, rehearsal: values.Index) -> bytes:
         """Return the page of a run."""
-        run = self._known(asked)
+        run = self._known(rehearsal)
         try:
             return (run.folder / "results" / "report.html").read_bytes()
         except OSError:
@@ -129,10 +135,10 @@ class Rehearsals:
                 run.child.wait()
             shutil.rmtree(run.folder, ignore_errors=True)
 
-    def _known(self, asked: values.OfRehearsal) -> _Run:
-        run = self._runs.get(asked.rehearsal)
+    def _known(self, rehearsal: int) -> _Run:
+        run = self._runs.get(rehearsal)
         if run is None:
-            raise RequestError(404, f"there is no rehearsal {asked.rehearsal}")
+            raise RequestError(404, f"there is no rehearsal {rehearsal}")
         return run
 
 

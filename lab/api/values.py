@@ -28,6 +28,9 @@ Place = Annotated[
 ]
 Name = Annotated[str, Meta(min_length=1, max_length=249, pattern=r"^[A-Za-z0-9._-]+$")]
 Index = Annotated[int, Meta(ge=0, le=2_147_483_647)]
+Losing = Annotated[str, Meta(max_length=100, pattern=r"^[A-Za-z0-9/._:-]+$")]
+Client = Annotated[str, Meta(pattern="^(librdkafka|java|kafka_python|franz_go)$")]
+User = Annotated[str, Meta(pattern="^(alice|admin|mallory)$")]
 
 
 class Problem(Struct, kw_only=True, omit_defaults=True):
@@ -327,97 +330,3 @@ NewCluster = msgspec.defstruct(
     module=__name__,
 )
 """Settings of a cluster (`lab.cluster.spec`); those that are missing have their defaults."""
-
-
-class Empty(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Nothing more to say."""
-
-
-class OfBroker(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The broker of a request."""
-
-    broker: Index
-
-
-class OfController(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The controller of a request."""
-
-    controller: Index
-
-
-class OfDirectory(OfBroker, kw_only=True):
-    """The log directory of a request; the first of a broker is number 1."""
-
-    number: Index
-
-
-class OfTopic(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The topic of a request."""
-
-    topic: Name
-
-
-class OfPartition(OfTopic, kw_only=True):
-    """The partition of a request."""
-
-    partition: Index
-
-
-class OfFault(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The fault of a request."""
-
-    fault: Index
-
-
-class OfRehearsal(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The rehearsal of a request."""
-
-    rehearsal: Index
-
-
-class ListedFaults(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Which faults are listed: open ones, or all of this cluster."""
-
-    all: bool = False
-
-
-class Wait(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Awaited states, all of them, and how long they are awaited at most.
-
-    Attributes:
-        detected: A fault: clients are told that its directory is offline, or its broker is gone.
-        broken: A fault: it has broken something.
-        healed: A fault: it has ended.
-        leaders: A topic: every partition of it has a leader.
-        isr: A topic: every replica of it is in sync.
-        settled: The cluster: all brokers serve, all directories are online, all is in sync.
-        active: The cluster: one of its controllers that run is active.
-    """
-
-    detected: Index | None = None
-    broken: Index | None = None
-    healed: Index | None = None
-    leaders: Name | None = None
-    isr: Name | None = None
-    settled: bool = False
-    active: bool = False
-    timeout: Duration = "30s"
-
-
-class OfWhatIf(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The loss in question: all losses where neither is named.
-
-    Attributes:
-        directory: Such as `broker-1/2`.
-        broker: Id of a broker.
-    """
-
-    directory: Annotated[str, Meta(max_length=100, pattern=r"^[A-Za-z0-9/._:-]+$")] = ""
-    broker: Index | None = None
-
-
-class OfClient(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A client, and as whom it logs in to a closed cluster."""
-
-    client: Annotated[str, Meta(pattern="^(librdkafka|java|kafka_python|franz_go)$")] = "java"
-    user: Annotated[str, Meta(pattern="^(alice|admin|mallory)$")] = "alice"

@@ -32,7 +32,7 @@ def asked(picture: ClusterPicture = WHOLE) -> Actions:
 
 
 def test_a_partition_tells_where_each_of_its_replicas_is() -> None:
-    found = asked().partition(values.OfPartition(topic="t", partition=0))
+    found = asked().get_partition("t", 0)
 
     assert found.state == "in sync"
     told = [(one.broker, one.directory, one.bytes, one.leads) for one in found.replicas]
@@ -42,9 +42,7 @@ def test_a_partition_tells_where_each_of_its_replicas_is() -> None:
 def test_a_partition_tells_who_is_eligible() -> None:
     lost = PartitionPicture(leader=-1, replicas=(1, 2), isr=(), elr=(2,))
 
-    found = asked(replace(WHOLE, partitions={T0: lost})).partition(
-        values.OfPartition(topic="t", partition=0)
-    )
+    found = asked(replace(WHOLE, partitions={T0: lost})).get_partition("t", 0)
 
     assert found.state == "no leader"
     assert [one.eligible for one in found.replicas] == [False, True]
@@ -53,8 +51,8 @@ def test_a_partition_tells_who_is_eligible() -> None:
 def test_health_names_what_is_wrong() -> None:
     lost = PartitionPicture(leader=-1, replicas=(1, 2), isr=())
 
-    assert asked().health() == values.Health(status="ok", problems=[])
-    found = asked(replace(WHOLE, partitions={T0: lost}, listed=frozenset({1}))).health()
+    assert asked().get_health() == values.Health(status="ok", problems=[])
+    found = asked(replace(WHOLE, partitions={T0: lost}, listed=frozenset({1}))).get_health()
     assert found.status == "degraded"
     assert found.problems == ["broker 2 is fenced", "1 partitions have no leader"]
 
@@ -62,14 +60,19 @@ def test_health_names_what_is_wrong() -> None:
 @pytest.mark.parametrize(
     ("ask", "status"),
     [
-        (lambda one: one.partition(values.OfPartition(topic="t", partition=9)), 404),
-        (lambda one: one.topic(values.OfTopic(topic="other")), 404),
-        (lambda one: one.broker(values.OfBroker(broker=9)), 404),
-        (lambda one: one.directory(values.OfDirectory(broker=1, number=9)), 404),
+        (lambda one: one.get_partition("t", 9), 404),
+        (lambda one: one.get_topic("other"), 404),
+        (lambda one: one.get_broker(9), 404),
+        (lambda one: one.get_directory(1, 9), 404),
         (lambda one: one.heal(), 409),
-        (lambda one: one.inject(values.NewFault(kind="eio", where="broker-1/1")), 409),
-        (lambda one: one.inject(values.NewFault(kind="kill", where="broker-1", errno="EIO")), 409),
-        (lambda one: one.wait(values.Wait(isr="t")), 409),
+        (lambda one: one.create_fault(values.NewFault(kind="eio", where="broker-1/1")), 409),
+        (
+            lambda one: one.create_fault(
+                values.NewFault(kind="kill", where="broker-1", errno="EIO")
+            ),
+            409,
+        ),
+        (lambda one: one.wait(isr="t"), 409),
     ],
 )
 def test_what_is_not_there_or_cannot_be_done_is_refused(ask, status: int) -> None:  # type: ignore[no-untyped-def]
