@@ -13,6 +13,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
 from uuid import UUID
@@ -82,10 +83,15 @@ def up(
     try:
         files.write(replace(cluster.state, owner=own))
         cluster.make_folders(spec.properties)
-        cluster.check_servers()
-        make_disks(cluster, spec, interrupts, tell)
-        make_breakable(cluster, spec.mechanism, tell)
-        cluster.format()
+        # Copies the sources where the servers' user cannot read them, which the next steps need.
+        cluster.environment()
+        # The attempt is another process, which is not waited for before there is need to.
+        with ThreadPoolExecutor(1) as pool:
+            attempt = pool.submit(cluster.check_servers)
+            make_disks(cluster, spec, interrupts, tell)
+            make_breakable(cluster, spec.mechanism, tell)
+            cluster.format()
+            attempt.result()
         count = len(layout.directories(cluster.state))
         tell(f"{count} directories formatted for cluster {cluster.id}")
         began = time.monotonic()

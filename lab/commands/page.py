@@ -32,7 +32,6 @@ from lab.cluster.spec import (
     spec_of,
     words_of,
 )
-from lab.commands import breaking
 from lab.commands.declaring import LAB, add_settings
 from lab.errors import LabError
 from lab.machine import programs
@@ -244,6 +243,9 @@ class _Door:
 
     def end(self) -> list[str]:
         """Undo what was broken here; returns a line for each fault, and what is to be done."""
+        # It is no part of a start, which has the servers' classes to make, too.
+        from lab.commands import breaking
+
         said = self._actions.end()
         if said and (cluster := self._actions.opened()) is not None:
             to_do, _ = breaking.afterwards(self._state.name, cluster, [], reviving=False)
@@ -306,7 +308,7 @@ def _door(
     )
     shown = "127.0.0.1" if host in ("0.0.0.0", "::") else host
     with (
-        contextlib.closing(served),
+        contextlib.closing(served.rehearsals),
         serving(
             lambda: app.make(served, live, access, may_change=may_change), listening, live.run
         ) as ended,
