@@ -198,8 +198,10 @@ class RaftDriver:
         """None before the log was read."""
         self._events: deque[Event | Proposal] = deque()
         self._instructions: deque[Instruction] = deque()
-        self._is_held_up = False
-        """Whether a write that comes before everything else is under way."""
+        self._held_up_ms: int | None = None
+        """Since when a write is under way that comes before everything else."""
+        self.behind_ms = 0
+        """How much the clock of the core is behind: it stands still during such writes."""
         self._is_at_work = False
         self._proposal: Proposal | None = None
         """The one that the core takes in now."""
@@ -260,7 +262,7 @@ class RaftDriver:
         if self._core is None or not isinstance(self.core.state, Leader):
             return
         instructions = self.core.handle(
-            NodeShutdownBegun(), now_ms=self._now_ms(), chance=self._random()
+            NodeShutdownBegun(), now_ms=self._core_ms(), chance=self._random()
         )
         sent = [each for each in instructions if isinstance(each, SendRequest)]
         answered = asyncio.Semaphore(0)
@@ -317,7 +319,7 @@ class RaftDriver:
             return
         self._is_at_work = True
         try:
-            while not self._is_held_up:
+            while self._held_up_ms is None:
                 if self._instructions:
                     self._carry_out(self._instructions.popleft())
                 elif self._events:
@@ -349,10 +351,19 @@ class RaftDriver:
             # The asker has been told that this node leads no more.
             return
         self._instructions.extend(
-            self.core.handle(event, now_ms=self._now_ms(), chance=self._random())
+            self.core.handle(event, now_ms=self._core_ms(), chance=self._random())
         )
 
     # The clock.
+
+    def _core_ms(self) -> int:
+        """Return the time of the core.
+
+        A candidate whose vote takes long to write would else have no time left to be elected, and
+        what it asks for would have no time left to be answered.
+        """
+        now_ms = self._now_ms() if self._held_up_ms is None else self._held_up_ms
+        return now_ms - self.behind_ms
 
     def _set_timer(self) -> None:
         if self._timer is not None:
@@ -360,7 +371,7 @@ class RaftDriver:
             self._timer = None
         deadline_ms = self.core.next_deadline_ms
         if deadline_ms is not None:
-            left_ms = deadline_ms - self._now_ms()
+            left_ms = deadline_ms - self._core_ms()
             if left_ms > 0:
                 self._late_turns = 0
             self._call_later(max(0, left_ms) / 1000, deadline_ms)
@@ -371,7 +382,7 @@ class RaftDriver:
 
     def _reach(self, deadline_ms: int) -> None:
         """Pass on a deadline; what has arrived before a late one comes first."""
-        late_ms = self._now_ms() - deadline_ms
+        late_ms = self._core_ms() - deadline_ms
         if late_ms < 0:
             self._go_on()
         elif late_ms > STOOD_STILL_MS and self._late_turns < TURNS_BEFORE_A_LATE_DEADLINE:
@@ -548,11 +559,12 @@ class RaftDriver:
 
     def _hold_up(self, run: Callable[[], Any], done: Callable[[Any], None]) -> None:
         """Run a step behind all others; nothing else happens before its end."""
-        self._is_held_up = True
+        since_ms = self._held_up_ms = self._now_ms()
 
         def go_on(result: Any) -> None:
             done(result)
-            self._is_held_up = False
+            self._held_up_ms = None
+            self.behind_ms += self._now_ms() - since_ms
             self._go_on()
 
         self._hand_over(_Step(run, go_on))

@@ -215,7 +215,8 @@ class RaftLog:
         others = voters.others(self._settings.me)
         observers = (key for key in known if key not in voters.keys)
         return [
-            _follower(key, known.get(key), is_voter=key in others) for key in (*others, *observers)
+            _follower(key, known.get(key), self._driver.behind_ms, is_voter=key in others)
+            for key in (*others, *observers)
         ]
 
     def add_listener(self, listener: CommitListener) -> None:
@@ -409,7 +410,9 @@ class RaftLog:
                 )
 
 
-def _follower(key: ReplicaKey, known: ReplicaProgress | None, *, is_voter: bool) -> QuorumFollower:
+def _follower(
+    key: ReplicaKey, known: ReplicaProgress | None, behind_ms: int, *, is_voter: bool
+) -> QuorumFollower:
     directory_id = None if key.directory_id == UNKNOWN_DIRECTORY else key.directory_id
     if known is None:
         return QuorumFollower(node_id=key.node_id, directory_id=directory_id, is_voter=is_voter)
@@ -419,8 +422,8 @@ def _follower(key: ReplicaKey, known: ReplicaProgress | None, *, is_voter: bool)
         directory_id=directory_id,
         is_voter=is_voter,
         end_offset=known.end_offset,
-        last_fetch_ms=known.last_fetch_ms,
-        last_caught_up_ms=None if caught_up_ms < 0 else caught_up_ms,
+        last_fetch_ms=known.last_fetch_ms + behind_ms,
+        last_caught_up_ms=None if caught_up_ms < 0 else caught_up_ms + behind_ms,
     )
 
 

@@ -81,8 +81,6 @@ from jbodlab.vocabulary.errors import QuorumViolationError
 from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset
 
 NEVER_MS = 1 << 40
-RELUCTANT_TIMEOUTS = 3
-"""Election timeouts without a leader after which a node with a slow disk stands for election."""
 BOOTSTRAP_OFFSET = -1
 """Offset of the voters in `0-0.checkpoint`: they are in no log yet."""
 
@@ -320,8 +318,8 @@ class QuorumNode:
             return False
         if self._postponed_ms is None:
             self._postponed_ms = self.now_ms
-        timeouts = RELUCTANT_TIMEOUTS * self.settings.election_timeout_ms
-        return self.now_ms < self._postponed_ms + timeouts
+        # Others whose disks are well stand in that time; perhaps there are none.
+        return self.now_ms < self._postponed_ms + self.settings.election_timeout_ms
 
     def has_leader(self) -> None:
         """Take note that a leader is heard, or that this node is one."""

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import shutil
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from jbodlab.metadata.records.control_records import (
     LeaderChangeMessage,
 )
 from jbodlab.raft.batches import fetched_batches, quorum_records
+from jbodlab.raft.instructions import WriteQuorumState
 from jbodlab.raft.states import Follower
 from jbodlab.raft.voters import VoterSet
 from jbodlab.record_batch.record_batch import read_header
@@ -437,3 +439,29 @@ async def test_a_leader_whose_disk_is_full_ends(tmp_path: Path) -> None:
         leader.running = None
         appending.cancel()
         await (await network.leader()).append()
+
+
+async def test_a_candidate_whose_vote_takes_long_to_write_is_elected(tmp_path: Path) -> None:
+    async with quorum(tmp_path) as network:
+        former = await network.leader()
+        others = [each for each in network.nodes.values() if each is not former]
+        for node in others:
+            write_a_candidate_slowly(node)
+
+        await former.kill()
+
+        await network.leader(but=former)
+
+
+def write_a_candidate_slowly(node: Node) -> None:
+    """Let the disk of a node take longer for its vote for itself than an election timer."""
+    files = node.log._files
+    write = files.write_state
+
+    def slow(instruction: WriteQuorumState) -> None:
+        voted = instruction.state.voted
+        if voted is not None and voted.node_id == node.id and instruction.state.leader_id is None:
+            time.sleep(3 * TIMING.election_timeout_ms / 1000)
+        write(instruction)
+
+    files.write_state = slow  # type: ignore[method-assign]
