@@ -8,9 +8,8 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from admin_tool.connecting import connected
-from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output, rows_text
-from jbodlab.cli.parser import Parser, UsageError
+from jbodlab.cli.parser import UsageError
 from jbodlab.kafka_admin.acls import create_acls, delete_acls, describe_acls
 from jbodlab.security import acl
 
@@ -28,43 +27,28 @@ def _word(code: IntEnum) -> str:
     return code.name.lower().replace("_", "-")
 
 
-def _operation(text: str) -> acl.AclOperation:
+def operation(text: str) -> acl.AclOperation:
+    """Return an operation, as an argument's type.
+
+    Raises:
+        ArgumentTypeError: there is none of this name.
+    """
     known = {_word(each): each for each in acl.AclOperation}
     if text.lower() not in known:
         raise ArgumentTypeError(f"expected one of {', '.join(known)}, got {text!r}")
     return known[text.lower()]
 
 
-def _resource(parser: Parser) -> None:
-    for kind in KINDS:
-        parser.add_argument(f"--{kind}", metavar="NAME", help=f"a {kind}, or * for all")
-    parser.add_argument("--cluster-itself", action="store_true", help="the cluster as a whole")
-    parser.add_argument("--prefixed", action="store_true", help="all names that begin with NAME")
-
-
-def _list_arguments(parser: Parser) -> None:
-    _resource(parser)
-    parser.add_argument("--principal", metavar="TYPE:NAME", help="only of this principal")
-
-
-def _add_arguments(parser: Parser) -> None:
-    parser.add_argument("principal", metavar="TYPE:NAME", help="who, such as User:alice")
-    text = f"what: {', '.join(map(_word, acl.AclOperation))}"
-    parser.add_argument("operations", metavar="OPERATION", nargs="+", type=_operation, help=text)
-    _resource(parser)
-    parser.add_argument("--deny", action="store_true", help="deny it, even where entries allow it")
-    text = "only from this address (default: from everywhere)"
-    parser.add_argument("--host", metavar="ADDRESS", default=acl.WILDCARD, help=text)
-
-
-async def _list(options: Namespace, output: Output) -> int:
+async def list_all(options: Namespace, output: Output) -> int:
+    """List access control entries, or those that count for a resource; returns the exit code."""
     async with connected(options) as client:
         found = await describe_acls(client, _wanted(options, acl.MATCH))
     output.rows(_rows(found), "no access control entries")
     return 0
 
 
-async def _add(options: Namespace, output: Output) -> int:
+async def add(options: Namespace, output: Output) -> int:
+    """Allow or deny operations to a principal; returns the exit code."""
     named = _named(options)
     if named is None:
         raise UsageError("missing --topic, --group, --transactional-id or --cluster-itself")
@@ -81,7 +65,8 @@ async def _add(options: Namespace, output: Output) -> int:
     return 0
 
 
-async def _remove(options: Namespace, output: Output) -> int:
+async def remove(options: Namespace, output: Output) -> int:
+    """Remove access control entries; returns the exit code."""
     wanted = _wanted(options, acl.ANY)
     if wanted.resource_name is None and wanted.principal is None:
         raise UsageError("missing a resource or --principal")
@@ -129,30 +114,3 @@ def _rows(entries: Iterable[acl.AccessControlEntry]) -> list[AclEntry]:
         }
         for each in entries
     ]
-
-
-VERBS = {
-    "list": servers_command(
-        "list access control entries, or those that count for a resource",
-        _list,
-        _list_arguments,
-        ("acls list", "acls list --topic orders", "acls list --principal User:alice"),
-        prints="list of AclEntry",
-    ),
-    "add": servers_command(
-        "allow or deny operations to a principal",
-        _add,
-        _add_arguments,
-        (
-            "acls add User:alice read write --topic orders",
-            "acls add User:bob read --group app- --prefixed",
-        ),
-    ),
-    "remove": servers_command(
-        "remove access control entries",
-        _remove,
-        _list_arguments,
-        ("acls remove --topic orders --principal User:alice",),
-        asks=True,
-    ),
-}

@@ -5,12 +5,10 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
-from admin_tool.arguments import add_repeated, key_value
 from admin_tool.connecting import connected
 from admin_tool.errors import unknown
-from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output
-from jbodlab.cli.parser import Parser, UsageError
+from jbodlab.cli.parser import UsageError
 from jbodlab.kafka_admin import topics
 from jbodlab.kafka_admin.configs import (
     ConfigResourceType,
@@ -23,25 +21,6 @@ from jbodlab.kafka_admin.errors import RequestError
 if TYPE_CHECKING:
     from jbodlab.cli.results import Config
     from jbodlab.kafka_admin.client import AdminClient
-
-KINDS = ("topic", "broker", "cluster", "group")
-
-
-def _entity(parser: Parser) -> None:
-    parser.add_argument("kind", metavar="KIND", choices=KINDS, help=", ".join(KINDS))
-    text = "a topic, the id of a broker, or a group; none for the cluster"
-    parser.add_argument("name", metavar="NAME", nargs="?", default="", help=text)
-
-
-def _describe_arguments(parser: Parser) -> None:
-    _entity(parser)
-    parser.add_argument("--all", action="store_true", help="show defaults too")
-
-
-def _alter_arguments(parser: Parser) -> None:
-    _entity(parser)
-    add_repeated(parser, "--set", "KEY=VALUE", "set a config", key_value)
-    add_repeated(parser, "--delete", "KEY", "remove a config, so that its default applies")
 
 
 async def describe(options: Namespace, output: Output) -> int:
@@ -102,29 +81,3 @@ async def _check_known(client: AdminClient, options: Namespace) -> None:
         known = [one.name for one in await topics.list_topics(client)]
         if options.name not in known:
             raise unknown("topic", options.name, known)
-
-
-_DESCRIBE_EXAMPLES = (
-    "configs describe topic orders",
-    "configs describe broker 1 --all --output json",
-    "configs describe cluster",
-)
-_ALTER_EXAMPLES = (
-    "configs alter topic orders --set retention.ms=60000 --delete segment.bytes",
-    "configs alter cluster --set log.retention.bytes=1000000",
-)
-VERBS = {
-    "describe": servers_command(
-        "show the configs that somebody has set",
-        describe,
-        _describe_arguments,
-        _DESCRIBE_EXAMPLES,
-        prints="list of Config",
-    ),
-    "alter": servers_command(
-        "set configs, or remove them so that their defaults apply",
-        alter,
-        _alter_arguments,
-        _ALTER_EXAMPLES,
-    ),
-}

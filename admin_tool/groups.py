@@ -11,13 +11,11 @@ from argparse import Namespace
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from admin_tool.arguments import add_partition
 from admin_tool.connecting import connected
 from admin_tool.errors import unknown
 from admin_tool.offsets import A_TIME, partitions_of, read_time
-from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output, counted, place, rows_text, table
-from jbodlab.cli.parser import Parser, UsageError
+from jbodlab.cli.parser import UsageError
 from jbodlab.kafka_admin.errors import AdminError, RequestError
 from jbodlab.kafka_admin.groups import (
     Group,
@@ -49,23 +47,8 @@ Target = tuple[str, int]
 """`earliest` or `latest` and 0, or `offset`, `shift` or `time` and their number."""
 
 
-def _names(parser: Parser) -> None:
-    parser.add_argument("groups", metavar="GROUP", nargs="+", help="the groups")
-
-
-def _reset_arguments(parser: Parser) -> None:
-    parser.add_argument("group", metavar="GROUP", help="the group")
-    parser.add_argument("--topic", required=True, help="the topic")
-    add_partition(parser)
-    text = (
-        "earliest, latest, an offset, so many records on or back such as +100 or -100, or the "
-        f"first record since {A_TIME}"
-    )
-    parser.add_argument("--to", metavar="WHERE", required=True, help=text)
-    parser.add_argument("--dry-run", action="store_true", help="only show the new offsets")
-
-
-async def _list(options: Namespace, output: Output) -> int:
+async def list_all(options: Namespace, output: Output) -> int:
+    """List groups and their states; returns the exit code."""
     async with connected(options) as client:
         found, failures = await list_groups(client)
     rows: list[ListedGroup] = [
@@ -77,7 +60,8 @@ async def _list(options: Namespace, output: Output) -> int:
     return int(bool(failures))
 
 
-async def _describe(options: Namespace, output: Output) -> int:
+async def describe(options: Namespace, output: Output) -> int:
+    """Show members, offsets and lag of groups; returns the exit code."""
     shown: list[DescribedGroup] = []
     names = list(dict.fromkeys(options.groups))
     async with connected(options) as client:
@@ -91,7 +75,8 @@ async def _describe(options: Namespace, output: Output) -> int:
     return int(len(shown) < len(names))
 
 
-async def _reset(options: Namespace, output: Output) -> int:
+async def reset(options: Namespace, output: Output) -> int:
+    """Set the offsets of a group without members; returns the exit code."""
     target = read_target(options.to)
     async with connected(options) as client:
         counts = {one.name: one.partitions for one in await list_topics(client)}
@@ -125,7 +110,8 @@ async def _reset(options: Namespace, output: Output) -> int:
     return 0
 
 
-async def _delete(options: Namespace, output: Output) -> int:
+async def delete(options: Namespace, output: Output) -> int:
+    """Delete groups without members, and their offsets; returns the exit code."""
     names = list(dict.fromkeys(options.groups))
     code = 0
     async with connected(options) as client:
@@ -279,36 +265,3 @@ def _text(value: DescribedGroup) -> str:
     hosts = {one["member"]: one["host"] for one in members}
     rows = [(*row.values(), hosts.get(row["member"] or "")) for row in value["offsets"]]
     return "\n".join([*lines, *([table(_COLUMNS, rows)] if rows else [])])
-
-
-_RESET_EXAMPLES = (
-    "groups reset readers --topic orders --to earliest --dry-run",
-    "groups reset readers --topic orders --partition 0 --to -100 --yes",
-)
-_DESCRIBE_EXAMPLES = ("groups describe readers --output json",)
-_RESET_HELP = "set the offsets of a group without members"
-_DELETE_HELP = "delete groups without members, and their offsets"
-VERBS = {
-    "list": servers_command(
-        "list groups and their states",
-        _list,
-        examples=("groups list",),
-        prints="list of ListedGroup",
-    ),
-    "describe": servers_command(
-        "show members, offsets and lag of groups",
-        _describe,
-        _names,
-        _DESCRIBE_EXAMPLES,
-        prints="list of DescribedGroup",
-    ),
-    "reset": servers_command(
-        _RESET_HELP,
-        _reset,
-        _reset_arguments,
-        _RESET_EXAMPLES,
-        prints="list of ResetOffset",
-        asks=True,
-    ),
-    "delete": servers_command(_DELETE_HELP, _delete, _names, ("groups delete readers",), asks=True),
-}

@@ -7,13 +7,11 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from admin_tool.arguments import add_partition
 from admin_tool.connecting import connected
 from admin_tool.errors import unknown
-from admin_tool.topic_actions.selection import add_topics, check, select
-from jbodlab.cli.command import servers_command
+from admin_tool.topic_actions.selection import check, select
 from jbodlab.cli.output import Output, counted
-from jbodlab.cli.parser import Parser, UsageError
+from jbodlab.cli.parser import UsageError
 from jbodlab.kafka_admin.errors import AdminError
 from jbodlab.kafka_admin.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, list_offsets
 from jbodlab.kafka_admin.topics import list_topics
@@ -24,13 +22,6 @@ if TYPE_CHECKING:
 
 NAMED_TIMES = {"earliest": EARLIEST, "latest": LATEST, "max-timestamp": MAX_TIMESTAMP}
 A_TIME = "a time such as 2026-01-31T23:59:59+01:00"
-
-
-def _arguments(parser: Parser) -> None:
-    add_topics(parser)
-    add_partition(parser)
-    text = f"{', '.join(NAMED_TIMES)}, or the first record since {A_TIME}; default: latest"
-    parser.add_argument("--at", metavar="WHEN", default="latest", help=text)
 
 
 async def run(options: Namespace, output: Output) -> int:
@@ -97,12 +88,3 @@ def read_time(text: str) -> int | None:
     if found.tzinfo is None:
         found = found.replace(tzinfo=UTC)
     return (found - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
-
-
-_EXAMPLES = (
-    "offsets orders payments --at earliest",
-    "offsets --matching 'order.*' --at 2026-01-31T10:00 --output json",
-)
-COMMAND = servers_command(
-    "show the offsets of partitions", run, _arguments, _EXAMPLES, prints="list of PartitionOffset"
-)

@@ -15,12 +15,10 @@ from argparse import ArgumentTypeError, Namespace
 from collections.abc import Iterator
 from typing import Any
 
-from admin_tool.arguments import add_partition, add_repeated, key_value, positive, seconds
 from admin_tool.client import connected, reason
 from admin_tool.offsets import partitions_of
-from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output, counted
-from jbodlab.cli.parser import Parser, UsageError
+from jbodlab.cli.parser import UsageError
 from jbodlab.kafka_admin.errors import AdminError
 
 POLL_S = 0.2
@@ -34,34 +32,6 @@ DELIVERY_TIMEOUT_MS = 30_000
 """How long a record is tried; a property may say otherwise."""
 ANY_PARTITION = -1
 """Leaves the choice to the library: by the key, else as it likes."""
-
-
-def _produce_arguments(parser: Parser) -> None:
-    _both(parser, r"what separates key and value of a line, such as : or \t; default: no keys")
-    text = "write to this partition; default: by the key, or any"
-    parser.add_argument("--partition", metavar="N", type=int, default=ANY_PARTITION, help=text)
-    text = "who acknowledges: all in-sync replicas (default), the leader, nobody"
-    parser.add_argument("--acks", choices=("all", "1", "0"), default="all", help=text)
-
-
-def _consume_arguments(parser: Parser) -> None:
-    _both(parser, r"print keys too, with this text behind them, such as : or \t")
-    add_partition(parser)
-    text = "beginning (default), end or an offset; in a group only where it has committed none"
-    parser.add_argument(
-        "--from", dest="start", metavar="WHERE", type=start, default="beginning", help=text
-    )
-    parser.add_argument("--max", metavar="N", type=positive, help="end after so many records")
-    text = "end after so long without a record, such as 10s; default: at Ctrl-C"
-    parser.add_argument("--timeout", metavar="TIME", type=seconds, help=text)
-    parser.add_argument("--group", help="read as a member of this group and commit its offsets")
-
-
-def _both(parser: Parser, separator_help: str) -> None:
-    parser.add_argument("topic", metavar="TOPIC", help="the topic")
-    parser.add_argument("--key-separator", metavar="TEXT", type=separator, help=separator_help)
-    text = "a property of the client, such as compression.type=zstd"
-    add_repeated(parser, "--property", "KEY=VALUE", text, key_value)
 
 
 def separator(text: str) -> str:
@@ -228,24 +198,3 @@ def _messages(consumer: Any, most: int | None, timeout_s: float | None) -> Itera
                 raise AdminError(reason(error))
         if timeout_s is not None and time.monotonic() - last_s >= timeout_s:
             return
-
-
-_PRODUCE_EXAMPLES = (
-    "records produce orders < lines.txt",
-    "records produce orders --key-separator : --property compression.type=zstd",
-)
-_CONSUME_EXAMPLES = (
-    "records consume orders --partition 0 --from 1200 --max 10 --output json",
-    "records consume orders --group readers --timeout 10s",
-)
-_PRODUCE_HELP = "write the lines of stdin to a topic, each as a record"
-VERBS = {
-    "produce": servers_command(_PRODUCE_HELP, produce, _produce_arguments, _PRODUCE_EXAMPLES),
-    "consume": servers_command(
-        "print the records of a topic",
-        consume,
-        _consume_arguments,
-        _CONSUME_EXAMPLES,
-        prints="Record",
-    ),
-}

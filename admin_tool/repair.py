@@ -12,9 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output
-from jbodlab.cli.parser import Parser
 from jbodlab.kafka_admin.errors import AdminError
 from jbodlab.storage.directory.directory_lock import DirectoryLock
 from jbodlab.vocabulary.errors import FormatError
@@ -27,18 +25,8 @@ if TYPE_CHECKING:
 STDIN = "-"
 
 
-def _add_arguments(parser: Parser) -> None:
-    parser.description = (
-        "Copy damaged replicas again from their leaders, where another broker leads.\n"
-        "Where the broker is stopped, damaged segments are kept aside as .damaged, and copied\n"
-        "when it starts. Exit code 0 if everything was repaired, 1 if something was not."
-    )
-    parser.add_argument(
-        "findings", metavar="FILE", help="JSON of `jbodlab storage verify`; - for stdin"
-    )
-
-
-async def _run(options: Namespace, output: Output) -> int:
+async def run(options: Namespace, output: Output) -> int:
+    """Copy damaged replicas again from their leaders; returns the exit code."""
     from admin_tool.log_dir_actions.findings import read
     from admin_tool.log_dir_actions.repair_offline import connected_to_cluster_of, repair_offline
     from admin_tool.log_dir_actions.repair_online import repair_online
@@ -94,16 +82,3 @@ def _lock(disk: Disk, locks: ExitStack, path: Path) -> bool:
         raise AdminError(f"{path} cannot be locked: {error.strerror}") from error
     locks.callback(lock.release)
     return True
-
-
-COMMAND = servers_command(
-    help="copy damaged replicas again from their leaders",
-    arguments=_add_arguments,
-    run=_run,
-    prints="list of Repaired",
-    asks=True,
-    examples=(
-        "storage repair found.json",
-        "storage repair found.json --bootstrap-server kafka:9092 --yes",
-    ),
-)

@@ -5,15 +5,11 @@ from __future__ import annotations
 import time
 from argparse import Namespace
 from collections.abc import Collection
-from functools import partial
 from typing import TYPE_CHECKING
 
-from admin_tool.arguments import add_repeated, seconds
 from admin_tool.connecting import connected
 from admin_tool.errors import unknown
-from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output
-from jbodlab.cli.parser import Parser
 from jbodlab.kafka_admin import transactions
 from jbodlab.kafka_admin.errors import AdminError, RequestError
 from jbodlab.kafka_admin.topics import describe_topics, list_topics
@@ -24,40 +20,8 @@ if TYPE_CHECKING:
     from jbodlab.kafka_admin.client import AdminClient
 
 
-def _list_arguments(parser: Parser) -> None:
-    add_repeated(parser, "--state", "STATE", "only in this state, such as Ongoing")
-    add_repeated(parser, "--producer-id", "N", "only of this producer", int)
-    text = "only those that began longer ago than this, such as 10s"
-    parser.add_argument("--longer-than", metavar="TIME", type=seconds, help=text)
-    text = "only transactional ids that this regular expression matches as a whole"
-    parser.add_argument("--pattern", metavar="REGEX", help=text)
-
-
-def _place_arguments(name: str, text: str, parser: Parser, *, required: bool = False) -> None:
-    parser.add_argument("topic", metavar="TOPIC", help="the topic")
-    parser.add_argument("partition", metavar="PARTITION", type=int, help="number of the partition")
-    parser.add_argument(name, metavar="N", type=int, required=required, help=text)
-
-
-_producers_arguments = partial(
-    _place_arguments, "--broker", "ask the replica on this broker, not the leader"
-)
-START = "the first offset of the transaction, as find-hanging shows it"
-_abort_arguments = partial(_place_arguments, "--start-offset", START, required=True)
-
-
-def _hanging_arguments(parser: Parser) -> None:
-    add_repeated(parser, "--topic", "TOPIC", "only this topic")
-    parser.add_argument("--broker", metavar="N", type=int, help="only partitions that it leads")
-    text = "only transactions without a record for longer than this (default: 15m)"
-    parser.add_argument("--longer-than", metavar="TIME", type=seconds, default=900.0, help=text)
-
-
-def _describe_arguments(parser: Parser) -> None:
-    parser.add_argument("ids", metavar="ID", nargs="+", help="the transactional ids")
-
-
-async def _list(options: Namespace, output: Output) -> int:
+async def list_all(options: Namespace, output: Output) -> int:
+    """List transactional ids and the states of their transactions; returns the exit code."""
     filters = {
         "state_filters": options.state,
         "producer_id_filters": options.producer_id,
@@ -71,7 +35,8 @@ async def _list(options: Namespace, output: Output) -> int:
     return 0
 
 
-async def _describe(options: Namespace, output: Output) -> int:
+async def describe(options: Namespace, output: Output) -> int:
+    """Show the producer and the partitions of transactions; returns the exit code."""
     code = 0
     shown: list[DescribedTransaction] = []
     async with connected(options) as client:
@@ -85,7 +50,8 @@ async def _describe(options: Namespace, output: Output) -> int:
     return code
 
 
-async def _producers(options: Namespace, output: Output) -> int:
+async def producers(options: Namespace, output: Output) -> int:
+    """Show the producers of a partition, and what they have open; returns the exit code."""
     async with connected(options) as client:
         place, leader = await _place(client, options)
         broker = leader if options.broker is None else (await client.broker(options.broker)).id
@@ -93,7 +59,8 @@ async def _producers(options: Namespace, output: Output) -> int:
     return 0
 
 
-async def _abort(options: Namespace, output: Output) -> int:
+async def abort(options: Namespace, output: Output) -> int:
+    """End a hanging transaction in one partition; returns the exit code."""
     offset = options.start_offset
     async with connected(options) as client:
         place, leader = await _place(client, options)
@@ -107,7 +74,8 @@ async def _abort(options: Namespace, output: Output) -> int:
     raise AdminError(f"{place} has no open transaction at offset {offset}")
 
 
-async def _find_hanging(options: Namespace, output: Output) -> int:
+async def find_hanging(options: Namespace, output: Output) -> int:
+    """Find transactions that nobody will end; returns the exit code."""
     before_ms = (time.time() - options.longer_than) * 1000
     async with connected(options) as client:
         by = None if options.broker is None else (await client.broker(options.broker)).id
@@ -176,42 +144,3 @@ def _text(one: DescribedTransaction) -> str:
         f"timeout {one['timeout_ms'] / 1000:g} s, coordinator broker {one['coordinator']}"
         + (f"\npartitions {partitions}" if partitions else "")
     )
-
-
-VERBS = {
-    "list": servers_command(
-        "list transactional ids and the states of their transactions",
-        _list,
-        _list_arguments,
-        ("transactions list", "transactions list --state Ongoing --longer-than 1m"),
-        prints="list of ListedTransaction",
-    ),
-    "describe": servers_command(
-        "show the producer and the partitions of transactions",
-        _describe,
-        _describe_arguments,
-        ("transactions describe payments-1",),
-        prints="list of DescribedTransaction",
-    ),
-    "producers": servers_command(
-        "show the producers of a partition, and what they have open",
-        _producers,
-        _producers_arguments,
-        ("transactions producers orders 0",),
-        prints="list of Producer",
-    ),
-    "find-hanging": servers_command(
-        "find transactions that nobody will end",
-        _find_hanging,
-        _hanging_arguments,
-        ("transactions find-hanging --topic orders",),
-        prints="list of Producer",
-    ),
-    "abort": servers_command(
-        "end a hanging transaction in one partition",
-        _abort,
-        _abort_arguments,
-        ("transactions abort orders 0 --start-offset 4711",),
-        asks=True,
-    ),
-}

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import signal
 from argparse import Namespace
-from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
@@ -19,7 +18,6 @@ from analytics.ask.assumptions import add_options
 from analytics.ask.directory_paths import add_option
 from analytics.engines import LOCAL, SPARK
 from analytics.source.requirements import FOR_REPLAY, check_requirements
-from jbodlab.cli.command import About, Command
 from jbodlab.cli.command_line import INTERRUPTED
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser
@@ -30,29 +28,34 @@ if TYPE_CHECKING:
 MOMENT = "an offset, a time such as 2026-01-31T12:00:00Z, or ms since 1970"
 
 
-def _carried_out_by(
-    noun: str, module: str, needed: Mapping[str, str]
-) -> Callable[[Namespace, Output], int]:
-    """Return the `run` of a command: that of a module, which is imported when it is called."""
+def replay(options: Namespace, output: Output) -> int:
+    """Replay metadata logs into tables and a report; returns the exit code."""
+    return _carried_out("replay", "job.command", options, output)
 
-    def run(options: Namespace, output: Output) -> int:
-        before = signal.signal(signal.SIGINT, _leave)
-        try:
-            check_requirements(f"jbodlab {noun}", needed)
-            carry_out = import_module(f"{__package__}.{module}").run
-        finally:
-            signal.signal(signal.SIGINT, before)
-        code: int = carry_out(options, output)
-        return code
 
-    return run
+def why(options: Namespace, output: Output) -> int:
+    """Tell why a partition, a directory or a broker is as it is; returns the exit code."""
+    return _carried_out("why", "ask.why", options, output)
+
+
+def _carried_out(noun: str, module: str, options: Namespace, output: Output) -> int:
+    """Carry a command out by the `run` of a module, which is imported now."""
+    before = signal.signal(signal.SIGINT, _leave)
+    try:
+        check_requirements(f"jbodlab {noun}", FOR_REPLAY)
+        carry_out = import_module(f"{__package__}.{module}").run
+    finally:
+        signal.signal(signal.SIGINT, before)
+    code: int = carry_out(options, output)
+    return code
 
 
 def _leave(_: int, __: FrameType | None) -> None:
     os._exit(INTERRUPTED)
 
 
-def _add_input(parser: Parser) -> None:
+def add_input(parser: Parser) -> None:
+    """Add the options of a metadata log and of a moment in it."""
     parser.add_argument(
         "--input",
         action="append",
@@ -64,18 +67,9 @@ def _add_input(parser: Parser) -> None:
     add_options(parser)
 
 
-def _adds_subject(verb: str, metavar: str, text: str) -> Callable[[Parser], None]:
-    def add(parser: Parser) -> None:
-        parser.add_argument("name", metavar=metavar, help=text)
-        parser.set_defaults(verb=verb)
-        _add_input(parser)
-
-    return add
-
-
 def add_what_if_source(parser: Parser) -> None:
     """Add the options of the metadata log, as a source of `jbodlab what-if`."""
-    _add_input(parser)
+    add_input(parser)
     add_option(parser)
 
 
@@ -91,13 +85,8 @@ def read_what_if_source(options: Namespace, output: Output) -> Cluster:
     return read(options, output)
 
 
-def _add_replay(parser: Parser) -> None:
-    parser.description = (
-        "Replay metadata logs into Parquet tables, and print a short report; without --input the\n"
-        "log of a cluster of this machine.\n"
-        f"MOMENT is {MOMENT}.\n"
-        "Exit code 2 if the condition of --fail-on holds."
-    )
+def add_replay(parser: Parser) -> None:
+    """Add the arguments of `jbodlab replay`."""
     add = parser.add_argument
     add(
         "--input",
@@ -136,47 +125,3 @@ def _add_replay(parser: Parser) -> None:
     question.add_argument(
         "--diff", nargs=2, metavar="MOMENT", help="print what differs; also in DIR/diff/"
     )
-
-
-_WHY = _carried_out_by("why", "ask.why", FOR_REPLAY)
-_LOG = "--input meta/__cluster_metadata-0"
-
-REPLAY = Command(
-    help="replay a metadata log into tables and a report",
-    arguments=_add_replay,
-    run=_carried_out_by("replay", "job.command", FOR_REPLAY),
-    about=About.EITHER,
-    prints="Replayed",
-    examples=(
-        "replay",
-        f"replay {_LOG} --results out",
-        "replay --input 'logs/*' --results out --fail-on 'outages > 0'",
-        "replay --results out --as-of 2026-01-31T12:00:00Z",
-    ),
-)
-WHY = {
-    "partition": Command(
-        help="tell why a partition is as it is",
-        arguments=_adds_subject("partition", "TOPIC-N", "a partition, such as orders-3"),
-        run=_WHY,
-        about=About.EITHER,
-        prints="WhyPartition",
-        examples=("why partition orders-3", f"why partition orders-3 {_LOG}"),
-    ),
-    "directory": Command(
-        help="tell why a log directory is as it is",
-        arguments=_adds_subject("directory", "ID", "id of a log directory"),
-        run=_WHY,
-        about=About.EITHER,
-        prints="WhyDirectory",
-        examples=(f"why directory 9Vn0cbJQRZ2zPCkHhKxJdQ {_LOG}",),
-    ),
-    "broker": Command(
-        help="tell why a broker is as it is",
-        arguments=_adds_subject("broker", "N", "id of a broker"),
-        run=_WHY,
-        about=About.EITHER,
-        prints="WhyBroker",
-        examples=("why broker 2", f"why broker 2 {_LOG} --at 2026-01-31T12:00:00Z"),
-    ),
-}

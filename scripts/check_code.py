@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from fault_injection.kinds import KINDS
-from jbodlab.cli.command import Command
+from jbodlab.cli.command import commands
 from jbodlab.cli.parser import Parser
 from jbodlab.cli.program import commands_of, nouns, parser_of
 
@@ -87,22 +87,19 @@ def _problem_of_one(text: str) -> str | None:
     for noun in nouns_:
         if noun not in nouns():
             return f"there is no command `{noun}`"
-    commands = commands_of(nouns()[nouns_[0]])
+    found = commands_of(nouns_[0])
     rest = words[1:]
     path = nouns_[0]
-    if not isinstance(commands, Command):
+    if path not in found:
         if not rest or rest[0].startswith("-") or PLACEHOLDER.fullmatch(rest[0]):
             return None
         for verb in rest[0].split("|"):
-            if verb not in commands:
+            if f"{path} {verb}" not in found:
                 return f"`{path}` has no verb `{verb}`"
-        path, command = f"{path} {rest[0]}", commands[rest[0].split("|")[0]]
-        rest = rest[1:]
-    else:
-        command = commands
+        path, rest = f"{path} {rest[0].split('|')[0]}", rest[1:]
     if path == "inject" and rest and re.fullmatch("[a-z-]+", rest[0]) and rest[0] not in KINDS:
         return f"there is no fault {rest[0]}"
-    known = _parser(path, command).option_names()
+    known = _parser(path).option_names()
     for word in rest:
         if word == "--":
             break
@@ -136,23 +133,14 @@ def lines(page: Path) -> Iterator[tuple[int, str, bool]]:
 
 
 @cache
-def _parser(path: str, command: Command) -> Parser:
-    return parser_of(path, command)
+def _parser(path: str) -> Parser:
+    return parser_of(commands()[path])
 
 
 @cache
 def _options() -> frozenset[str]:
     """Return the options of all commands."""
-    found: set[str] = set()
-    for name, noun in nouns().items():
-        commands = commands_of(noun)
-        by_path = {name: commands}
-        if not isinstance(commands, Command):
-            by_path = {f"{name} {verb}": one for verb, one in commands.items()}
-        for path, command in by_path.items():
-            assert isinstance(command, Command)
-            found.update(_parser(path, command).option_names())
-    return frozenset(found)
+    return frozenset(name for path in commands() for name in _parser(path).option_names())
 
 
 @cache

@@ -27,14 +27,9 @@ _MADE = re.compile(r"<!-- output: ([^\n]+) -->\n.*?<!-- end -->", re.DOTALL)
 
 def printed() -> dict[str, str]:
     """Return what each command prints, by its words."""
-    from jbodlab.cli import program
+    from jbodlab.cli.command import commands
 
-    found = {}
-    for name, noun in program.nouns().items():
-        commands = program.commands_of(noun)
-        verbs = commands if isinstance(commands, dict) else {"": commands}
-        found.update({f"{name} {verb}".strip(): one.prints for verb, one in verbs.items()})
-    return {name: prints for name, prints in found.items() if prints}
+    return {words: one.prints for words, one in commands().items() if one.prints}
 
 
 def schema() -> str:

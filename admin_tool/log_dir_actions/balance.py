@@ -10,12 +10,10 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
-from admin_tool.arguments import add_brokers
 from admin_tool.connecting import connected
 from admin_tool.log_dir_actions.move_plan import balance
 from admin_tool.log_dir_actions.planning import (
     Plan,
-    add_moving,
     broker_dirs,
     check_moving,
     dir_states,
@@ -25,9 +23,8 @@ from admin_tool.log_dir_actions.planning import (
 )
 from admin_tool.log_dir_actions.table import BrokerDirs, moves
 from admin_tool.reassignment.moves import DEFAULT_TIMEOUT_S, start_moves, why_refused
-from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output, counted, place
-from jbodlab.cli.parser import Parser, UsageError
+from jbodlab.cli.parser import UsageError
 from jbodlab.kafka_admin.errors import AdminError
 from jbodlab.kafka_admin.log_dirs import Replica
 
@@ -36,20 +33,13 @@ if TYPE_CHECKING:
     from jbodlab.kafka_admin.client import AdminClient
 
 
-def _arguments(parser: Parser) -> None:
-    add_brokers(parser, "only these brokers")
-    parser.add_argument(
-        "--cancel", action="store_true", help="stop all moves between directories instead"
-    )
-    add_moving(parser)
-
-
-async def _run(options: Namespace, output: Output) -> int:
+async def run(options: Namespace, output: Output) -> int:
+    """Move replicas so that the directories of each broker hold about as many bytes."""
     check_moving(options)
     if options.cancel and (options.dry_run or options.wait):
         raise UsageError("--cancel excludes --dry-run and --wait")
     async with connected(options) as client:
-        found = await broker_dirs(client, *options.brokers)
+        found = await broker_dirs(client, *(options.brokers or ()))
         if options.cancel:
             return await _cancel(client, found, options, output)
         plans = list(map(_plan, movable(found, output)))
@@ -109,17 +99,3 @@ async def _cancel(
     if refused:
         raise AdminError(f"cannot cancel {counted(len(refused), 'move')}")
     return 0
-
-
-BALANCE = servers_command(
-    help="move replicas so that the directories of each broker hold about as many bytes",
-    run=_run,
-    arguments=_arguments,
-    examples=(
-        "dirs balance --dry-run",
-        "dirs balance --brokers 1 --wait --yes",
-        "dirs balance --cancel",
-    ),
-    prints="Moved or CancelledMoves",
-    asks=True,
-)

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 from admin_tool.arguments import listed
 from admin_tool.connecting import connected
 from admin_tool.log_dir_actions.dir_names import resolve
-from jbodlab.cli.command import servers_command
-from jbodlab.cli.dir_names import DirName, dir_or_broker
+from jbodlab.cli.dir_names import DirName
 from jbodlab.cli.output import Output
-from jbodlab.cli.parser import Parser
 from jbodlab.kafka_admin.configs import (
     ConfigEntry,
     ConfigSource,
@@ -34,17 +31,9 @@ KEY = "cordoned.log.dirs"
 ALL = "*"
 
 
-def _arguments(parser: Parser) -> None:
-    parser.add_argument(
-        "dirs",
-        metavar="DIR",
-        nargs="+",
-        type=dir_or_broker,
-        help="such as broker-1/2 or broker-1:/mnt/d2; broker-1 means all of its directories",
-    )
-
-
-async def _run(options: Namespace, output: Output, *, is_cordon: bool) -> int:
+async def run(options: Namespace, output: Output, verb: str) -> int:
+    """Let no new replicas into directories, or let them in again; returns the exit code."""
+    is_cordon = verb == "cordon"
     by_broker: dict[int, list[DirName]] = {}
     for name in options.dirs:
         by_broker.setdefault(name.broker, []).append(name)
@@ -102,17 +91,3 @@ def new_value(entry: ConfigEntry, after: Sequence[str]) -> str | None:
     """
     below = [value for value, source in entry.synonyms if source != ConfigSource.DYNAMIC_BROKER]
     return ",".join(after) if after or any(below) else None
-
-
-CORDON = servers_command(
-    help="let no new replicas into directories; those in them stay",
-    run=partial(_run, is_cordon=True),
-    arguments=_arguments,
-    examples=("dirs cordon broker-1/2", "dirs cordon broker-1"),
-)
-UNCORDON = servers_command(
-    help="let new replicas into directories again",
-    run=partial(_run, is_cordon=False),
-    arguments=_arguments,
-    examples=("dirs uncordon broker-1/2",),
-)

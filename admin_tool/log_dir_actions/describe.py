@@ -8,15 +8,13 @@ from argparse import ArgumentTypeError, Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from admin_tool.arguments import add_brokers, names
 from admin_tool.connecting import connected
 from admin_tool.log_dir_actions import render_replicas
 from admin_tool.log_dir_actions.planning import dirs_of
 from admin_tool.log_dir_actions.table import BrokerDirs, as_value, moves, render
 from admin_tool.waiting import pause
-from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output
-from jbodlab.cli.parser import Parser, UsageError
+from jbodlab.cli.parser import UsageError
 from jbodlab.kafka_admin.configs import compacted_topics
 from jbodlab.kafka_admin.errors import AdminError
 from jbodlab.kafka_admin.log_dirs import describe_log_dirs
@@ -44,27 +42,15 @@ def interval(text: str) -> float:
     return found
 
 
-def _list_arguments(parser: Parser) -> None:
-    add_brokers(parser, "only directories of these brokers")
-    parser.add_argument(
-        "--watch", action="store_true", help="print again and again, with the speed of moves"
-    )
-    parser.add_argument(
-        "--interval",
-        metavar="SECONDS",
-        type=interval,
-        help=f"with --watch: time between two tables (default: {DEFAULT_INTERVAL_S:g})",
-    )
-
-
-async def _list(options: Namespace, output: Output) -> int:
+async def list_all(options: Namespace, output: Output) -> int:
+    """List directories: state, space, number of replicas, and the moves under way."""
     if options.interval is not None and not options.watch:
         raise UsageError("--interval needs --watch")
     async with connected(options) as client:
-        brokers = await client.selected(options.brokers)
+        chosen = await client.selected(options.brokers or ())
         if options.watch:
-            await _watch(client, brokers, options.interval or DEFAULT_INTERVAL_S, output)
-        found, problems = await _ask(client, brokers)
+            await _watch(client, chosen, options.interval or DEFAULT_INTERVAL_S, output)
+        found, problems = await _ask(client, chosen)
         compacted = await _compacted(client, found)
     output.result(as_value(found, compacted), render(found, compacted=compacted))
     if problems:
@@ -72,21 +58,11 @@ async def _list(options: Namespace, output: Output) -> int:
     return 0
 
 
-def _describe_arguments(parser: Parser) -> None:
-    add_brokers(parser, "only directories of these brokers")
-    parser.add_argument(
-        "--topics",
-        metavar="A,B",
-        type=names,
-        default=frozenset(),
-        help="only replicas of these topics",
-    )
-
-
-async def _describe(options: Namespace, output: Output) -> int:
+async def describe(options: Namespace, output: Output) -> int:
+    """Show the replicas in directories; as JSON in the form of kafka-log-dirs."""
     async with connected(options) as client:
-        brokers = await client.selected(options.brokers)
-        found = {one.id: await describe_log_dirs(client, one.id) for one in brokers}
+        chosen = await client.selected(options.brokers or ())
+        found = {one.id: await describe_log_dirs(client, one.id) for one in chosen}
     output.result(
         render_replicas.as_value(found, options.topics),
         render_replicas.as_text(found, options.topics),
@@ -94,12 +70,10 @@ async def _describe(options: Namespace, output: Output) -> int:
     return 0
 
 
-async def _ask(
-    client: AdminClient, brokers: Sequence[Broker]
-) -> tuple[list[BrokerDirs], list[str]]:
+async def _ask(client: AdminClient, asked: Sequence[Broker]) -> tuple[list[BrokerDirs], list[str]]:
     """Ask every broker; returns what brokers answer, and why some do not."""
     found, problems = [], []
-    for broker in brokers:
+    for broker in asked:
         try:
             found.append(await dirs_of(client, broker))
         except AdminError as error:
@@ -112,13 +86,13 @@ async def _compacted(client: AdminClient, found: Sequence[BrokerDirs]) -> frozen
 
 
 async def _watch(
-    client: AdminClient, brokers: Sequence[Broker], interval_s: float, output: Output
+    client: AdminClient, asked: Sequence[Broker], interval_s: float, output: Output
 ) -> None:
     """Print the tables again and again, until somebody stops it."""
     before: dict[tuple[int, str, str], int] = {}
     asked_s = time.monotonic()
     while True:
-        found, problems = await _ask(client, brokers)
+        found, problems = await _ask(client, asked)
         now_s = time.monotonic()
         copied = {(move.broker, move.name, move.target): move.copied_bytes for move in moves(found)}
         rates = {
@@ -133,19 +107,3 @@ async def _watch(
         output.result(as_value(found, compacted), f"{clear}{text}\n")
         sys.stdout.flush()
         await pause(interval_s)
-
-
-LIST = servers_command(
-    help="list directories: state, space, number of replicas, and the moves under way",
-    run=_list,
-    arguments=_list_arguments,
-    examples=("dirs list", "dirs list --watch", "dirs list --brokers 1,2 --output json"),
-    prints="Directories",
-)
-DESCRIBE = servers_command(
-    help="show the replicas in directories; as JSON in the form of kafka-log-dirs",
-    run=_describe,
-    arguments=_describe_arguments,
-    examples=("dirs describe --topics orders", "dirs describe --brokers 1,2 --output json"),
-    prints="KafkaLogDirs",
-)

@@ -4,17 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jbodlab.cli.dir_names import DirName, dir_name
-from jbodlab.cli.parser import Parser
+from jbodlab.cli.dir_names import DirName
 from jbodlab.kafka_admin.errors import AdminError
 from jbodlab.kafka_admin.log_dirs import DescribedLogDir
-
-
-def add_dir(parser: Parser) -> None:
-    """Add the argument `DIR`, one directory."""
-    parser.add_argument(
-        "dir", metavar="DIR", type=dir_name, help="such as broker-1/2 or broker-1:/mnt/d2"
-    )
 
 
 def resolve(name: DirName, log_dirs: Sequence[DescribedLogDir]) -> DescribedLogDir:

@@ -10,11 +10,10 @@ from argparse import Namespace
 
 from admin_tool.arguments import listed
 from admin_tool.connecting import connected
-from admin_tool.log_dir_actions.dir_names import add_dir, resolve
+from admin_tool.log_dir_actions.dir_names import resolve
 from admin_tool.log_dir_actions.move_plan import Move, drain
 from admin_tool.log_dir_actions.planning import (
     Plan,
-    add_moving,
     broker_dirs,
     check_moving,
     dir_states,
@@ -23,20 +22,14 @@ from admin_tool.log_dir_actions.planning import (
     why_blocked,
 )
 from admin_tool.log_dir_actions.table import BrokerDirs, moves, state_of
-from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output, counted
-from jbodlab.cli.parser import Parser
 from jbodlab.kafka_admin.errors import AdminError
 from jbodlab.kafka_admin.log_dirs import DescribedLogDir
 from jbodlab.vocabulary.ids import TopicPartition
 
 
-def _arguments(parser: Parser) -> None:
-    add_dir(parser)
-    add_moving(parser)
-
-
-async def _run(options: Namespace, output: Output) -> int:
+async def run(options: Namespace, output: Output) -> int:
+    """Move all replicas of a directory to the other directories of its broker."""
     check_moving(options)
     async with connected(options) as client:
         broker = options.dir.broker
@@ -83,13 +76,3 @@ def _note_rest(one: BrokerDirs, log_dir: DescribedLogDir, output: Output) -> Non
         output.note(
             f"{log_dir.path} still takes new replicas; `jbodlab dirs cordon` keeps them out"
         )
-
-
-DRAIN = servers_command(
-    help="move all replicas of a directory to the other directories of its broker",
-    run=_run,
-    arguments=_arguments,
-    examples=("dirs drain broker-1/2 --dry-run", "dirs drain broker-1/2 --wait --yes"),
-    prints="Moved",
-    asks=True,
-)

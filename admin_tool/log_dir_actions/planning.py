@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from admin_tool.arguments import positive
 from admin_tool.log_dir_actions.move_plan import (
     DirState,
     Move,
@@ -25,7 +24,7 @@ from admin_tool.reassignment.moves import (
 )
 from admin_tool.waiting import pause
 from jbodlab.cli.output import PROGRESS_AFTER_S, Output, counted, place, table
-from jbodlab.cli.parser import Parser, UsageError
+from jbodlab.cli.parser import UsageError
 from jbodlab.kafka_admin.dir_details import with_details
 from jbodlab.kafka_admin.errors import AdminError
 from jbodlab.kafka_admin.log_dirs import (
@@ -51,23 +50,6 @@ POLL_S = 0.2
 MISSING_POLLS_MAX = 5
 """So often in a row may a replica be neither on its way nor there before its move counts as failed;
 the looks into the directories are not made at the same moment."""
-
-
-def add_wait(parser: Parser) -> None:
-    """Add `--wait` and `--timeout`."""
-    parser.add_argument("--wait", action="store_true", help="wait until the moves are done")
-    parser.add_argument(
-        "--timeout",
-        metavar="SECONDS",
-        type=positive,
-        help=f"with --wait: longest wait; moves go on behind it (default: {DEFAULT_WAIT_S})",
-    )
-
-
-def add_moving(parser: Parser) -> None:
-    """Add `--dry-run`, `--wait` and `--timeout`."""
-    parser.add_argument("--dry-run", action="store_true", help="only show the moves")
-    add_wait(parser)
 
 
 def check_moving(options: Namespace) -> None:
@@ -266,7 +248,7 @@ async def execute(
     Args:
         client: The cluster.
         plans: One for each broker.
-        options: With those of `add_moving`.
+        options: With those of `MOVING`.
         output: Where the plans are shown; as JSON once all is done.
         question: The question that the user has to confirm.
         staying: Why replicas stay that ought to move.

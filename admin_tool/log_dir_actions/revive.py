@@ -6,9 +6,8 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from admin_tool.connecting import connected
-from admin_tool.log_dir_actions.dir_names import add_dir, resolve
+from admin_tool.log_dir_actions.dir_names import resolve
 from admin_tool.waiting import note_wait
-from jbodlab.cli.command import servers_command
 from jbodlab.cli.on_kafka import COMMANDS
 from jbodlab.cli.output import Output, counted
 from jbodlab.kafka_admin.errors import AdminError, NoAnswerError, UnsupportedRequestError, text_of
@@ -23,7 +22,8 @@ REVIVE_TIMEOUT_S = 600.0
 """Recovering the logs of a large directory takes a while."""
 
 
-async def _run(options: Namespace, output: Output) -> int:
+async def run(options: Namespace, output: Output) -> int:
+    """Bring a repaired directory of a running broker back online; returns the exit code."""
     async with connected(options) as client:
         broker = await client.broker(options.dir.broker)
         path = resolve(options.dir, await describe_log_dirs(client, broker.id)).path
@@ -49,11 +49,3 @@ async def _revive(client: AdminClient, broker: Broker, path: str) -> ReviveLogDi
         raise AdminError(f"{error}; it may still be recovering logs") from error
     except UnsupportedRequestError as error:
         raise UnsupportedRequestError(f"{error}: {COMMANDS['dirs revive'].text}") from error
-
-
-REVIVE = servers_command(
-    help="bring a repaired directory of a running broker back online",
-    run=_run,
-    arguments=add_dir,
-    examples=("dirs revive broker-1/2", "dirs revive broker-1:/mnt/d2"),
-)

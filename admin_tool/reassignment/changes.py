@@ -6,12 +6,11 @@ from argparse import Namespace
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from admin_tool.arguments import listed, positive
+from admin_tool.arguments import listed
 from admin_tool.connecting import connected
 from admin_tool.reassignment.assignment import current_log_dirs, current_replicas
 from admin_tool.reassignment.json_form import Plan, as_value, read_plan
-from admin_tool.reassignment.moves import DEFAULT_TIMEOUT_S, check_started, start_moves
-from admin_tool.reassignment.reads import FILE_HELP
+from admin_tool.reassignment.moves import check_started, start_moves
 from admin_tool.reassignment.target_dirs import check_log_dirs
 from admin_tool.reassignment.throttles import (
     clear_throttles,
@@ -19,9 +18,7 @@ from admin_tool.reassignment.throttles import (
     throttle_brokers,
     throttle_log_dirs,
 )
-from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output, counted
-from jbodlab.cli.parser import Parser
 from jbodlab.kafka_admin.errors import AdminError
 from jbodlab.kafka_admin.log_dirs import Replica, replica_dirs
 from jbodlab.kafka_admin.reassignments import (
@@ -35,43 +32,8 @@ if TYPE_CHECKING:
     from jbodlab.kafka_admin.client import AdminClient
 
 
-def _add_timeout(parser: Parser) -> None:
-    parser.add_argument(
-        "--timeout",
-        metavar="SECONDS",
-        type=positive,
-        default=DEFAULT_TIMEOUT_S,
-        help=f"how long to try to start moves between directories (default: {DEFAULT_TIMEOUT_S:g})",
-    )
-
-
-def _execute_arguments(parser: Parser) -> None:
-    parser.description = (
-        "Start a reassignment. The former assignment is printed as JSON: a FILE that undoes it.\n"
-        "Brokers and directories are checked before anything changes."
-    )
-    parser.add_argument("file", metavar="FILE", help=FILE_HELP)
-    parser.add_argument(
-        "--additional",
-        action="store_true",
-        help="allow it beside other reassignments; changes their throttles too",
-    )
-    parser.add_argument(
-        "--throttle",
-        metavar="BYTES/S",
-        type=positive,
-        help="limit the traffic between brokers; `reassign verify` removes the limit",
-    )
-    parser.add_argument(
-        "--dirs-throttle",
-        metavar="BYTES/S",
-        type=positive,
-        help="limit the copying between directories of a broker",
-    )
-    _add_timeout(parser)
-
-
-async def _execute(options: Namespace, output: Output) -> int:
+async def execute(options: Namespace, output: Output) -> int:
+    """Start a reassignment, and print the former assignment as JSON; returns the exit code."""
     plan = read_plan(options.file)
     async with connected(options) as client:
         ongoing = await list_reassignments(client)
@@ -114,13 +76,8 @@ async def _throttle(
         await throttle_log_dirs(client, plan.log_dirs, options.dirs_throttle)
 
 
-def _cancel_arguments(parser: Parser) -> None:
-    parser.add_argument("file", metavar="FILE", help=FILE_HELP)
-    parser.add_argument("--keep-throttles", action="store_true", help="do not remove throttles")
-    _add_timeout(parser)
-
-
-async def _cancel(options: Namespace, output: Output) -> int:
+async def cancel(options: Namespace, output: Output) -> int:
+    """Stop a reassignment, and remove its throttles; returns the exit code."""
     plan = read_plan(options.file)
     wanted = plan.replicas
     async with connected(options) as client:
@@ -155,22 +112,3 @@ async def _cancel(options: Namespace, output: Output) -> int:
 
 def _reasons(refused: Mapping[TopicPartition, str]) -> str:
     return "; ".join(f"{one}: {message}" for one, message in sorted(refused.items()))
-
-
-EXECUTE = servers_command(
-    help="start a reassignment, and print the former assignment as JSON",
-    run=_execute,
-    arguments=_execute_arguments,
-    examples=(
-        "reassign execute move.json > back.json",
-        "reassign execute move.json --throttle 50000000 --yes",
-    ),
-    asks=True,
-)
-CANCEL = servers_command(
-    help="stop a reassignment, and remove its throttles",
-    run=_cancel,
-    arguments=_cancel_arguments,
-    examples=("reassign cancel move.json",),
-    asks=True,
-)

@@ -6,16 +6,14 @@ import random
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
-from admin_tool.arguments import add_brokers, listed
+from admin_tool.arguments import listed
 from admin_tool.connecting import connected
 from admin_tool.reassignment.assignment import described
 from admin_tool.reassignment.json_form import as_value, read_plan
 from admin_tool.reassignment.proposal import propose
 from admin_tool.reassignment.status import DONE, partition_status, replica_status
 from admin_tool.reassignment.throttles import clear_throttles
-from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output, place, table
-from jbodlab.cli.parser import Parser
 from jbodlab.kafka_admin.log_dirs import replica_dirs
 from jbodlab.kafka_admin.reassignments import list_reassignments
 from jbodlab.kafka_admin.topics import describe_topics, replicas_of
@@ -24,10 +22,9 @@ from jbodlab.vocabulary.ids import TopicPartition
 if TYPE_CHECKING:
     from jbodlab.cli.results import Reassigning, VerifiedReassignment
 
-FILE_HELP = "the reassignment as JSON; - is the standard input"
 
-
-async def _list(options: Namespace, output: Output) -> int:
+async def list_all(options: Namespace, output: Output) -> int:
+    """List the partitions that are being reassigned; returns the exit code."""
     async with connected(options) as client:
         ongoing = sorted((await list_reassignments(client)).items())
     value: list[Reassigning] = [
@@ -45,25 +42,20 @@ async def _list(options: Namespace, output: Output) -> int:
     return 0
 
 
-def _generate_arguments(parser: Parser) -> None:
-    parser.add_argument("topics", metavar="TOPIC", nargs="+", help="the topics to spread")
-    add_brokers(parser, "only onto these brokers (default: all)")
-    parser.add_argument("--ignore-racks", action="store_true", help="treat all racks as one")
-
-
-async def _generate(options: Namespace, output: Output) -> int:
+async def generate(options: Namespace, output: Output) -> int:
+    """Print a reassignment, as JSON, that spreads topics over brokers; changes nothing."""
     async with connected(options) as client:
         topics = await described(client, options.topics)
-        brokers = {
+        racks = {
             broker.id: None if options.ignore_racks else broker.rack
-            for broker in await client.selected(options.brokers)
+            for broker in await client.selected(options.brokers or ())
         }
     proposed = {}
     for topic in topics.values():
         assignment = propose(
             [partition.index for partition in topic.partitions],
             len(topic.partitions[0].replicas),
-            brokers,
+            racks,
             start=random.randrange(1 << 16),
             shift=random.randrange(1 << 16),
         )
@@ -74,16 +66,8 @@ async def _generate(options: Namespace, output: Output) -> int:
     return 0
 
 
-def _verify_arguments(parser: Parser) -> None:
-    parser.description = (
-        "Show how far a reassignment is: exit code 0 when it is done, 1 until then.\n"
-        "When it is over, the throttles of all brokers and of its topics are removed."
-    )
-    parser.add_argument("file", metavar="FILE", help=FILE_HELP)
-    parser.add_argument("--keep-throttles", action="store_true", help="never remove throttles")
-
-
-async def _verify(options: Namespace, output: Output) -> int:
+async def verify(options: Namespace, output: Output) -> int:
+    """Show how far a reassignment is, and remove its throttles when it is over."""
     plan = read_plan(options.file)
     wanted = plan.replicas
     async with connected(options) as client:
@@ -109,25 +93,3 @@ async def _verify(options: Namespace, output: Output) -> int:
             await clear_throttles(client, wanted)
             output.note(f"removed the throttles of all brokers and of {listed(sorted(wanted))}")
     return 0 if all(one.state == DONE for one in found) else 1
-
-
-LIST = servers_command(
-    help="list the partitions that are being reassigned",
-    run=_list,
-    examples=("reassign list",),
-    prints="list of Reassigning",
-)
-GENERATE = servers_command(
-    help="print a reassignment, as JSON, that spreads topics over brokers; changes nothing",
-    run=_generate,
-    arguments=_generate_arguments,
-    examples=("reassign generate orders payments --brokers 1,2,3 > move.json",),
-    prints="Assignment",
-)
-VERIFY = servers_command(
-    help="show how far a reassignment is, and remove its throttles when it is over",
-    run=_verify,
-    arguments=_verify_arguments,
-    examples=("reassign verify move.json",),
-    prints="list of VerifiedReassignment",
-)

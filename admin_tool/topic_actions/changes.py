@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from argparse import ArgumentTypeError, Namespace
 
-from admin_tool.arguments import key_value, positive
 from admin_tool.connecting import connected
 from admin_tool.topic_actions import selection
-from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output, counted
-from jbodlab.cli.parser import Parser, UsageError
+from jbodlab.cli.parser import UsageError
 from jbodlab.kafka_admin import topics
 from jbodlab.kafka_admin.errors import AdminError, RequestError
 from jbodlab.vocabulary.error_code import ErrorCode
-
-_ASSIGNMENT = "brokers of each partition, such as 1:2,2:3"
 
 
 def assignment(text: str) -> list[list[int]]:
@@ -28,7 +24,9 @@ def assignment(text: str) -> list[list[int]]:
     for part in text.split(","):
         ids = [one.strip() for one in part.split(":")]
         if not all(one.isascii() and one.isdecimal() for one in ids):
-            raise ArgumentTypeError(f"expected {_ASSIGNMENT}, got {text!r}")
+            raise ArgumentTypeError(
+                f"expected brokers of each partition, such as 1:2,2:3, got {text!r}"
+            )
         brokers = [int(one) for one in ids]
         if len(set(brokers)) < len(brokers):
             raise ArgumentTypeError(f"a broker occurs twice in {part!r}")
@@ -41,32 +39,8 @@ def assignment(text: str) -> list[list[int]]:
     return found
 
 
-def _create_arguments(parser: Parser) -> None:
-    parser.add_argument("topic", metavar="TOPIC", help="name of the new topic")
-    parser.add_argument(
-        "--partitions", metavar="N", type=positive, help="default: the cluster's num.partitions"
-    )
-    parser.add_argument(
-        "--replication-factor",
-        metavar="N",
-        type=positive,
-        help="default: the cluster's default.replication.factor",
-    )
-    parser.add_argument("--assignment", metavar="B:B,...", type=assignment, help=_ASSIGNMENT)
-    parser.add_argument(
-        "--config",
-        metavar="KEY=VALUE",
-        type=key_value,
-        action="append",
-        default=[],
-        help="a config of the topic; may be repeated",
-    )
-    parser.add_argument(
-        "--if-not-exists", action="store_true", help="succeed if the topic exists already"
-    )
-
-
-async def _create(options: Namespace, output: Output) -> int:
+async def create(options: Namespace, output: Output) -> int:
+    """Create a topic; returns the exit code."""
     if options.assignment and (options.partitions or options.replication_factor):
         raise UsageError("--assignment excludes --partitions and --replication-factor")
     name = options.topic
@@ -89,24 +63,8 @@ async def _create(options: Namespace, output: Output) -> int:
     return 0
 
 
-def _alter_arguments(parser: Parser) -> None:
-    selection.add_topics(parser)
-    parser.add_argument(
-        "--partitions",
-        metavar="N",
-        type=positive,
-        required=True,
-        help="how many partitions each shall have",
-    )
-    parser.add_argument(
-        "--assignment",
-        metavar="B:B,...",
-        type=assignment,
-        help=f"{_ASSIGNMENT}; existing partitions keep theirs",
-    )
-
-
-async def _alter(options: Namespace, output: Output) -> int:
+async def alter(options: Namespace, output: Output) -> int:
+    """Give topics more partitions (for configs see `jbodlab configs alter`)."""
     selection.check(options, needs_one=True)
     async with connected(options) as client:
         found = selection.select(await topics.list_topics(client), options.topics, options.matching)
@@ -123,14 +81,8 @@ async def _alter(options: Namespace, output: Output) -> int:
     return 0
 
 
-def _delete_arguments(parser: Parser) -> None:
-    selection.add_topics(parser)
-    parser.add_argument(
-        "--if-exists", action="store_true", help="succeed if a topic does not exist"
-    )
-
-
-async def _delete(options: Namespace, output: Output) -> int:
+async def delete(options: Namespace, output: Output) -> int:
+    """Delete topics; returns the exit code."""
     selection.check(options, needs_one=True)
     async with connected(options) as client:
         found = selection.select(
@@ -151,27 +103,3 @@ async def _delete(options: Namespace, output: Output) -> int:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
         raise AdminError(f"cannot delete {reasons}")
     return 0
-
-
-CREATE = servers_command(
-    help="create a topic",
-    run=_create,
-    arguments=_create_arguments,
-    examples=(
-        "topics create orders --partitions 6 --replication-factor 3",
-        "topics create orders --assignment 1:2,2:3 --config retention.ms=60000",
-    ),
-)
-ALTER = servers_command(
-    help="give topics more partitions (for configs see `jbodlab configs alter`)",
-    run=_alter,
-    arguments=_alter_arguments,
-    examples=("topics alter orders --partitions 12",),
-)
-DELETE = servers_command(
-    help="delete topics",
-    run=_delete,
-    arguments=_delete_arguments,
-    examples=("topics delete orders", "topics delete --matching 'test-.*' --yes"),
-    asks=True,
-)

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from admin_tool.connecting import connected
 from admin_tool.topic_actions import selection
-from jbodlab.cli.command import servers_command
 from jbodlab.cli.output import Output, counted, table
-from jbodlab.cli.parser import Parser, UsageError
+from jbodlab.cli.parser import UsageError
 from jbodlab.kafka_admin import configs, reassignments, topics
 from jbodlab.kafka_admin.configs import ConfigEntry
 from jbodlab.kafka_admin.errors import AdminError, RequestError, UnsupportedRequestError
@@ -29,7 +28,8 @@ FILTERS = ("under-replicated", "unavailable", "under-min-isr", "at-min-isr")
 _MIN_ISR_FILTERS = ("under-min-isr", "at-min-isr")
 
 
-async def _list(options: Namespace, output: Output) -> int:
+async def list_all(options: Namespace, output: Output) -> int:
+    """List topics; returns the exit code."""
     selection.check(options, needs_one=False)
     async with connected(options) as client:
         listed = await topics.list_topics(client)
@@ -48,27 +48,8 @@ async def _list(options: Namespace, output: Output) -> int:
     return 0
 
 
-def _list_arguments(parser: Parser) -> None:
-    selection.add_topics(parser, "all")
-    parser.add_argument("--no-internal", action="store_true", help="leave internal topics out")
-
-
-def _describe_arguments(parser: Parser) -> None:
-    selection.add_topics(parser, "all")
-    parser.add_argument("--id", metavar="ID", help="the topic with this id")
-    parser.add_argument(
-        "--only",
-        choices=FILTERS,
-        action="append",
-        default=[],
-        help="only such partitions; may be repeated",
-    )
-    parser.add_argument(
-        "--configured", action="store_true", help="only topics with configs of their own"
-    )
-
-
-async def _describe(options: Namespace, output: Output) -> int:
+async def describe(options: Namespace, output: Output) -> int:
+    """Show the partitions of topics: leaders, replicas, ISR, offline replicas."""
     selection.check(options, needs_one=False)
     if options.id and (options.topics or options.matching):
         raise UsageError("--id excludes TOPIC and --matching")
@@ -243,19 +224,3 @@ async def _reassignments(client: AdminClient) -> dict[TopicPartition, Reassignme
         if error.code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             return {}
         raise
-
-
-LIST = servers_command(
-    help="list topics",
-    run=_list,
-    arguments=_list_arguments,
-    examples=("topics list", "topics list --matching 'orders.*' --output json"),
-    prints="list of ListedTopic",
-)
-DESCRIBE = servers_command(
-    help="show the partitions of topics: leaders, replicas, ISR, offline replicas",
-    run=_describe,
-    arguments=_describe_arguments,
-    examples=("topics describe orders", "topics describe --only under-replicated"),
-    prints="list of DescribedTopic",
-)

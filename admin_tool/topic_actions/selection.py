@@ -7,26 +7,9 @@ from argparse import ArgumentTypeError, Namespace
 from collections.abc import Sequence
 
 from admin_tool.errors import unknown
-from jbodlab.cli.parser import Parser, UsageError
+from jbodlab.cli.parser import UsageError
 from jbodlab.kafka_admin.errors import AdminError
 from jbodlab.kafka_admin.topics import TopicListing
-
-
-def add_topics(parser: Parser, default: str = "") -> None:
-    """Add `TOPIC ...` and `--matching`.
-
-    Args:
-        parser: The command's parser.
-        default: Which topics are meant where none is named; empty where one must be.
-    """
-    text = f"names (default: {default})" if default else "names"
-    parser.add_argument("topics", metavar="TOPIC", nargs="*", help=text)
-    parser.add_argument(
-        "--matching",
-        metavar="REGEX",
-        type=expression,
-        help="topics whose whole name matches; never internal ones",
-    )
 
 
 def expression(text: str) -> re.Pattern[str]:

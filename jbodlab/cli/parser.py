@@ -42,10 +42,12 @@ class Parser(argparse.ArgumentParser):
     rest = ""
     dashed: tuple[str, ...] = ()
 
-    def __init__(self, prog: str, summary: str, examples: Iterable[str] = ()) -> None:
+    def __init__(
+        self, prog: str, summary: str, examples: Iterable[str] = (), description: str = ""
+    ) -> None:
         super().__init__(
             prog=prog,
-            description=f"{summary[0].upper()}{summary[1:]}.",
+            description=description or f"{summary[0].upper()}{summary[1:]}.",
             epilog="\n".join(["Examples:", *(f"  jbodlab {line}" for line in examples)])
             if examples
             else None,

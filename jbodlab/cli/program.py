@@ -1,4 +1,4 @@
-"""The program `jbodlab`: one table of nouns, and how a command line becomes a call.
+"""The program `jbodlab`: how a command line becomes a call.
 
 Exit codes: 0 done; 1 failed; 2 a wrong call; 130 after Ctrl-C; 141 where the reader of stdout has
 left. A command whose 1 or 2 means something else says so in its help.
@@ -6,21 +6,18 @@ left. A command whose 1 or 2 means something else says so in its help.
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from argparse import SUPPRESS, Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from io import TextIOWrapper
-from types import ModuleType
-from typing import Any, NamedTuple
 
+from jbodlab.cli import command as declared
 from jbodlab.cli.choice import DEFAULT_CLUSTER, choose, cluster_name
-from jbodlab.cli.command import About, Command
+from jbodlab.cli.command import About, Command, named
 from jbodlab.cli.command_line import INTERRUPTED
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import WRONG_USE, Parser, UsageError, suggestion
-from jbodlab.cli.program_names import name_of
 from jbodlab.vocabulary.errors import JbodlabError
 
 FAILED = 1
@@ -33,80 +30,6 @@ _CLUSTER_HELP = {
     About.NEW: f"its name (default: {DEFAULT_CLUSTER})",
     About.EITHER: "which cluster (default: the only one)",
 }
-
-
-class Noun(NamedTuple):
-    """One noun.
-
-    Attributes:
-        help: One line.
-        place: The module with its `COMMAND` or `VERBS`, or `MODULE:NAME` of a command in a module
-            that has those of several nouns.
-        elsewhere: Places of the verbs that are in none of that module's `VERBS`.
-    """
-
-    help: str
-    place: str
-    elsewhere: Mapping[str, str] = {}
-
-
-_CLUSTERS = "lab.commands.cluster_nouns"
-_FAULTS = "lab.commands.fault_nouns"
-
-GROUPS: dict[str, dict[str, Noun]] = {
-    "A cluster": {
-        "demo": Noun("start a cluster, break a disk, show what happens", f"{_FAULTS}:DEMO"),
-        "up": Noun("start a cluster and leave it running", f"{_CLUSTERS}:UP"),
-        "serve": Noun("start a cluster with an HTTP API", f"{_CLUSTERS}:SERVE"),
-        "down": Noun("stop a cluster and remove it", f"{_CLUSTERS}:DOWN"),
-        "list": Noun("list the clusters of this machine", f"{_CLUSTERS}:LIST"),
-        "status": Noun("show brokers, directories and leaders", f"{_CLUSTERS}:STATUS"),
-        "logs": Noun("show what the servers have logged", f"{_CLUSTERS}:LOGS"),
-        "start": Noun("start brokers that do not run", f"{_CLUSTERS}:START"),
-        "stop": Noun("stop brokers in order", f"{_CLUSTERS}:STOP"),
-        "kill": Noun("kill brokers with SIGKILL", f"{_CLUSTERS}:KILL"),
-        "restart": Noun("stop brokers in order and start them again", f"{_CLUSTERS}:RESTART"),
-        "controllers": Noun(
-            "list, add and remove controllers, hand over", "lab.commands.controller_nouns"
-        ),
-        "ui": Noun("show a cluster on a live page", f"{_CLUSTERS}:UI"),
-    },
-    "Break and judge": {
-        "inject": Noun("break a directory or a broker", f"{_FAULTS}:INJECT"),
-        "heal": Noun("revert faults", f"{_FAULTS}:HEAL"),
-        "faults": Noun("list open faults and kinds of faults", f"{_FAULTS}:FAULTS"),
-        "run": Noun("break a disk while a program of yours runs", f"{_FAULTS}:RUN"),
-        "rehearse": Noun("carry out a plan of faults under load", f"{_FAULTS}:REHEARSE"),
-    },
-    "Look and move": {
-        "topics": Noun("list, describe, create, alter and delete topics", "admin_tool.topics"),
-        "dirs": Noun("log directories: describe, revive, cordon, move", "admin_tool.dirs"),
-        "reassign": Noun("move partitions as a JSON file says", "admin_tool.reassign"),
-        "storage": Noun(
-            "format, verify, repair and dump log directories",
-            "storage_tool.commands",
-            {"repair": "admin_tool.repair"},
-        ),
-    },
-    "Records and groups": {
-        "records": Noun("produce and consume records", "admin_tool.records"),
-        "groups": Noun("list, describe, reset and delete groups", "admin_tool.groups"),
-        "transactions": Noun("list, describe and end transactions", "admin_tool.transactions"),
-        "configs": Noun("describe and alter configs", "admin_tool.configs"),
-        "offsets": Noun("show the offsets of partitions", "admin_tool.offsets"),
-    },
-    "Users and rights": {
-        "acls": Noun("list, add and remove access control entries", "admin_tool.acls"),
-        "users": Noun("list, add and remove users with passwords", "admin_tool.users"),
-    },
-    "Understand": {
-        "replay": Noun("replay a metadata log into tables and a report", "analytics.nouns:REPLAY"),
-        "why": Noun("tell why a partition or broker is as it is", "analytics.nouns:WHY"),
-        "what-if": Noun("tell what a failure would do", "jbodlab.what_if.command"),
-        "completion": Noun("print completions for bash, zsh or fish", "lab.commands.completion"),
-    },
-}
-"""Nouns by the heading under which the help lists them."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -130,43 +53,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def nouns() -> dict[str, Noun]:
-    """Return all nouns by their names."""
-    return {name: noun for group in GROUPS.values() for name, noun in group.items()}
+def nouns() -> dict[str, str]:
+    """Return the help of all nouns by their names."""
+    return {name: text for group in declared.nouns().values() for name, text in group.items()}
 
 
-def commands_of(noun: Noun) -> Command | dict[str, Command]:
-    """Return the command of a noun, or its commands by their verbs; imports their modules."""
-    found = _at(noun.place)
-    if isinstance(found, Command):
-        return found
-    return {**found, **_elsewhere(noun)}
+def commands_of(noun: str) -> dict[str, Command]:
+    """Return the commands of a noun by their words."""
+    return {words: one for words, one in declared.commands().items() if words.split()[0] == noun}
 
 
-def _elsewhere(noun: Noun) -> dict[str, Command]:
-    return {verb: _at(place) for verb, place in noun.elsewhere.items()}
-
-
-def _at(place: str) -> Any:
-    name, _, attribute = place.partition(":")
-    module = importlib.import_module(name_of(name))
-    return getattr(module, attribute) if attribute else _of(module)
-
-
-def _of(module: ModuleType) -> Any:
-    return getattr(module, "COMMAND", None) or module.VERBS
-
-
-def parser_of(path: str, command: Command) -> Parser:
-    """Return the parser of a command, with the options that all commands have.
-
-    Args:
-        path: Noun and verb, such as `topics list`.
-        command: The command of these words.
-    """
-    parser = Parser(f"{NAME} {path}", command.help, command.examples)
-    command.arguments(parser)
-    parser.rest = command.rest
+def parser_of(command: Command) -> Parser:
+    """Return the parser of a command, with the options that all commands have."""
+    path, description = f"{NAME} {command.words}", command.value("text")
+    parser = Parser(path, command.help, command.examples, description)
+    command.add_to(parser)
+    parser.rest = command.value("rest")
     common = parser.add_argument_group("common options")
     if command.about is not About.NOTHING:
         common.add_argument(
@@ -200,21 +102,18 @@ def _run(words: list[str]) -> int:
     if noun_name not in known:
         unknown = f"unknown command {noun_name!r}{suggestion(noun_name, known)}"
         return _refuse(NAME, unknown, WRONG_USE)
-    noun = known[noun_name]
-    verb = words[0] if words else None
-    if verb is not None and verb in noun.elsewhere:
-        return _call(f"{noun_name} {verb}", _at(noun.elsewhere[verb]), before + words[1:])
-    found = _at(noun.place)
-    if isinstance(found, Command):
-        return _call(noun_name, found, before + words)
+    found, verb = commands_of(noun_name), words[0] if words else None
+    if noun_name in found:
+        return _call(found[noun_name], before + words)
     if verb is None or verb in ("-h", "--help"):
-        everything = {**found, **_elsewhere(noun)}
-        return _help(_help_of_noun(noun_name, noun, everything), is_asked=verb is not None)
-    if verb not in found:
-        verbs = (*found, *noun.elsewhere)
-        unknown = f"unknown command '{noun_name} {verb}'{suggestion(verb, verbs)}"
+        text = _help_of_noun(noun_name, known[noun_name], found)
+        return _help(text, is_asked=verb is not None)
+    path = f"{noun_name} {verb}"
+    if path not in found:
+        verbs = [one.split()[1] for one in found]
+        unknown = f"unknown command {path!r}{suggestion(verb, verbs)}"
         return _refuse(f"{NAME} {noun_name}", unknown, WRONG_USE)
-    return _call(f"{noun_name} {verb}", found[verb], before + words[1:])
+    return _call(found[path], before + words[1:])
 
 
 def _split(words: list[str]) -> tuple[list[str], str | None, list[str]]:
@@ -246,11 +145,11 @@ def _help(text: str, *, is_asked: bool) -> int:
     return 0 if is_asked else WRONG_USE
 
 
-def _call(path: str, command: Command, words: list[str]) -> int:
+def _call(command: Command, words: list[str]) -> int:
     """Carry out one command."""
-    parser = parser_of(path, command)
+    parser = parser_of(command)
     rest: list[str] = []
-    if command.rest and "--" in words:
+    if parser.rest and "--" in words:
         at = words.index("--")
         words, rest = words[:at], words[at + 1 :]
     if "-h" in words or "--help" in words:
@@ -260,16 +159,16 @@ def _call(path: str, command: Command, words: list[str]) -> int:
         print(_version())
         return 0
     try:
-        _refuse_global(parser, path, words)
+        _refuse_global(parser, command.words, words)
         options = parser.parse_all(words)
-        if command.rest and not rest:
-            raise UsageError(f"missing -- {command.rest}")
-        options.rest = rest
+        if parser.rest and not rest:
+            raise UsageError(f"missing -- {parser.rest}")
+        options.rest, options.verb = rest, command.words.split()[-1]
         return _carry_out(command, options)
     except UsageError as error:
-        if command.refused is not None:
-            command.refused(words, str(error))
-        return _refuse(parser.prog, str(error), command.wrong_use)
+        if place := command.value("refused"):
+            named(place)(words, str(error))
+        return _refuse(parser.prog, str(error), int(command.value("wrong use", f"{WRONG_USE}")))
     except JbodlabError as error:
         sys.stdout.flush()
         print(f"{NAME}: {error}", file=sys.stderr)
@@ -315,20 +214,20 @@ def _version() -> str:
 def _help_of_all() -> str:
     lines = ["A Kafka-compatible cluster on this machine whose disks may be broken.", ""]
     lines.append(f"usage: {NAME} COMMAND [VERB] [OPTION ...]")
-    for heading, group in GROUPS.items():
+    for heading, group in declared.nouns().items():
         lines += ["", f"{heading}:"]
-        lines += [f"  {name:<11} {noun.help}" for name, noun in group.items()]
+        lines += [f"  {name:<11} {text}" for name, text in group.items()]
     lines += ["", f"`{NAME} COMMAND --help` shows options and examples."]
     return "\n".join(lines)
 
 
-def _help_of_noun(name: str, noun: Noun, verbs: dict[str, Command]) -> str:
+def _help_of_noun(name: str, text: str, found: dict[str, Command]) -> str:
     lines = [
-        f"{noun.help[0].upper()}{noun.help[1:]}.",
+        f"{text[0].upper()}{text[1:]}.",
         "",
         f"usage: {NAME} {name} VERB [OPTION ...]",
         "",
     ]
-    lines += [f"  {verb:<11} {command.help}" for verb, command in verbs.items()]
+    lines += [f"  {words.split()[1]:<11} {one.help}" for words, one in found.items()]
     lines += ["", f"`{NAME} {name} VERB --help` shows options and examples."]
     return "\n".join(lines)

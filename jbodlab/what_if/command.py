@@ -15,10 +15,9 @@ from importlib import import_module
 from pathlib import Path
 
 from jbodlab.cli.choice import running_servers, use_client_file
-from jbodlab.cli.command import About, Command
 from jbodlab.cli.dir_names import dir_or_broker
 from jbodlab.cli.output import Output
-from jbodlab.cli.parser import Parser, UsageError
+from jbodlab.cli.parser import UsageError
 from jbodlab.cli.program_names import name_of
 from jbodlab.pages.conditions import Condition, parse_condition
 from jbodlab.pages.values import Value
@@ -32,11 +31,9 @@ from jbodlab.what_if.moves import moves, reassignment
 UNAVAILABLE = 2
 """Exit code where something would not stay available, or the condition of `--fail-on` holds."""
 
-DEFAULT_RATE_MB_S = 100.0
-FORMATS = ("text", "prometheus", "html")
 _MEGABYTE = 1_000_000
 _RATE = re.compile(r"(\d+(?:\.\d+)?)(?: ?MB(?:/s)?)?", re.ASCII)
-_OF_LOG = ("input", "at", "min_insync_replicas", "config", "meta")
+_OPTIONS_OF_LOG = ("input", "at", "min_insync_replicas", "config", "meta")
 """Options of the metadata log; each is empty by default."""
 _SERVERS, _LOG = "admin_tool.what_if", "analytics.nouns"
 
@@ -53,51 +50,8 @@ def rate(text: str) -> float:
     return float(found[1]) * _MEGABYTE
 
 
-def _arguments(parser: Parser) -> None:
-    parser.description = (
-        "Tell what the loss of each directory, broker and rack and of pairs of directories would\n"
-        "take: leaders that move, partitions without leader or below min.insync.replicas, last\n"
-        "copies, bytes to copy again. It reads a running cluster, of Apache Kafka too, or a\n"
-        "metadata log, and changes nothing.\n"
-        "Exit code 0; 2 if the condition of --fail-on holds, or if something would not stay\n"
-        "available without what --fail-dir, --fail-broker or --ok-to-remove names."
-    )
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument(
-        "--fail-dir",
-        metavar="DIR",
-        help="only this directory, partition by partition: broker-3:/data2, broker-3/2 or its id",
-    )
-    which.add_argument(
-        "--fail-broker", metavar="N", type=int, help="only this broker, partition by partition"
-    )
-    which.add_argument(
-        "--ok-to-remove",
-        metavar="DIR",
-        help="say whether this directory (or broker-3) may be taken out now",
-    )
-    add = parser.add_argument
-    add(
-        "--rate",
-        metavar="MB/S",
-        type=rate,
-        default=DEFAULT_RATE_MB_S * _MEGABYTE,
-        help=f"how fast replicas are copied again (default: {DEFAULT_RATE_MB_S:g})",
-    )
-    add("--fail-on", metavar="CONDITION", help="exit with code 2 if it holds, as 'last_copies > 0'")
-    add(
-        "--moves",
-        metavar="FILE",
-        help="write moves that take the worst away, for kafka-reassign-partitions; - prints them",
-    )
-    add("--format", choices=FORMATS, default="text", help="of all losses (default: text)")
-    add("--bootstrap-server", metavar="HOST:PORT", help="the address of any cluster")
-    add("--command-config", metavar="FILE", help="properties of a Java client")
-    log = import_module(name_of(_LOG))
-    log.add_what_if_source(parser)
-
-
-def _run(options: Namespace, output: Output) -> int:
+def run(options: Namespace, output: Output) -> int:
+    """Tell what a failure would do; returns the exit code."""
     condition = None
     if options.fail_on is not None:
         condition = parse_condition(options.fail_on, figures.KNOWN)
@@ -125,7 +79,7 @@ def _without_collections() -> Iterator[None]:
 
 def _source(options: Namespace, output: Output) -> Callable[[Namespace, Output], Cluster]:
     """Return what reads the cluster that a command line means."""
-    of_log = [name for name in _OF_LOG if getattr(options, name)]
+    of_log = [name for name in _OPTIONS_OF_LOG if getattr(options, name)]
     if options.bootstrap_server is not None:
         if of_log or options.cluster is not None:
             other = "cluster" if options.cluster is not None else of_log[0]
@@ -231,19 +185,3 @@ def _judged(
         return 0
     output.note(f"jbodlab: {condition.text}: {condition.found(values)}")
     return UNAVAILABLE
-
-
-COMMAND = Command(
-    help="tell what a failure would do",
-    arguments=_arguments,
-    run=_run,
-    about=About.EITHER,
-    prints="Losses or FailureLoss or Removal or SaferMoves",
-    examples=(
-        "what-if --bootstrap-server kafka:9092",
-        "what-if --bootstrap-server kafka:9092 --ok-to-remove broker-3:/data2",
-        "what-if --bootstrap-server kafka:9092 --fail-on 'last_copies > 0' --format prometheus",
-        "what-if --bootstrap-server kafka:9092 --moves moves.json",
-        "what-if --fail-broker 2 --input meta/__cluster_metadata-0",
-    ),
-)

@@ -44,12 +44,8 @@ _FUNCTIONS = {
 }
 
 
-def _add_arguments(parser: Parser) -> None:
-    parser.description = "Print a completion script for a shell, to be loaded when it starts."
-    parser.add_argument("shell", choices=(*SHELLS, *LISTED), metavar="|".join(SHELLS))
-
-
-def _run(options: Namespace, output: Output) -> int:
+def run(options: Namespace, output: Output) -> int:
+    """Print completions for bash, zsh or fish; returns the exit code."""
     if options.shell in LISTED:
         for word in _listed(options.shell):
             output.line(word)
@@ -78,16 +74,16 @@ def _whole_parser() -> argparse.ArgumentParser:
     """Return a parser of all commands, with what completes their arguments."""
     top = Parser(program.NAME, "jbodlab")
     nouns = _subcommands(top)
-    for name, noun in program.nouns().items():
-        found = program.commands_of(noun)
-        if isinstance(found, Command):
-            _add(nouns, name, name, found)
+    for name, text in program.nouns().items():
+        found = program.commands_of(name)
+        if name in found:
+            _add(nouns, found[name])
             continue
-        parser = Parser(f"{program.NAME} {name}", noun.help)
-        nouns.add_parser(name, help=noun.help, made=parser)
+        parser = Parser(f"{program.NAME} {name}", text)
+        nouns.add_parser(name, help=text, made=parser)
         verbs = _subcommands(parser)
-        for verb, command in found.items():
-            _add(verbs, verb, f"{name} {verb}", command)
+        for command in found.values():
+            _add(verbs, command)
     return top
 
 
@@ -96,10 +92,11 @@ def _subcommands(parser: argparse.ArgumentParser) -> Any:
     return parser.add_subparsers(parser_class=given)
 
 
-def _add(subcommands: Any, name: str, path: str, command: Command) -> None:
-    parser = program.parser_of(path, command)
+def _add(subcommands: Any, command: Command) -> None:
+    parser = program.parser_of(command)
     for action in parser._actions:
         _set_completion(action)
+    name = command.words.split()[-1]
     subcommands.add_parser(name, help=command.help, made=parser)
 
 
@@ -121,15 +118,3 @@ def _set_completion(action: argparse.Action) -> None:
         completed.complete = shtab.DIRECTORY
     elif action.metavar in ("FILE", "PLAN"):
         completed.complete = shtab.FILE
-
-
-COMMAND = Command(
-    help="print completions for bash, zsh or fish",
-    arguments=_add_arguments,
-    run=_run,
-    examples=(
-        "completion bash > ~/.local/share/bash-completion/completions/jbodlab",
-        "completion zsh > ~/.zfunc/_jbodlab",
-        "completion fish > ~/.config/fish/completions/jbodlab.fish",
-    ),
-)

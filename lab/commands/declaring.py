@@ -3,68 +3,59 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import os
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from jbodlab.cli.command import named
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser
 from lab.cluster.spec import SETTINGS, Form, On, option_of
 from lab.errors import LabError
 from lab.machine.interrupts import Interrupts
 
-LAB = __package__.rpartition(".")[0]
-"""The package of the lab, which has another name in a wheel."""
 
-
-def carried_out_by(
-    module: str, function: str = "run", *, anywhere: bool = False
-) -> Callable[[Namespace, Output], int]:
-    """Return the `run` of a command: a function of a module that is imported when it is called.
+def here(options: Namespace, output: Output, place: str) -> int:
+    """Carry out a command on this machine by a function; returns the exit code.
 
     The function takes options, output and the signals that end the command.
 
-    Args:
-        module: Name of a module of the lab, such as `commands.up`.
-        function: The function's name.
-        anywhere: Whether it works without a cluster of this machine, which has to run Linux.
+    Raises:
+        LabError: this machine does not run Linux.
     """
-
-    def run(options: Namespace, output: Output) -> int:
-        if sys.platform != "linux" and not anywhere:
-            raise LabError(
-                f"clusters of jbodlab need Linux, and this is {sys.platform}; in a clone "
-                "`docker compose up` starts one in containers"
-            )
-        interrupts = Interrupts()
-        # The servers' user must be able to enter the folders that are made here.
-        os.umask(0o022)
-        interrupts.install()
-        carry_out = getattr(importlib.import_module(f"{LAB}.{module}"), function)
-        code: int = carry_out(options, output, interrupts)
-        return code
-
-    return run
+    if sys.platform != "linux":
+        raise LabError(
+            f"clusters of jbodlab need Linux, and this is {sys.platform}; in a clone "
+            "`docker compose up` starts one in containers"
+        )
+    return anywhere(options, output, place)
 
 
-def add_nodes(parser: Parser, *, needed: bool, default: str = "") -> None:
-    """Add the words for servers of a cluster."""
-    text = "broker-1 or 1, controller-100, controller (the first one), or all"
-    parser.add_argument(
-        "nodes",
-        nargs="+" if needed else "*",
-        metavar="SERVER",
-        help=text if needed else f"{text} (default: {default})",
-    )
+def anywhere(options: Namespace, output: Output, place: str) -> int:
+    """Do the same on every machine: the command works without a cluster of this one."""
+    interrupts = Interrupts()
+    # The servers' user must be able to enter the folders that are made here.
+    os.umask(0o022)
+    interrupts.install()
+    code: int = named(place)(options, output, interrupts)
+    return code
 
 
-def add_settings(parser: Parser, command: On) -> None:
-    """Add the settings of a cluster that a command has as options."""
+def fault_words(parser: Parser) -> None:
+    """Add the words that describe a fault."""
+    from fault_injection import kinds
+
+    group = parser.add_argument_group("the fault")
+    for word, (metavar, text) in kinds.PARAMETERS.items():
+        group.add_argument(f"--{word}", metavar=metavar, help=text, dest=f"word_{word}")
+
+
+def settings(parser: Parser, command: str) -> None:
+    """Add the settings of a cluster that a command has as options: a member of `On`."""
     for name, one in SETTINGS.items():
-        if command not in one.on:
+        if On[command.upper()] not in one.on:
             continue
         option = option_of(name)
         how: Mapping[str, Any] = _HOW.get(one.form, {})
@@ -76,17 +67,6 @@ def add_settings(parser: Parser, command: On) -> None:
             parser.dashed = (*parser.dashed, option)
         shown: dict[str, Any] = {} if one.metavar is None else {"metavar": one.metavar}
         parser.add_argument(option, dest=name, help=one.help, **how, **shown)
-
-
-def add_against(parser: Parser) -> None:
-    """Add the engines that are compared with that of `add_settings`."""
-    parser.add_argument(
-        "--against",
-        action="append",
-        default=[],
-        metavar="ENGINE",
-        help="run it on this engine as well, and compare; may be repeated",
-    )
 
 
 def setting(text: str) -> tuple[str, str]:
@@ -114,6 +94,7 @@ def number(most: int, noun: str = "a number") -> Callable[[str], int]:
 
 count = number(100_000)
 port = number(65_535, "a port")
+repeats = number(1000)
 
 
 def mebibytes(text: str) -> int:

@@ -56,7 +56,7 @@ def chosen_cluster(
     """Take the cluster that is up, or start one of the engine that is named, which ends again.
 
     Args:
-        options: Those of `declaring.add_settings`, and the name of the cluster.
+        options: Those of `declaring.settings`, and the name of the cluster.
         files: Where clusters are written down; the lock of the name is held.
         interrupts: Held back while a cluster ends.
         tell: Gets the progress of a start.

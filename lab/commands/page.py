@@ -20,19 +20,19 @@ from msgspec.structs import replace
 from jbodlab.cli.lab_state import ClusterState
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser, UsageError
+from jbodlab.cli.program_names import name_of
 from lab import opened, up_and_down
 from lab.cluster import engine
 from lab.cluster.spec import (
     OF_TESTS,
     SETTINGS,
     ClusterSpec,
-    On,
     of_options,
     of_variables,
     spec_of,
     words_of,
 )
-from lab.commands.declaring import LAB, add_settings
+from lab.commands.declaring import settings
 from lab.errors import LabError
 from lab.machine import programs
 from lab.machine.interrupts import Interrupts
@@ -58,11 +58,13 @@ def ui(options: Namespace, output: Output, interrupts: Interrupts) -> int:
         raise UsageError("--allow-faults is only for a cluster of this machine")
     if name is None:
         foreign = watching.foreign(options.bootstrap_server, options.command_config or "")
-        with _door(lambda: foreign, None, options.allow_faults, (LOOPBACK, options.port)) as door:
+        with _door(
+            lambda: foreign, None, options.allow_faults, (LOOPBACK, options.port or 0)
+        ) as door:
             return door.stay(output)
     read = _own(files, name)
     read()
-    with _door(read, files, options.allow_faults, (LOOPBACK, options.port)) as door:
+    with _door(read, files, options.allow_faults, (LOOPBACK, options.port or 0)) as door:
         try:
             return door.stay(output)
         finally:
@@ -80,7 +82,7 @@ def serve(options: Namespace, output: Output, interrupts: Interrupts) -> int:
     if options.until_input_ends:
         threading.Thread(target=_end_with_input, daemon=True).start()
     # The HTTP server is imported while the servers of the cluster start.
-    importing = threading.Thread(target=importlib.import_module, args=(f"{LAB}.api.app",))
+    importing = threading.Thread(target=importlib.import_module, args=(name_of("lab.api.app"),))
     importing.start()
     with files.lock(name):
         up_and_down.make_room(name, files, output.note)
@@ -166,7 +168,7 @@ def _spec(words: list[str]) -> ClusterSpec:
         EngineError: the engine has no such nodes.
     """
     parser = Parser("serve", "the settings of a cluster")
-    add_settings(parser, On.UP)
+    settings(parser, "up")
     try:
         options = parser.parse_all(words)
     except UsageError as error:

@@ -26,8 +26,11 @@ assert str(Path(commands.__file__).resolve()).startswith(sys.argv[1]), commands.
 for name in commands.COMMANDS:
     assert callable(getattr(commands, name)), name
 from jbodlab.cli import program
-for name, noun in program.nouns().items():
-    assert program.commands_of(noun), name
+from jbodlab.cli.command import commands, named
+for words, command in commands().items():
+    program.parser_of(command)
+    for place in command.rows['run'][0][1].split():
+        assert ':' not in place or callable(named(place)), words
 from jbodlab.lab import cluster
 for name in cluster.__all__:
     assert callable(getattr(cluster, name)), name

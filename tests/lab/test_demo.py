@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
+from jbodlab.cli.command import commands
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser, UsageError
 from lab import demo
 from lab.cluster import ClusterSpec, kafka_servers
 from lab.cluster.engine import ENGINE_VARIABLE, EngineError
-from lab.commands.fault_nouns import DEMO
 from lab.demo import Story
 from lab.machine.interrupts import Interrupts
 from lab.results import Results
@@ -44,8 +44,8 @@ class Demo:
         monkeypatch.setattr(demo, "_story", self._story)
 
     def __call__(self, *words: str, is_json: bool = False) -> int:
-        parser = Parser("jbodlab demo", DEMO.help)
-        DEMO.arguments(parser)
+        parser = Parser("jbodlab demo", "demo")
+        commands()["demo"].add_to(parser)
         given = ["--no-spark", "--results", str(self.results), *words]
         options = parser.parse_args(given)
         return demo.run(options, Output(is_json=is_json), Interrupts())

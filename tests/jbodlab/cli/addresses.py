@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-from jbodlab.cli.command import Command
-from jbodlab.cli.program import commands_of, nouns, parser_of
+from jbodlab.cli.command import Command, commands
+from jbodlab.cli.program import parser_of
 
 
-def commands() -> dict[str, Command]:
-    """Every command by its words."""
-    found = {}
-    for name, noun in nouns().items():
-        each = commands_of(noun)
-        if isinstance(each, Command):
-            found[name] = each
-        else:
-            found |= {f"{name} {verb}": each[verb] for verb in each}
-    return found
+def options(command: Command) -> set[str]:
+    return {word for action in parser_of(command)._actions for word in action.option_strings}
 
 
-def options(path: str, command: Command) -> set[str]:
-    actions = parser_of(path, command)._actions
-    return {word for action in actions for word in action.option_strings}
-
-
-COMMANDS = commands()
 AT_ANY_ADDRESS = [
-    path for path, each in COMMANDS.items() if "--bootstrap-server" in options(path, each)
+    words for words, each in commands().items() if "--bootstrap-server" in options(each)
 ]

@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from jbodlab.cli.command import About
+from jbodlab.cli.command import About, commands
 from jbodlab.cli.program import main
-from tests.jbodlab.cli.addresses import AT_ANY_ADDRESS, COMMANDS, options
+from tests.jbodlab.cli.addresses import AT_ANY_ADDRESS, options
 
 MOVE = '{"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [1]}]}'
 
 
 def test_whoever_takes_an_address_takes_a_file() -> None:
-    for path, command in COMMANDS.items():
+    for path, command in commands().items():
         has_address = path in AT_ANY_ADDRESS
-        assert has_address == ("--command-config" in options(path, command)), path
+        assert has_address == ("--command-config" in options(command)), path
         assert has_address or command.about is not About.SERVERS, path
     assert len(AT_ANY_ADDRESS) > 30
 
@@ -34,7 +34,7 @@ def test_a_file_that_cannot_be_read_is_named(
     (tmp_path / "found.json").write_text('{"directories": []}')
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"secret\n")))
-    words = shlex.split(re.split("[<>]", COMMANDS[path].examples[0])[0])
+    words = shlex.split(re.split("[<>]", commands()[path].examples[0])[0])
 
     code = main([*words, "--bootstrap-server", "127.0.0.1:1", "--command-config", "gone.conf"])
 

@@ -107,7 +107,7 @@ def test_ctrl_c_is_one_line_and_exit_code_130(
     def interrupted(_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("jbodlab.cli.program.importlib.import_module", interrupted)
+    monkeypatch.setattr("jbodlab.cli.command.importlib.import_module", interrupted)
 
-    assert main(["status"]) == 130
+    assert main(["list"]) == 130
     assert capsys.readouterr() == ("", "jbodlab: interrupted\n")

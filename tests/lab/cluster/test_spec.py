@@ -21,7 +21,7 @@ from lab.cluster.spec import (
     option_of,
     spec_of,
 )
-from lab.commands.declaring import add_settings
+from lab.commands.declaring import settings
 from lab.machine.processes import own_user
 from lab.plan import reader
 from lab.plan.plan_file import schema
@@ -62,7 +62,7 @@ def test_each_setting_is_tried_below() -> None:
 @pytest.mark.parametrize("command", [On.UP, On.DEMO, On.OTHERS])
 def test_a_setting_is_an_option_of_its_commands_and_of_no_other(name: str, command: On) -> None:
     parser = Parser("jbodlab x", "x")
-    add_settings(parser, command)
+    settings(parser, command.name.lower())
     words, _, meant = SAID[name]
 
     assert (option_of(name) in parser.option_names()) == (command in SETTINGS[name].on)

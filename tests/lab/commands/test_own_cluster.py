@@ -11,13 +11,13 @@ import pytest
 from fault_injection.preload import Control
 from fault_injection.targets import PRELOADED
 from jbodlab.cli.choice import NoClusterError
+from jbodlab.cli.command import commands
 from jbodlab.cli.lab_state import ClusterState
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser
 from lab import up_and_down
 from lab.cluster import ClusterSpec, layout
 from lab.cluster.engine import ENGINE_VARIABLE
-from lab.commands.fault_nouns import RUN
 from lab.commands.own_cluster import chosen_cluster, chosen_name
 from lab.errors import LabError, WrongCallError
 from lab.machine import processes
@@ -57,8 +57,8 @@ class Run:
         return chosen_name(self._options(*words), self.files, Output(is_json=False))
 
     def _options(self, *words: str) -> Namespace:
-        parser = Parser("jbodlab run", RUN.help)
-        RUN.arguments(parser)
+        parser = Parser("jbodlab run", "run")
+        commands()["run"].add_to(parser)
         parser.add_argument("--cluster")
         return parser.parse_args(["--fail", "broker-1/1", *words])
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
+from jbodlab.cli.command import commands
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser
 from lab.cluster import ClusterSpec, kafka_servers
 from lab.cluster.engine import ENGINE_VARIABLE, Engine
-from lab.commands.fault_nouns import REHEARSE
 from lab.errors import WRONG_USE
 from lab.machine.interrupts import Interrupts
 from lab.machine.kafka_jars import NoKafkaError
@@ -74,8 +74,8 @@ class Rehearse:
 
     def __call__(self, *words: str, made: Made, is_json: bool = False) -> int:
         self._monkeypatch.setattr(run, "run", made)
-        parser = Parser("jbodlab rehearse", REHEARSE.help)
-        REHEARSE.arguments(parser)
+        parser = Parser("jbodlab rehearse", "rehearse")
+        commands()["rehearse"].add_to(parser)
         options = parser.parse_args([str(self._plan), "--results", str(self.results), *words])
         return command.run(options, Output(is_json=is_json), Interrupts())
 
