@@ -101,6 +101,7 @@ class ControllerLink:
             monotonic_s=environment.monotonic_s,
             wall_ms=environment.wall_ms,
             settings=metadata_log_settings(config.values),
+            is_sole=lambda: len(config.controller_addresses) == 1,
         )
 
     def publish_to(

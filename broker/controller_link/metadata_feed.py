@@ -108,6 +108,7 @@ class MetadataFeed:
         monotonic_s: A clock that never goes back.
         wall_ms: Milliseconds since 1970.
         on_fatal: Called with one line when metadata cannot be followed any more.
+        is_sole: Whether this broker knows of one controller only.
     """
 
     def __init__(
@@ -122,6 +123,7 @@ class MetadataFeed:
         monotonic_s: Callable[[], float],
         wall_ms: Callable[[], int],
         settings: MetadataLogSettings = DEFAULT_SETTINGS,
+        is_sole: Callable[[], bool] = lambda: False,
     ) -> None:
         self._channel = channel
         self._log_dir = metadata_dir
@@ -129,6 +131,7 @@ class MetadataFeed:
         self._cluster_id = cluster_id
         self._listener = listener
         self._on_fatal = on_fatal
+        self._is_sole = is_sole
         self._settings = settings
         self._monotonic_s = monotonic_s
         self._wall_ms = wall_ms
@@ -300,7 +303,8 @@ class MetadataFeed:
         if epoch is None:
             return
         newest = max(self._leader_epoch, self._last_epoch)
-        if epoch < newest:
+        # The only controller was not replaced: what it says shows that its log is another one.
+        if epoch < newest and not self._is_sole():
             raise ControllerUnavailableError(
                 f"controller {response.leader_id} leads in epoch {epoch}, another one in {newest}"
             )

@@ -90,7 +90,13 @@ class Node:
     """A broker's side: directories, channel and feed."""
 
     def __init__(
-        self, tmp_path: Path, port: int, *, disk: CrampedDisk | None = None, **settings: int
+        self,
+        tmp_path: Path,
+        port: int,
+        *,
+        disk: CrampedDisk | None = None,
+        is_sole: bool = False,
+        **settings: int,
     ) -> None:
         self.fatal: list[str] = []
         self.log_dirs: LogDirs = make_log_dirs(
@@ -108,6 +114,7 @@ class Node:
             monotonic_s=system_environment().monotonic_s,
             wall_ms=system_environment().wall_ms,
             settings=MetadataLogSettings(**settings),
+            is_sole=lambda: is_sole,
         )
 
     async def start(self) -> None:
@@ -398,6 +405,21 @@ async def test_what_a_controller_of_a_former_epoch_says_is_dropped(
     async with serving(controller) as port, Node(tmp_path, port) as node:
         await eventually(lambda: node.topics() == ["t1", "t3"])
         assert node.fatal == []
+
+
+@pytest.mark.parametrize(
+    "content", [{"records": batch(2, topic(2), epoch=4)}, {"diverging_end_offset": Offset(0)}]
+)
+async def test_the_only_controller_has_lost_its_log_if_its_epoch_is_lower(
+    controller: ScriptedController, tmp_path: Path, content: dict[str, Any]
+) -> None:
+    controller.streams = [
+        [of_epoch(5, records=batch(0, LEVEL, topic(1), epoch=5))],
+        [of_epoch(4, **content)],
+    ]
+    async with serving(controller) as port, Node(tmp_path, port, is_sole=True) as node:
+        await eventually(lambda: node.fatal != [])
+        assert "whose last epoch is 5; the controller leads in epoch 4" in node.fatal[0]
 
 
 async def test_a_log_that_parts_from_this_one_in_a_later_epoch_ends_the_broker(

@@ -16,6 +16,10 @@ pytestmark = pytest.mark.cluster
 def test_wiped_controller_ends_the_brokers_and_their_replicas_stay(scene: Scene) -> None:
     cluster, ledger = scene.cluster, scene.topic(4)
     held = {broker: on_disk(cluster, broker, ledger.topic) for broker in cluster.broker_ids}
+    # Its new log begins with a lower epoch than this one has, as that of a former leader might.
+    cluster.node(CONTROLLER_ID).kill()
+    cluster.node(CONTROLLER_ID).start()
+    scene.topic(1)
     # Before the controller, so that nobody could have heard of the new log.
     cluster.node(2).kill()
     cluster.node(CONTROLLER_ID).kill()
