@@ -9,6 +9,7 @@ import gc
 import json
 import multiprocessing
 import os
+import resource
 import subprocess
 import sys
 from collections import Counter, deque
@@ -24,8 +25,10 @@ from tests.simulation.shrink import Failure, Shrinker
 
 ROOT = Path(__file__).parents[2]
 FORK = multiprocessing.get_context("fork")
-OUTCOMES_S = 800.0
-"""In which the histories of a module have ended, on a busy machine, too."""
+HISTORY_CPU_S = 120
+"""Of a processor, in which a history has ended whatever else the machine does."""
+END_S = 1_700.0
+"""In which many histories have ended, on a machine that gives them a twentieth of a processor."""
 WARM_UP_SEED = 8
 """Of a short history, in which much happens."""
 
@@ -198,7 +201,7 @@ def outcomes_of(module: str) -> list[dict[str, Any]]:
         env={**os.environ, "PYTHONHASHSEED": "0"},
         capture_output=True,
         text=True,
-        timeout=OUTCOMES_S,
+        timeout=END_S,
         check=False,
     )
     assert ran.returncode == 0, ran.stderr[-1000:]
@@ -207,10 +210,15 @@ def outcomes_of(module: str) -> list[dict[str, Any]]:
 
 def _begin(plan: Plan) -> tuple[Any, Any]:
     reading, writing = FORK.Pipe(duplex=False)
-    child = FORK.Process(target=lambda: writing.send(history.run(plan)._replace(notes=[])))
+    child = FORK.Process(target=_run, args=(plan, writing))
     child.start()
     writing.close()
     return child, reading
+
+
+def _run(plan: Plan, writing: Any) -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (HISTORY_CPU_S, HISTORY_CPU_S))
+    writing.send(history.run(plan)._replace(notes=[]))
 
 
 def _ended(plan: Plan, child: Any, reading: Any) -> tuple[Plan, Outcome]:

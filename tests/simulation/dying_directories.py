@@ -29,7 +29,6 @@ WHOSE = ("coordinator", "data")
 KINDS = ("eio", "hang", "full")
 VERSIONS = (1, 2)
 FIRST_SEED = 4_000
-"""With these, producers are never so unlucky that a history has no commit."""
 CHAOS_MS = 6_000
 """In which much is left after the 2 s in which a call that hangs is noticed."""
 

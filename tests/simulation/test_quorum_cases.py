@@ -10,7 +10,7 @@ from tests.simulation.quorum_cases import CASES, Case
 
 pytestmark = [
     pytest.mark.process,
-    pytest.mark.timeout(900),
+    pytest.mark.timeout(1_800),
     pytest.mark.xdist_group("controllers"),
 ]
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.simulation import faults
+from tests.simulation.command import END_S
 from tests.simulation.mutants import PATCHES, found_at, hunt, named_in
 from tests.simulation.plan import FEATURES, draw, read_plan
 
@@ -21,7 +22,7 @@ BLOCK, TWICE = 50, 8
 BLOCKS = [f"{n}..{min(n + BLOCK - 1, LAST)}" for n in range(FIRST, LAST + 1, BLOCK)]
 """Each is a group of its own, so that several workers have a share in them."""
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(1_800)]
 
 
 def simulate(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -31,7 +32,7 @@ def simulate(*arguments: str, **environment: str) -> subprocess.CompletedProcess
         env={**os.environ, "PYTHONHASHSEED": "0", **environment},
         capture_output=True,
         text=True,
-        timeout=800,
+        timeout=END_S,
         check=False,
     )
 

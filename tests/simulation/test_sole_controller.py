@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.simulation.command import END_S
+
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "metadata_logs_of_seeds.txt"
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(1_800)]
 
 
 def test_the_metadata_log_of_each_seed_has_the_bytes_that_it_had() -> None:
@@ -23,7 +25,7 @@ def test_the_metadata_log_of_each_seed_has_the_bytes_that_it_had() -> None:
         env={**os.environ, "PYTHONHASHSEED": "0"},
         capture_output=True,
         text=True,
-        timeout=800,
+        timeout=END_S,
         check=False,
     )
 
