@@ -283,7 +283,8 @@ class Lane:
         self, known: Mapping[TopicIdPartition, SessionReplica], response: Any
     ) -> None:
         appended: list[tuple[Partition, PartitionLog, int]] = []
-        for topic_id, data in fetch_messages.fetched_partitions(response):
+        fetched = fetch_messages.fetched_partitions(response)
+        for number, (topic_id, data) in enumerate(fetched, 1):
             asked = known.get(TopicIdPartition(topic_id, data.partition_index))
             if asked is None:
                 continue
@@ -295,21 +296,23 @@ class Lane:
             epoch = asked.leader_epoch
             if partition.registration.leader_epoch != epoch or partition.log is not log:
                 continue
-            if await self._append_partition(followed, log, data, epoch):
+            is_last = number == len(fetched)
+            if await self._append_partition(followed, log, data, epoch, is_last=is_last):
                 appended.append((partition, log, data.high_watermark))
             if not asked.is_as_asked:
                 self._replicas.name_again(topic_partition)
-        if appended:
-            appended[-1][1].writer.flush()
         for partition, log, high_watermark in appended:
             await log.written()
             if partition.log is log and isinstance(partition.state, Following):
                 partition.leader_says(high_watermark)
 
     async def _append_partition(
-        self, followed: Followed, log: PartitionLog, data: Any, epoch: int
+        self, followed: Followed, log: PartitionLog, data: Any, epoch: int, *, is_last: bool
     ) -> bool:
-        """Process one partition's data; returns whether its high watermark is to be taken."""
+        """Process one partition's data; returns whether its high watermark is to be taken.
+
+        `is_last` is said of the last partition of a response.
+        """
         partition = followed.partition
         code = ErrorCode(int(data.error_code))
         try:
@@ -336,7 +339,7 @@ class Lane:
                     is_wanted = partial(follows, partition, log, epoch)
                     if not await begin_with(partition, log, data.records, is_wanted):
                         return False
-                append_fetched(log, data.records)
+                append_fetched(log, data.records, is_last=is_last)
                 topic = partition.topic_partition.topic
                 self._traffic.replicated(topic, len(data.records or b""))
                 if self._quota is not None and self._replicas.is_throttled(partition):

@@ -55,8 +55,10 @@ async def begin_with(
     return is_wanted() and log.end_offset == header.base_offset
 
 
-def append_fetched(log: PartitionLog, records: bytes | memoryview | None) -> None:
-    """Send fetched batches to the disk as they are.
+def append_fetched(
+    log: PartitionLog, records: bytes | memoryview | None, *, is_last: bool = False
+) -> None:
+    """Send fetched batches to the disk as they are; `is_last`: see `DirectoryWriter.submit`.
 
     Raises:
         KafkaError: CORRUPT_MESSAGE, they are damaged or do not continue the log; nothing is
@@ -91,7 +93,7 @@ def append_fetched(log: PartitionLog, records: bytes | memoryview | None) -> Non
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
     if headers:
         whole = records if end == len(records) else memoryview(records)[:end]
-        log.append_as_follower(whole, headers, markers)
+        log.append_as_follower(whole, headers, markers, is_last=is_last)
 
 
 def truncation_offset(

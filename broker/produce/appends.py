@@ -192,9 +192,6 @@ class AppendService:
             if line is None and not takes_long(header):
                 checked = check_body(records, header, limits, self._wall_ms())
                 append_of_client(partition, leader, log, request, index, acks, checked)
-                if index == len(request.entries) - 1:
-                    # Nothing more comes with this request.
-                    log.writer.flush()
                 return
         except FullError:
             partition.waiters.when_ready(partial(self._take, request, index, acks, admitted))

@@ -78,7 +78,8 @@ def append_of_client(
         log.writer.log_dir.check_room(header.size)
         if header.is_transactional:
             _end_former_transaction(partition, leader, log, header)
-        stored = log.append_as_leader(batch.data, header, leader.leader_epoch)
+        is_last = index == len(request.entries) - 1
+        stored = log.append_as_leader(batch.data, header, leader.leader_epoch, is_last=is_last)
         base_offset, required = stored.base_offset, stored.next_offset
     success = AppendResult(
         topic_partition=partition.topic_partition,

@@ -117,7 +117,22 @@ class FrameDecoder:
         """
         if self._large is not None:
             return self._received_large(self._large, count)
-        return self._cut(len(self._rest) + count)
+        frames: list[memoryview] = []
+        scratch, position, filled = self._scratch, 0, len(self._rest) + count
+        while filled - position >= SIZE.size:
+            size: int = SIZE.unpack_from(scratch, position)[0]
+            if not self._min_frame_bytes <= size <= self._max_frame_bytes:
+                raise self._misfit(size, position, filled)
+            start = position + SIZE.size
+            end = start + size
+            if end > filled:
+                if size > SMALL_FRAME_BYTES_MAX and self._begin_large(start, filled, size):
+                    position = filled
+                break
+            frames.append(memoryview(bytes(scratch[start:end])))
+            position = end
+        self._rest = bytes(scratch[position:filled]) if position < filled else b""
+        return frames
 
     def bound(self, min_frame_bytes: int, max_frame_bytes: int) -> None:
         """Change the limits of the frames that come from now on."""
@@ -134,26 +149,7 @@ class FrameDecoder:
         """Ask again for the large frame that waits; see `received`."""
         self.is_waiting = False
         self.get_buffer()
-        return self._cut(len(self._rest))
-
-    def _cut(self, filled: int) -> list[memoryview]:
-        """Take the whole frames out of the scratch buffer, and put the rest aside."""
-        frames: list[memoryview] = []
-        position = 0
-        while filled - position >= SIZE.size:
-            size: int = SIZE.unpack_from(self._scratch, position)[0]
-            if not self._min_frame_bytes <= size <= self._max_frame_bytes:
-                raise self._misfit(size, position, filled)
-            start = position + SIZE.size
-            if filled - start >= size:
-                frames.append(memoryview(bytes(self._scratch[start : start + size])))
-                position = start + size
-            else:
-                if size > SMALL_FRAME_BYTES_MAX and self._begin_large(start, filled, size):
-                    position = filled
-                break
-        self._rest = bytes(self._scratch[position:filled])
-        return frames
+        return self.received(0)
 
     def _begin_large(self, start: int, filled: int, size: int) -> bool:
         if self._admit is not None:

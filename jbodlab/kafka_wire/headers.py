@@ -63,7 +63,10 @@ def read_request_header(frame: bytes | memoryview) -> RequestHeader:
     elif length != -1:
         raise DecodeError(f"invalid client id length {length}")
     if api_version >= FLEXIBLE_FROM.get(api_key, NEVER_FLEXIBLE):
-        position = _behind_tags(frame, position)
+        if frame[position : position + 1] == b"\0":
+            position += 1
+        else:
+            position = _behind_tags(frame, position)
     return RequestHeader(api_key, api_version, correlation_id, client_id, position)
 
 
@@ -112,13 +115,14 @@ def read_response_header(
     correlation_id: int = CORRELATION_ID.unpack_from(frame)[0]
     position = CORRELATION_ID.size
     if _no_tags(api_key, api_version):
-        position = _behind_tags(frame, position)
+        if frame[position : position + 1] == b"\0":
+            position += 1
+        else:
+            position = _behind_tags(frame, position)
     return correlation_id, position
 
 
 def _behind_tags(data: bytes | memoryview, position: int) -> int:
-    if data[position : position + 1] == b"\0":
-        return position + 1
     try:
         count, position = read_uvarint(data, position)
         if count > MAX_TAGS:

@@ -149,8 +149,13 @@ def _tags_walk(tagged: dict[int | None, Walk]) -> Walk:
         if allowed < 0:
             refuse_count(-allowed)
         for _ in range(count):
-            tag, position = read_uvarint(data, position)
-            size, position = read_uvarint(data, position)
+            tag, size = data[position], data[position + 1]
+            if tag < 0x80 and size < 0x80:
+                # As nearly all are.
+                position += 2
+            else:
+                tag, position = read_uvarint(data, position)
+                size, position = read_uvarint(data, position)
             end = position + size
             if end > len(data):
                 refuse_length(size, len(data) - position)

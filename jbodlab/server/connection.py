@@ -20,8 +20,6 @@ import logging
 from collections.abc import Callable
 from typing import cast
 
-import msgspec
-
 from jbodlab.kafka_wire.framing import SMALL_FRAME_BYTES_MAX, FrameDecoder
 from jbodlab.runtime import tcp
 from jbodlab.runtime.prompt_future import PromptFuture
@@ -47,13 +45,6 @@ logger = logging.getLogger(__name__)
 
 MIN_REQUEST_BYTES = 8
 """API key, version and correlation id."""
-
-
-class _InProgress(msgspec.Struct, frozen=True):
-    """A request that has started and whose response has not left; in request order."""
-
-    pending: Pending
-    size_bytes: int
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -122,7 +113,8 @@ class Connection(asyncio.BufferedProtocol):
         # Lists, as most are empty: a deque takes half a KiB from the beginning.
         self._queue: list[memoryview] = []
         self._queued_bytes = 0
-        self._in_progress: list[_InProgress] = []
+        self._in_progress: list[Pending] = []
+        """Requests that have started and whose responses have not left, in their order."""
         self._in_progress_bytes = 0
         self._held_bytes = 0
         """Bytes that count in the memory of all requests: received, and not answered yet."""
@@ -170,7 +162,7 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def has_appends(self) -> bool:
         """Whether the client waits for the answer to a produce request."""
-        return any(each.pending.appends for each in self._in_progress)
+        return any(each.appends for each in self._in_progress)
 
     @property
     def is_receiving(self) -> bool:
@@ -341,9 +333,15 @@ class Connection(asyncio.BufferedProtocol):
         is_done = self._session.closes and not self._in_progress
         if is_done or (self._has_ended and self._is_open() and not self._appends_wait()):
             self.close()
-        self._update_reading()
+        if (
+            self._queue
+            or self._reading_paused
+            or self._decoder.is_waiting
+            or self._bounds.memory.is_full
+        ):
+            self._update_reading()
         if self._queue and self._in_progress:
-            hurry = self._in_progress[0].pending.hurry
+            hurry = self._in_progress[0].hurry
             if hurry is not None:
                 hurry()
 
@@ -360,15 +358,15 @@ class Connection(asyncio.BufferedProtocol):
         return (
             len(self._in_progress) < MAX_PIPELINED_REQUESTS
             and self._in_progress_bytes + len(frame) <= MAX_PIPELINED_BYTES
-            and self._in_progress[-1].pending.is_pipelined
+            and self._in_progress[-1].is_pipelined
             and self._handler.is_pipelined(frame)
         )
 
     def _appends_wait(self) -> bool:
         """Whether a produce request has not been appended yet."""
-        return any(
-            each.pending.appends and not each.pending.overlaps for each in self._in_progress
-        ) or any(map(self._handler.is_pipelined, self._queue))
+        return any(each.appends and not each.overlaps for each in self._in_progress) or any(
+            map(self._handler.is_pipelined, self._queue)
+        )
 
     def _is_muted(self) -> bool:
         """Whether the client has used up its quotas; it then goes on when that is over."""
@@ -395,7 +393,8 @@ class Connection(asyncio.BufferedProtocol):
                 self._give_back(size_bytes)
                 self._out += answer
         elif self._in_progress or not answer.future.done():
-            self._in_progress.append(_InProgress(answer, size_bytes))
+            answer.size_bytes = size_bytes
+            self._in_progress.append(answer)
             self._in_progress_bytes += size_bytes
             future = answer.future
             if isinstance(future, PromptFuture):
@@ -410,8 +409,8 @@ class Connection(asyncio.BufferedProtocol):
         done = asyncio.get_running_loop().create_future()
         done.set_result(None)
         # Requests start behind others only if they are pipelined.
-        pending = Pending(done, lambda: answer, appends=True)
-        self._in_progress.append(_InProgress(pending, size_bytes))
+        pending = Pending(done, lambda: answer, appends=True, size_bytes=size_bytes)
+        self._in_progress.append(pending)
         self._in_progress_bytes += size_bytes
 
     def _answered(self, future: asyncio.Future[object]) -> None:
@@ -420,19 +419,20 @@ class Connection(asyncio.BufferedProtocol):
         Nothing starts here: whoever has the answer may be in the middle of a change.
         """
         waiting = self._in_progress
-        if not (waiting and waiting[0].pending.future.done()):
+        if not (waiting and waiting[0].future.done()):
             # It has left already, with one before it, or has to wait for that.
             return
         transport = self._transport
         if transport is None or transport.is_closing():
             return
         try:
-            while self._in_progress and self._in_progress[0].pending.future.done():
-                first = self._in_progress.pop(0)
-                self._in_progress_bytes -= first.size_bytes
-                self._held_bytes -= first.size_bytes
-                self._bounds.memory.give_back(first.size_bytes)
-                self._out += first.pending.buffers()
+            while waiting and waiting[0].future.done():
+                first = waiting.pop(0)
+                size_bytes = first.size_bytes
+                self._in_progress_bytes -= size_bytes
+                self._held_bytes -= size_bytes
+                self._bounds.memory.give_back(size_bytes)
+                self._out += first.buffers()
             self._send()
         except (DecodeError, CloseConnectionError) as error:
             self._refuse(error)
@@ -495,7 +495,8 @@ class Connection(asyncio.BufferedProtocol):
     def _drop_all(self) -> None:
         if self._unmute is not None:
             self._unmute.cancel()
-        in_progress, self._in_progress = self._in_progress, []
+        in_progress = [*self._in_progress]
+        self._in_progress.clear()
         self._in_progress_bytes = 0
         self._queue.clear()
         self._queued_bytes = 0
@@ -503,7 +504,7 @@ class Connection(asyncio.BufferedProtocol):
         self._bounds.memory.wait_no_longer(self._room)
         self._give_back(self._held_bytes)
         for request in in_progress:
-            future = request.pending.future
+            future = request.future
             if isinstance(future, PromptFuture):
                 future.listener = None
             else:

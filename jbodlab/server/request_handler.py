@@ -14,7 +14,7 @@ Buffers = Sequence[bytes | bytearray | memoryview]
 """A whole response, size field included, in pieces; empty where nothing is to be sent."""
 
 
-class Pending(msgspec.Struct, frozen=True):
+class Pending(msgspec.Struct):
     """A response that is not there yet.
 
     `buffers` gives it once `future` is done, and may raise to have the connection closed. The
@@ -29,6 +29,8 @@ class Pending(msgspec.Struct, frozen=True):
     """Whether a pipelined request may start behind this one before it is answered."""
     appends: bool = False
     """Whether the request has records: what it waits for may be that these are appended."""
+    size_bytes: int = 0
+    """Size of the request, which the connection that waits for the response notes here."""
 
     @property
     def is_pipelined(self) -> bool:

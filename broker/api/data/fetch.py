@@ -94,7 +94,7 @@ class FetchApi:
         in_session = (
             params.is_follower
             and session_epoch != FINAL_SESSION_EPOCH
-            and context.version >= TOPIC_IDS_FROM
+            and context.header.api_version >= TOPIC_IDS_FROM
         )
         if session_id != NO_SESSION and session_epoch != FINAL_SESSION_EPOCH and not in_session:
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -197,8 +197,8 @@ class FetchApi:
         results: list[FetchResult],
     ) -> Iterator[FetchResponse | None]:
         """Yield the response; a None has nothing but taken some time."""
-        hints = LeaderHints(self._cache, self._broker_id, context.listener_name)
-        redirects = context.version >= ANY_REPLICA_FROM and waits_after_errors(
+        hints = LeaderHints(self._cache, self._broker_id, context.session.listener_name)
+        redirects = context.header.api_version >= ANY_REPLICA_FROM and waits_after_errors(
             context.session.software_name
         )
         partitions = []
@@ -239,7 +239,7 @@ class FetchApi:
         names: list[str | None],
         fetched: SessionFetched,
     ) -> Iterator[FetchResponse | None]:
-        hints = LeaderHints(self._cache, self._broker_id, context.listener_name)
+        hints = LeaderHints(self._cache, self._broker_id, context.session.listener_name)
         topics = [
             FetchedTopic("", topic.topic_id, _unknown(topic))
             for name, topic in zip(names, request.topics, strict=True)
@@ -278,7 +278,7 @@ def _forgotten(request: FetchRequest) -> list[TopicIdPartition]:
 
 
 def _params(request: FetchRequest, context: RequestContext, cache: MetadataCache) -> FetchParams:
-    version = context.version
+    version = context.header.api_version
     state = getattr(request, "replica_state", None)
     replica_id = asking_replica(request, context, cache)
     max_bytes = int(request.max_bytes)

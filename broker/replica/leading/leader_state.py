@@ -115,6 +115,15 @@ class LeaderState(msgspec.Struct, kw_only=True):
         """Return everybody who may be in the ISR as the controller has it."""
         return frozenset(self.isr + (self.proposed_isr or ()))
 
+    def is_held_at(self, high_watermark: int) -> bool:
+        """Return whether a member of the ISR has nothing beyond the high watermark."""
+        followers = self.followers
+        for broker in self.isr:
+            state = followers.get(broker)
+            if state is not None and state.end_offset <= high_watermark:
+                return True
+        return False
+
     def high_watermark(
         self, current: int, *, leader_end: int, min_isr: int, now_ms: int, lag_time_max_ms: int
     ) -> int:

@@ -54,21 +54,23 @@ class DirectoryWriter:
         self._running = 0
         self._is_scheduled = False
 
-    def submit(self, change: LogChange) -> None:
-        """Have a change carried out; those of one log are in the order of these calls."""
+    def submit(self, change: LogChange, *, is_last: bool = False) -> None:
+        """Have a change carried out; those of one log are in the order of these calls.
+
+        Args:
+            change: The change.
+            is_last: Whether the caller has nothing more for this directory: what was submitted is
+                sent now, and not a turn of the loop later, unless a call runs, whose end sends it.
+        """
         self._queue.append(change)
         self.log_dir.space.charge(change.size)
-        if not (self._running or self._is_scheduled):
+        if self._running:
+            return
+        if is_last:
+            self._send()
+        elif not self._is_scheduled:
             self._is_scheduled = True
             asyncio.get_running_loop().call_soon(self._turn_ended)
-
-    def flush(self) -> None:
-        """Send what was submitted now, unless a call runs: its end sends it.
-
-        It saves callers that have submitted all they have a turn of the loop.
-        """
-        if self._queue and not self._running:
-            self._send()
 
     def run(self, function: Callable[[], T]) -> asyncio.Future[T]:
         """Run in the serving queue, after everything that was submitted so far."""

@@ -142,6 +142,8 @@ class PartitionLog:
         data: bytes | memoryview,
         header: BatchHeader,
         leader_epoch: int,
+        *,
+        is_last: bool = False,
     ) -> BatchHeader:
         """Give a batch the next offsets and send it to the disk.
 
@@ -149,6 +151,7 @@ class PartitionLog:
             data: The batch.
             header: Its header.
             leader_epoch: Epoch of the leader.
+            is_last: See `DirectoryWriter.submit`.
 
         Returns:
             Its header as stored.
@@ -162,7 +165,7 @@ class PartitionLog:
         markers = NO_MARKERS if marker is None else {base_offset: marker}
         instructions = state.append(buffers, (stored,), markers)
         self.tail.append(base_offset, stored.next_offset, size, buffers)
-        self.change(instructions, size, self.state.due_sync())
+        self.change(instructions, size, self.state.due_sync(), is_last=is_last)
         return stored
 
     def append_as_follower(
@@ -170,10 +173,12 @@ class PartitionLog:
         data: bytes | memoryview,
         headers: Sequence[BatchHeader],
         markers: Mapping[int, Marker] = NO_MARKERS,
+        *,
+        is_last: bool = False,
     ) -> None:
         """Send batches of the leader to the disk as they are; none begins before the end."""
         instructions = self.state.append((data,), headers, markers)
-        self.change(instructions, len(data), self.state.due_sync())
+        self.change(instructions, len(data), self.state.due_sync(), is_last=is_last)
 
     def assign_epoch(self, leader_epoch: int) -> None:
         """Begin a leader epoch at the end of the log."""
@@ -261,6 +266,8 @@ class PartitionLog:
         instructions: Instructions,
         size: int = 0,
         sync: SyncRequest | None = None,
+        *,
+        is_last: bool = False,
     ) -> None:
         """Have instructions carried out that a change of the state has returned."""
         if not instructions:
@@ -268,7 +275,8 @@ class PartitionLog:
         self._on_its_way.append(self.state.segments.active.next_offset)
         done = self._carried_out if sync is None else partial(self._synced, sync)
         self.writer.submit(
-            LogChange(self.files, instructions, size, sync, done, self._tell, self._blocked)
+            LogChange(self.files, instructions, size, sync, done, self._tell, self._blocked),
+            is_last=is_last,
         )
 
     # Syncs

@@ -340,7 +340,12 @@ class Partition:
         # There is nothing above the end: thousands of quiet partitions are passed over quickly.
         if not isinstance(state, Leading) or self.high_watermark >= state.log.written_end:
             return
-        reached = self._reached(state.leader, state.log.written_end)
+        leader, reached = state.leader, state.log.written_end
+        if leader.followers:
+            if leader.is_held_at(self.high_watermark):
+                # As after most events: the next steps take longer.
+                return
+            reached = self._reached(leader, reached)
         if reached > self.high_watermark:
             self._committed(reached)
 

@@ -14,7 +14,7 @@ from broker.disk.directory.log_dir import LogDir
 from broker.replica.log.directory_writer import DirectoryWriter
 from broker.replica.log.partition_log import PartitionLog
 from broker.replica.log.tail_cache import TailCacheBudget
-from jbodlab.record_batch.record_batch import iterate_headers, read_header
+from jbodlab.record_batch.record_batch import build_batch, iterate_headers, read_header
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.storage.log import checkpointed
 from jbodlab.storage.log.instructions import WriteEpochs
@@ -25,6 +25,7 @@ from tests.broker.disks import eventually, make_log_dir
 from tests.broker.logs import TOPIC_ID, read_direct, topic_partition
 from tests.builders import batch_at
 from tests.jbodlab.storage.log.direct_log import DirectLog
+from tests.waiting import turns
 
 CONFIG = LogConfig(segment_bytes=400, index_interval_bytes=100)
 
@@ -102,6 +103,27 @@ async def test_cut_is_complete_for_everybody_at_once_and_in_order_for_the_disk(b
     box.append(3, epoch=5)
     await box.check()
     assert box.log.epochs.entries == ((0, 0), (5, 26))
+
+
+async def test_the_last_append_of_a_request_is_sent_at_once_and_others_a_turn_later(
+    box: Box,
+) -> None:
+    serving = box.log_dir.queues["serving"]
+    data = build_batch([(None, b"v")], timestamp_ms=1)
+    header = read_header(data)
+
+    box.log.append_as_leader(data, header, 0)
+    assert not serving.queue_length
+    await turns()
+    await box.log.written()
+    assert box.log.written_end == 1
+
+    box.log.append_as_leader(data, header, 0)
+    box.log.append_as_leader(data, header, 0, is_last=True)
+    assert serving.queue_length == 1
+    await box.log.written()
+    assert box.log.written_end == 3
+    await box.check()
 
 
 async def test_checkpoints_name_nothing_behind_a_cut_before_it_is_made(box: Box) -> None:
