@@ -10,7 +10,7 @@ from jbodlab.kafka_admin.errors import text_of
 from jbodlab.kafka_admin.log_dirs import DescribedLogDir, revive_log_dir
 from jbodlab.kafka_wire.revive_log_dir import ReviveLogDirResponse
 from lab.cluster.node import Broker
-from lab.cluster.questions import NO_ANSWER, ask_log_dirs, connect
+from lab.cluster.questions import NO_ANSWER, ask_log_dirs, once
 
 TIMEOUT_S = 3.0
 REVIVAL_TIMEOUT_S = 60.0
@@ -37,8 +37,6 @@ def revive(broker: Broker, path: str) -> str:
 
 async def ask_to_revive(node: NodeState, path: str) -> ReviveLogDirResponse:
     """Ask a broker to bring a directory back online; raises AdminError where it does not answer."""
-    asked = await connect(node, TIMEOUT_S)
-    try:
-        return await revive_log_dir(asked, None, path, REVIVAL_TIMEOUT_S)
-    finally:
-        asked.close()
+    return await once(
+        node, TIMEOUT_S, lambda asked: revive_log_dir(asked, None, path, REVIVAL_TIMEOUT_S)
+    )

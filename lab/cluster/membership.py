@@ -221,11 +221,7 @@ def _carry_out(
             if not broker.is_running:
                 continue
             try:
-                client = await questions.connect(broker.state, ASK_S)
-                try:
-                    await ask(client)
-                finally:
-                    client.close()
+                await questions.once(broker.state, ASK_S, ask)
             except (AdminError, OSError, TimeoutError) as error:
                 refusals.append(str(error))
             else:

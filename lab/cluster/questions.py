@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -210,37 +210,52 @@ async def offsets(
     return {one: Offsets(stable[one], ends[one]) for one in stable.keys() & ends.keys()}
 
 
+async def once(
+    node: NodeState, timeout_s: float, question: Callable[[AdminClient], Awaitable[T]]
+) -> T:
+    """Ask one broker over a connection of its own; raises AdminError."""
+    with contextlib.closing(await connect(node, timeout_s)) as asked:
+        return await question(asked)
+
+
 async def addresses(first: str, timeout_s: float, client_file: str = "") -> dict[int, Address]:
     """Ask the broker at `host:port` for all brokers; raises AdminError."""
     (address,) = client.bootstrap_servers(first)
     way = security.client(client_file).security if client_file else None
-    asked = await _connect(address, way, timeout_s)
-    try:
+    with contextlib.closing(await _connect(address, way, timeout_s)) as asked:
         return {one.id: (one.host, one.port) for one in await asked.brokers()}
-    finally:
-        asked.close()
 
 
 async def ask_cluster_view(node: NodeState, timeout_s: float) -> ClusterView | None:
     """Ask one broker over a connection of its own; None if it does not answer."""
     with contextlib.suppress(*NO_ANSWER):
-        asked = await connect(node, timeout_s)
-        try:
-            return await cluster_view(asked, timeout_s)
-        finally:
-            asked.close()
+        return await once(node, timeout_s, lambda asked: cluster_view(asked, timeout_s))
     return None
 
 
 async def ask_quorum(node: NodeState, timeout_s: float) -> Quorum | None:
     """Ask for the controllers by one broker; None if there is no answer."""
     with contextlib.suppress(*NO_ANSWER):
-        asked = await connect(node, timeout_s)
-        try:
-            return await describe_quorum(asked, timeout_s)
-        finally:
-            asked.close()
+        return await once(node, timeout_s, lambda asked: describe_quorum(asked, timeout_s))
     return None
+
+
+async def ask_log_dirs(
+    node: NodeState, timeout_s: float, *, are_ours: bool = False
+) -> list[DescribedLogDir] | None:
+    """Ask one broker, as `log_dirs`, over a connection of its own; None if it does not answer."""
+    with contextlib.suppress(*NO_ANSWER):
+        return await once(
+            node, timeout_s, lambda asked: log_dirs(asked, timeout_s, are_ours=are_ours)
+        )
+    return None
+
+
+async def log_dir_states(node: NodeState, timeout_s: float) -> Sequence[LogDirStateEntry]:
+    """Ask one of our brokers for its directories in its own words; raises AdminError."""
+    return await once(
+        node, timeout_s, lambda asked: describe_log_dir_states(asked, None, timeout_s)
+    )
 
 
 def quorum(nodes: Sequence[NodeState], timeout_s: float) -> Quorum | None:
@@ -250,39 +265,18 @@ def quorum(nodes: Sequence[NodeState], timeout_s: float) -> Quorum | None:
         The answer of the first one that gives one; None where none does, as no controller is
         active.
     """
-
-    async def ask() -> list[Quorum | None]:
-        return list(await asyncio.gather(*(ask_quorum(node, timeout_s) for node in nodes)))
-
-    return next((one for one in asyncio.run(ask()) if one is not None), None)
+    return next((one for one in _of_each(ask_quorum, nodes, timeout_s) if one is not None), None)
 
 
 def views(nodes: Sequence[NodeState], timeout_s: float) -> list[ClusterView | None]:
     """Ask several brokers at once, where no event loop runs; None for each without an answer."""
-
-    async def ask() -> list[ClusterView | None]:
-        return list(await asyncio.gather(*(ask_cluster_view(node, timeout_s) for node in nodes)))
-
-    return asyncio.run(ask())
+    return _of_each(ask_cluster_view, nodes, timeout_s)
 
 
-async def ask_log_dirs(
-    node: NodeState, timeout_s: float, *, are_ours: bool = False
-) -> list[DescribedLogDir] | None:
-    """Ask one broker, as `log_dirs`, over a connection of its own; None if it does not answer."""
-    with contextlib.suppress(*NO_ANSWER):
-        asked = await connect(node, timeout_s)
-        try:
-            return await log_dirs(asked, timeout_s, are_ours=are_ours)
-        finally:
-            asked.close()
-    return None
+def _of_each(
+    ask: Callable[[NodeState, float], Awaitable[T]], nodes: Sequence[NodeState], timeout_s: float
+) -> list[T]:
+    async def asked() -> list[T]:
+        return await asyncio.gather(*(ask(node, timeout_s) for node in nodes))
 
-
-async def log_dir_states(node: NodeState, timeout_s: float) -> Sequence[LogDirStateEntry]:
-    """Ask one of our brokers for its directories in its own words; raises AdminError."""
-    asked = await connect(node, timeout_s)
-    try:
-        return await describe_log_dir_states(asked, None, timeout_s)
-    finally:
-        asked.close()
+    return asyncio.run(asked())
