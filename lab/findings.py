@@ -6,7 +6,7 @@ none of these decides anything from a sentence.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Self
@@ -36,90 +36,72 @@ class Outcome(Enum):
     INCONCLUSIVE = 2
 
 
+def _of(weight: Weight) -> Callable[..., tuple[Weight, str, str, str]]:
+    """Return what declares a kind of a weight: by its sentence, its unit and its rule."""
+    return lambda text, unit="", rule="": (weight, unit, text, rule)
+
+
+_breach, _miss, _doubt, _warning = map(_of, Weight)
+
+
 class Kind(Enum):
     """Kinds of findings: weight, unit of the count, sentence, and the condition that must hold."""
 
-    LOST = (
-        Weight.BREACH,
-        "messages",
+    LOST = _breach(
         "{count} of the acknowledged messages of {subject} were lost",
-        "nothing is lost",
+        unit="messages",
+        rule="nothing is lost",
     )
-    TORN = (
-        Weight.BREACH,
-        "transactions",
+    TORN = _breach(
         "{count} transactions are not seen as they were answered",
-        "transactions are seen as they were answered",
+        unit="transactions",
+        rule="transactions are seen as they were answered",
     )
-    STUCK = (
-        Weight.BREACH,
-        "partitions",
+    STUCK = _breach(
         "the last stable offset of {subject} stands before the end after the full read",
-        "last stable offsets reach the end",
+        unit="partitions",
+        rule="last stable offsets reach the end",
     )
-    MISSING = (
-        Weight.BREACH,
-        "words",
+    MISSING = _breach(
         "{count} words of the input were not counted by {subject}",
-        "every word is counted",
+        unit="words",
+        rule="every word is counted",
     )
-    EXCESS = (
-        Weight.BREACH,
-        "words",
+    EXCESS = _breach(
         "{count} words were counted by {subject} that are not in the input",
-        "no word is counted twice",
+        unit="words",
+        rule="no word is counted twice",
     )
 
-    MISSED = Weight.MISS, "", "expected {subject}, measured {why}", ""
-    ABORTED = Weight.MISS, "", "aborted: expected {subject}; {why}", "the run is not aborted"
+    MISSED = _miss("expected {subject}, measured {why}")
+    ABORTED = _miss("aborted: expected {subject}; {why}", rule="the run is not aborted")
 
-    NOT_STEADY = Weight.DOUBT, "", "no steady state within {why}", ""
-    SKIPPED = Weight.DOUBT, "", "{subject} was not carried out: {why}", ""
-    NOT_DONE = Weight.DOUBT, "", "{subject} could not be carried out: {why}", ""
-    NOT_REVERTED = Weight.DOUBT, "", "{subject} could not be reverted: {why}", ""
-    NOT_INJECTED = Weight.DOUBT, "", "{subject}: {why}", ""
-    NEVER_INJECTED = Weight.DOUBT, "", "{subject} was never injected{why}", ""
-    NO_EFFECT = (
-        Weight.DOUBT,
-        "",
-        "{subject} had no effect: the broker made no call that it breaks",
-        "",
+    NOT_STEADY = _doubt("no steady state within {why}")
+    SKIPPED = _doubt("{subject} was not carried out: {why}")
+    NOT_DONE = _doubt("{subject} could not be carried out: {why}")
+    NOT_REVERTED = _doubt("{subject} could not be reverted: {why}")
+    NOT_INJECTED = _doubt("{subject}: {why}")
+    NEVER_INJECTED = _doubt("{subject} was never injected{why}")
+    NO_EFFECT = _doubt("{subject} had no effect: the broker made no call that it breaks")
+    NOTHING_HIT = _doubt("{subject} proves nothing: {why} has no partition of the plan's topics")
+    NOTHING_SENT = _doubt(
+        "nothing was sent to the partitions of {why} while {subject} was in effect"
     )
-    NOTHING_HIT = (
-        Weight.DOUBT,
-        "",
-        "{subject} proves nothing: {why} has no partition of the plan's topics",
-        "",
+    ENDED = _doubt("{subject} ended before the end of the run: {why}")
+    BEHIND = _doubt(
+        "{subject} fell behind its own schedule: {why} messages were sent", unit="messages"
     )
-    NOTHING_SENT = (
-        Weight.DOUBT,
-        "",
-        "nothing was sent to the partitions of {why} while {subject} was in effect",
-        "",
-    )
-    ENDED = Weight.DOUBT, "", "{subject} ended before the end of the run: {why}", ""
-    BEHIND = (
-        Weight.DOUBT,
-        "messages",
-        "{subject} fell behind its own schedule: {why} messages were sent",
-        "",
-    )
-    UNANSWERED = Weight.DOUBT, "", "{subject}: no message was acknowledged", ""
-    NOTHING_COUNTED = Weight.DOUBT, "", "{subject} has counted nothing", ""
-    NO_END = Weight.DOUBT, "", "{subject}, the end of the load, did not come within {why}", ""
-    NO_LEADER = Weight.DOUBT, "partitions", "no leader after the end: {subject}", ""
-    DELETED = Weight.DOUBT, "", "topic {subject} was deleted during the run", ""
-    NOT_READ = Weight.DOUBT, "partitions", "could not be read to the end: {subject}", ""
-    UNREAD = (
-        Weight.DOUBT,
-        "messages",
-        "{count} acknowledged messages of {subject} could not be read",
-        "",
-    )
-    NOT_MEASURED = Weight.DOUBT, "", "cannot judge {subject}: {why}", ""
+    UNANSWERED = _doubt("{subject}: no message was acknowledged")
+    NOTHING_COUNTED = _doubt("{subject} has counted nothing")
+    NO_END = _doubt("{subject}, the end of the load, did not come within {why}")
+    NO_LEADER = _doubt("no leader after the end: {subject}", unit="partitions")
+    DELETED = _doubt("topic {subject} was deleted during the run")
+    NOT_READ = _doubt("could not be read to the end: {subject}", unit="partitions")
+    UNREAD = _doubt("{count} acknowledged messages of {subject} could not be read", unit="messages")
+    NOT_MEASURED = _doubt("cannot judge {subject}: {why}")
 
-    WARNED = Weight.WARNING, "", "{subject}: {why}", ""
-    BUSY = Weight.WARNING, "", "this machine was busy: a tick of 10 ms came {why} late", ""
+    WARNED = _warning("{subject}: {why}")
+    BUSY = _warning("this machine was busy: a tick of 10 ms came {why} late")
 
     def __new__(cls, *_: object) -> Self:
         """Two kinds may say the same, and are two all the same: else one would be an alias."""

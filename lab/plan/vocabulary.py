@@ -9,95 +9,39 @@ from fault_injection.kinds import KINDS
 from jbodlab.vocabulary.durations import duration_s
 from jbodlab.vocabulary.expressions import MetricName, MetricUnit
 
-OF_CLUSTER: Mapping[str, MetricUnit] = {
-    "isr_full": MetricUnit.SHARE,
-    "online_dirs": MetricUnit.COUNT,
-    "offline_partitions": MetricUnit.COUNT,
-    "under_replicated": MetricUnit.COUNT,
-    "noise": MetricUnit.DURATION,
-}
-OF_FAULT: Mapping[str, MetricUnit] = {
-    "gap": MetricUnit.DURATION,
-    "detected": MetricUnit.DURATION,
-    "reported": MetricUnit.DURATION,
-    "elected": MetricUnit.DURATION,
-    "leader_seen": MetricUnit.DURATION,
-    "first_ack": MetricUnit.DURATION,
-    "isr_back": MetricUnit.DURATION,
-    "calls_broken": MetricUnit.COUNT,
-}
-OF_CLIENTS: Mapping[str, MetricUnit] = {
-    "stayed": MetricUnit.COUNT,
-    "closed": MetricUnit.COUNT,
-    "handshakes_failed": MetricUnit.COUNT,
-    "logins_failed": MetricUnit.COUNT,
-    "requests_refused": MetricUnit.COUNT,
-}
+
+def _metrics(**names: str) -> Mapping[str, MetricUnit]:
+    """Return metrics by their names, which stand below their units in one text each."""
+    return {name: MetricUnit[unit] for unit, some in names.items() for name in some.split()}
+
+
+OF_CLUSTER = _metrics(
+    SHARE="isr_full", COUNT="online_dirs offline_partitions under_replicated", DURATION="noise"
+)
+OF_FAULT = _metrics(
+    DURATION="gap detected reported elected leader_seen first_ack isr_back", COUNT="calls_broken"
+)
+OF_CLIENTS = _metrics(COUNT="stayed closed handshakes_failed logins_failed requests_refused")
 """Metrics that a fault of certificates, users or rights has besides: the fate of clients."""
-OF_WRITERS: Mapping[str, MetricUnit] = {
-    "sent": MetricUnit.COUNT,
-    "acked": MetricUnit.COUNT,
-    "lost": MetricUnit.COUNT,
-    "unread": MetricUnit.COUNT,
-    "duplicated": MetricUnit.COUNT,
-    "reordered": MetricUnit.COUNT,
-    "unknown": MetricUnit.COUNT,
-    "errors": MetricUnit.COUNT,
-    "availability": MetricUnit.SHARE,
-    "windows": MetricUnit.SHARE,
-    "behind": MetricUnit.SHARE,
-    "gap": MetricUnit.DURATION,
-    "p50": MetricUnit.DURATION,
-    "p99": MetricUnit.DURATION,
-    "max": MetricUnit.DURATION,
-}
-OF_READERS: Mapping[str, MetricUnit] = {
-    "consumed": MetricUnit.COUNT,
-    "errors": MetricUnit.COUNT,
-    "rebalances": MetricUnit.COUNT,
-    "gap": MetricUnit.DURATION,
-}
-OF_COMMAND: Mapping[str, MetricUnit] = {
-    "exit": MetricUnit.COUNT,
-    "probes": MetricUnit.COUNT,
-    "errors": MetricUnit.COUNT,
-    "availability": MetricUnit.SHARE,
-    "gap": MetricUnit.DURATION,
-    "p50": MetricUnit.DURATION,
-    "p99": MetricUnit.DURATION,
-    "max": MetricUnit.DURATION,
-}
-OF_CHANGES: Mapping[str, MetricUnit] = {
-    "changes": MetricUnit.COUNT,
-    "errors": MetricUnit.COUNT,
-    "availability": MetricUnit.SHARE,
-    "gap": MetricUnit.DURATION,
-    "p50": MetricUnit.DURATION,
-    "p99": MetricUnit.DURATION,
-    "max": MetricUnit.DURATION,
-}
+OF_WRITERS = _metrics(
+    COUNT="sent acked lost unread duplicated reordered unknown errors",
+    SHARE="availability windows behind",
+    DURATION="gap p50 p99 max",
+)
+OF_READERS = _metrics(COUNT="consumed errors rebalances", DURATION="gap")
+OF_COMMAND = _metrics(COUNT="exit probes errors", SHARE="availability", DURATION="gap p50 p99 max")
+OF_CHANGES = _metrics(COUNT="changes errors", SHARE="availability", DURATION="gap p50 p99 max")
 """Metrics of a writer of metadata; `gap` is the longest time without an acknowledged change."""
-OF_STREAMS: Mapping[str, MetricUnit] = {
-    "counted": MetricUnit.COUNT,
-    "missing": MetricUnit.COUNT,
-    "excess": MetricUnit.COUNT,
-    "exit": MetricUnit.COUNT,
-}
+OF_STREAMS = _metrics(COUNT="counted missing excess exit")
 ALL = "all"
 """Owner of what is about all partitions: `all.gap`."""
-OF_ALL: Mapping[str, MetricUnit] = {"gap": MetricUnit.DURATION}
+OF_ALL = _metrics(DURATION="gap")
 
 TRANSACTIONS = "transactions"
 """Owner of what is about the transactions of all producers: `transactions.torn`."""
-OF_TRANSACTIONS: Mapping[str, MetricUnit] = {
-    "committed": MetricUnit.COUNT,
-    "aborted": MetricUnit.COUNT,
-    "unknown": MetricUnit.COUNT,
-    "torn": MetricUnit.COUNT,
-    "stuck": MetricUnit.COUNT,
-    "fatal": MetricUnit.COUNT,
-    "longest_commit": MetricUnit.DURATION,
-}
+OF_TRANSACTIONS = _metrics(
+    COUNT="committed aborted unknown torn stuck fatal", DURATION="longest_commit"
+)
 
 AT_THE_END = frozenset(
     {

@@ -14,6 +14,7 @@ from jbodlab.kafka_admin.elections import ElectionType, elect_leaders
 from jbodlab.kafka_admin.errors import AdminError
 from jbodlab.picture.places import Place
 from jbodlab.vocabulary.ids import TopicPartition
+from jbodlab.vocabulary.reassignment_file import file_value
 from lab.cluster import Cluster, NotInTimeError, wait_for
 from lab.errors import LabError
 from lab.hiding import hidden
@@ -158,17 +159,7 @@ def _execute(
     log_dirs: Sequence[str],
 ) -> None:
     """Have a reassignment carried out by the administration tool, as an operator would."""
-    plan = {
-        "version": 1,
-        "partitions": [
-            {
-                "topic": partition.topic,
-                "partition": partition.partition,
-                "replicas": list(replicas),
-                "log_dirs": list(log_dirs),
-            }
-        ],
-    }
+    plan = file_value([(*partition, replicas, log_dirs)])
     client_file = target_cluster.cluster.brokers[0].state.client_file
     login = ("--command-config", client_file) if client_file else ()
     with tempfile.TemporaryDirectory() as folder:

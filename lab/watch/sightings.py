@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 from jbodlab.kafka_admin.log_dirs import DescribedLogDir
 from jbodlab.metadata.log.batches import MetadataBatch
@@ -222,16 +223,11 @@ class PolledNews:
             err_ns: Time between two questions.
             serves: Whether one that owes this answer gives others.
         """
+        event = partial(Event, t_ns=t_ns, source="metric", err_ns=err_ns)
         kind = "answers" if found is not None else "untold" if serves else "silent"
         if self._answers.get(broker, "answers") != kind:
-            yield Event(
-                t_ns=t_ns,
-                source="metric",
-                kind=kind,
-                text=f"broker {broker} {_ANSWERS[kind]}",
-                place=Place(broker),
-                err_ns=err_ns,
-            )
+            text = f"broker {broker} {_ANSWERS[kind]}"
+            yield event(kind=kind, text=text, place=Place(broker))
         self._answers[broker] = kind
         if found is None:
             return
@@ -241,14 +237,7 @@ class PolledNews:
             is_offline = view is None or bool(view.error_code)
             if is_offline != (place in self.offline):
                 kind = "offline" if is_offline else "online"
-                yield Event(
-                    t_ns=t_ns,
-                    source="metric",
-                    kind=kind,
-                    text=f"clients see {place} {kind}",
-                    place=place,
-                    err_ns=err_ns,
-                )
+                yield event(kind=kind, text=f"clients see {place} {kind}", place=place)
             there, gone = (self.offline, self.online)[:: 1 if is_offline else -1]
             there.add(place)
             gone.discard(place)
@@ -318,14 +307,9 @@ class TransactionNews:
 
 def _transaction_event(one: OpenTransaction, t_ns: int, err_ns: int) -> Event:
     words = "has ended" if one.state == "ended" else f"is open for long: {one.state}"
-    return Event(
-        t_ns=t_ns,
-        source="metric",
-        kind="transaction",
-        text=f"the transaction of {one.transactional_id} {words}",
-        err_ns=err_ns,
-        data={"transactional_id": one.transactional_id, "state": one.state},
-    )
+    text = f"the transaction of {one.transactional_id} {words}"
+    data = {"transactional_id": one.transactional_id, "state": one.state}
+    return _at(_event("metric", "transaction", text, None, **data), t_ns, err_ns)
 
 
 def _stable_event(
@@ -333,52 +317,33 @@ def _stable_event(
 ) -> Event:
     behind = found.high_watermark - found.last_stable
     words = f"stands at {found.last_stable}, {behind} before the high watermark"
-    return Event(
-        t_ns=t_ns,
-        source="metric",
-        kind="last-stable",
-        text=f"the last stable offset of {partition} {words if stands else 'moves again'}",
-        partition=partition,
-        err_ns=err_ns,
-        data={"last_stable": found.last_stable, "behind": behind, "stands": stands},
-    )
+    text = f"the last stable offset of {partition} {words if stands else 'moves again'}"
+    data = {"last_stable": found.last_stable, "behind": behind, "stands": stands}
+    return _at(_event("metric", "last-stable", text, partition, **data), t_ns, err_ns)
 
 
 def leader_event(source: str, partition: TopicPartition, leader: int) -> Event:
     """Return the news of a leader, -1 for none."""
     said = f"{partition} is led by broker {leader}" if leader >= 0 else f"{partition} has no leader"
-    return Event(
-        t_ns=0,
-        source=source,
-        kind="leader",
-        text=said,
-        partition=partition,
-        data={"leader": int(leader)},
-    )
+    return _event(source, "leader", said, partition, leader=int(leader))
 
 
 def isr_event(source: str, partition: TopicPartition, isr: int, replicas: int) -> Event:
     """Return the news of an ISR's size."""
-    return Event(
-        t_ns=0,
-        source=source,
-        kind="isr",
-        text=f"{isr} of {replicas} replicas of {partition} are in sync",
-        partition=partition,
-        data={"isr": isr, "replicas": replicas},
-    )
+    text = f"{isr} of {replicas} replicas of {partition} are in sync"
+    return _event(source, "isr", text, partition, isr=isr, replicas=replicas)
 
 
 def elr_event(source: str, partition: TopicPartition, eligible: Eligible) -> Event:
     """Return the news of who may lead a partition beside its ISR."""
-    return Event(
-        t_ns=0,
-        source=source,
-        kind="elr",
-        text=f"{partition}: {eligible}",
-        partition=partition,
-        data={"elr": list(eligible.elr), "last_known_elr": list(eligible.last_known_elr)},
-    )
+    data = {"elr": list(eligible.elr), "last_known_elr": list(eligible.last_known_elr)}
+    return _event(source, "elr", f"{partition}: {eligible}", partition, **data)
+
+
+def _event(
+    source: str, kind: str, text: str, partition: TopicPartition | None = None, **data: Any
+) -> Event:
+    return Event(t_ns=0, source=source, kind=kind, text=text, partition=partition, data=data)
 
 
 def _at(event: Event, t_ns: int, err_ns: int) -> Event:
