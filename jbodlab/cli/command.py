@@ -13,13 +13,15 @@ tabs.
     $ ...       a call of it, as an example
     NAME METAVAR  FORM  HELP   an argument, or an option with all of its names
 
-`asks`: it destroys or moves something, so that it has `--yes`, and asks first. PRINTS is a type of
-`results.tsv`, such as `list of Config`; without it there is no `--output json`. A metavar is
-`[NAME]` where it may be left out; with `...` there may be several. `| ` before options: of these
-only one may be given. FORM is `flag`, or the type of a value: `text`, `integer`, `path`, a function
-that reads it, or `one of` words, or of what a module names; then ` = DEFAULT`, ` as NAME` in the
-options, ` required`. A function is `MODULE:NAME`. Its module is imported when it is needed: that
-of `run` and of `refused` when they are called.
+The options that all commands have, or those that are about the same, stand in `[all]`, `[servers]`
+and so on, `[asks]` and `[prints]`. `asks`: it destroys or moves something, and calls
+`output.confirm(question, yes=options.yes)` first. PRINTS
+is a type of `results.tsv`, such as `list of Config`; without it there is no `--output json`. A
+metavar is `[NAME]` where it may be left out; with `...` there may be several. `| ` before options:
+of these only one may be given. FORM is `flag`, or the type of a value: `text`, `integer`, `path`, a
+function that reads it, or `one of` words, or of what a module names; then ` = DEFAULT`, ` as NAME`
+in the options, ` required`. A function is `MODULE:NAME`. Its module is imported when it is needed:
+that of `run` and of `refused` when they are called.
 
 A paragraph that begins with `== ` has the nouns that the help shows below a heading.
 """
@@ -29,7 +31,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
-from argparse import Namespace
+from argparse import SUPPRESS, Namespace
 from collections.abc import Coroutine, Iterator, Sequence
 from enum import Enum
 from functools import cache
@@ -40,7 +42,6 @@ from jbodlab.cli.program_names import name_of
 
 if TYPE_CHECKING:
     from jbodlab.cli.output import Output
-    from jbodlab.cli.parser import Parser
 
 Row = tuple[str, ...]
 
@@ -84,9 +85,9 @@ class Command(NamedTuple):
         words: Its noun and its verb, such as `topics list`.
         help: One line, without a full stop.
         about: Which cluster it is about.
-        asks: Whether it has `--yes`; it calls `output.confirm(question, yes=options.yes)` first.
         prints: Type of what `--output json` prints; empty where that option is not accepted.
         arguments: Rows of arguments, and of what adds some.
+        common: Rows of the options that commands have as others of its sort do.
         examples: Command lines without the program's name.
         rows: All other rows, by their keys.
     """
@@ -94,9 +95,9 @@ class Command(NamedTuple):
     words: str
     help: str
     about: About
-    asks: bool
     prints: str
     arguments: Sequence[Row]
+    common: Sequence[Row]
     examples: Sequence[str]
     rows: dict[str, list[Row]]
 
@@ -114,25 +115,26 @@ class Command(NamedTuple):
         code: int | Coroutine[Any, Any, int] = named(place)(options, output, *words)
         return code
 
-    def add_to(self, parser: Parser) -> None:
-        """Add its arguments to its parser."""
-        exclusive = None
-        for first, *row in self.arguments:
-            if first == "+":
-                place, *words = row[0].split()
-                named(place)(parser, *words)
-                continue
-            to: Any = parser
-            if first.startswith("| "):
-                to = exclusive = exclusive or parser.add_mutually_exclusive_group()
-            names, how = _argument(first.removeprefix("| "), *row)
-            to.add_argument(*names, **how)
-
 
 def named(place: str) -> Any:
     """Return what a module has, such as `admin_tool.acls:add`; imports it."""
     module, _, name = place.partition(":")
     return getattr(importlib.import_module(name_of(module)), name)
+
+
+def add(parser: Any, rows: Sequence[Row]) -> None:
+    """Add the arguments of rows to a parser, or to a group of its arguments."""
+    exclusive = None
+    for first, *row in rows:
+        if first == "+":
+            place, *words = row[0].split()
+            named(place)(parser, *words)
+            continue
+        to = parser
+        if first.startswith("| "):
+            to = exclusive = exclusive or parser.add_mutually_exclusive_group()
+        names, how = _argument(first.removeprefix("| "), *row)
+        to.add_argument(*names, **how)
 
 
 def nouns() -> dict[str, dict[str, str]]:
@@ -159,7 +161,7 @@ def _read() -> tuple[dict[str, dict[str, str]], dict[str, Command]]:
         elif head[0].startswith("["):
             shared[head[0]] = rows
         else:
-            found[head[0]] = _command(head, list(_all(rows, shared)))
+            found[head[0]] = _command(head, list(_all(rows, shared)), shared)
     return groups, found
 
 
@@ -171,7 +173,7 @@ def _all(rows: Sequence[Row], shared: dict[str, list[Row]]) -> Iterator[Row]:
             yield row
 
 
-def _command(head: Row, rows: list[Row]) -> Command:
+def _command(head: Row, rows: list[Row], shared: dict[str, list[Row]]) -> Command:
     keys: dict[str, list[Row]] = {}
     arguments, examples = [], []
     for row in rows:
@@ -182,13 +184,14 @@ def _command(head: Row, rows: list[Row]) -> Command:
         else:
             arguments.append(row)
     about, _, *prints = keys["run"][0]
+    common = [*about.split(", "), *(["prints"] if prints else []), "all"]
     return Command(
         words=head[0],
         help=head[1],
         about=About(about.partition(",")[0]),
-        asks=about.endswith(", asks"),
         prints="".join(prints),
         arguments=arguments,
+        common=[row for name in common for row in _all(shared.get(f"[{name}]", ()), shared)],
         examples=examples,
         rows=keys,
     )
@@ -201,7 +204,8 @@ def _argument(first: str, form: str, text: str) -> tuple[list[str], dict[str, An
     assert kind is not None, form
     names, metavar = one["names"].split(), one["metavar"]
     is_option = first.startswith("-")
-    how: dict[str, Any] = {"help": text or None}
+    # A text that is not to be shown is known by its identity.
+    how: dict[str, Any] = {"help": SUPPRESS if text == SUPPRESS else text or None}
     if kind[1] == "flag":
         how["action"] = "store_true"
     elif kind[1].startswith("one of "):

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import sys
-from argparse import SUPPRESS, Namespace
+from argparse import Namespace
 from collections.abc import Sequence
 from io import TextIOWrapper
 
 from jbodlab.cli import command as declared
-from jbodlab.cli.choice import DEFAULT_CLUSTER, choose, cluster_name
-from jbodlab.cli.command import About, Command, named
+from jbodlab.cli.choice import choose
+from jbodlab.cli.command import Command, add, named
 from jbodlab.cli.command_line import INTERRUPTED
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import WRONG_USE, Parser, UsageError, suggestion
@@ -24,12 +24,6 @@ FAILED = 1
 PIPE_CLOSED = 141
 NAME = "jbodlab"
 GLOBAL_WITH_VALUE = ("--cluster", "--bootstrap-server", "--command-config", "--output")
-_CLUSTER_HELP = {
-    About.SERVERS: "a cluster of this machine (default: the only one)",
-    About.MACHINE: "which cluster (default: the only one)",
-    About.NEW: f"its name (default: {DEFAULT_CLUSTER})",
-    About.EITHER: "which cluster (default: the only one)",
-}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -67,30 +61,9 @@ def parser_of(command: Command) -> Parser:
     """Return the parser of a command, with the options that all commands have."""
     path, description = f"{NAME} {command.words}", command.value("text")
     parser = Parser(path, command.help, command.examples, description)
-    command.add_to(parser)
+    add(parser, command.arguments)
     parser.rest = command.value("rest")
-    common = parser.add_argument_group("common options")
-    if command.about is not About.NOTHING:
-        common.add_argument(
-            "--cluster", type=cluster_name, metavar="NAME", help=_CLUSTER_HELP[command.about]
-        )
-    if command.about is About.SERVERS:
-        common.add_argument(
-            "--bootstrap-server", metavar="HOST:PORT", help="the address of any cluster"
-        )
-        common.add_argument(
-            "--command-config",
-            metavar="FILE",
-            help="properties of a Java client, such as security.protocol",
-        )
-    if command.asks:
-        common.add_argument("--yes", action="store_true", help="do not ask for confirmation")
-    if command.prints:
-        common.add_argument(
-            "--output", choices=("text", "json"), default="text", help="default: text"
-        )
-    common.add_argument("-h", "--help", action="store_true", help="print this text")
-    common.add_argument("--version", action="store_true", help=SUPPRESS)
+    add(parser.add_argument_group("common options"), command.common)
     return parser
 
 

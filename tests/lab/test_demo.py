@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from jbodlab.cli.command import commands
+from jbodlab.cli.command import add, commands
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser, UsageError
 from lab import demo
@@ -45,7 +45,7 @@ class Demo:
 
     def __call__(self, *words: str, is_json: bool = False) -> int:
         parser = Parser("jbodlab demo", "demo")
-        commands()["demo"].add_to(parser)
+        add(parser, commands()["demo"].arguments)
         given = ["--no-spark", "--results", str(self.results), *words]
         options = parser.parse_args(given)
         return demo.run(options, Output(is_json=is_json), Interrupts())

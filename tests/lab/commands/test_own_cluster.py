@@ -11,7 +11,7 @@ import pytest
 from fault_injection.preload import Control
 from fault_injection.targets import PRELOADED
 from jbodlab.cli.choice import NoClusterError
-from jbodlab.cli.command import commands
+from jbodlab.cli.command import add, commands
 from jbodlab.cli.lab_state import ClusterState
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser
@@ -58,7 +58,7 @@ class Run:
 
     def _options(self, *words: str) -> Namespace:
         parser = Parser("jbodlab run", "run")
-        commands()["run"].add_to(parser)
+        add(parser, commands()["run"].arguments)
         parser.add_argument("--cluster")
         return parser.parse_args(["--fail", "broker-1/1", *words])
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from jbodlab.cli.command import commands
+from jbodlab.cli.command import add, commands
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser
 from lab.cluster import ClusterSpec, kafka_servers
@@ -75,7 +75,7 @@ class Rehearse:
     def __call__(self, *words: str, made: Made, is_json: bool = False) -> int:
         self._monkeypatch.setattr(run, "run", made)
         parser = Parser("jbodlab rehearse", "rehearse")
-        commands()["rehearse"].add_to(parser)
+        add(parser, commands()["rehearse"].arguments)
         options = parser.parse_args([str(self._plan), "--results", str(self.results), *words])
         return command.run(options, Output(is_json=is_json), Interrupts())
 
