@@ -15,6 +15,8 @@ QUEUED_OPERATIONS_MAX = 2_000
 """Operations in the queue, without heartbeats. More are refused with REQUEST_TIMED_OUT."""
 QUEUED_BYTES_MAX = 128 << 20
 """Memory of the requests in the queue. A single request is never too large."""
+FAILURES_MAX, FAILURES_MS = 3, 10_000
+"""So many operations that fail unexpectedly in such a time make a controller hand over, once."""
 HELD_REQUESTS_MAX = 1_000
 """Requests that wait for the claim of a node that was elected. More are refused at once."""
 

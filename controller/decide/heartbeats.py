@@ -62,10 +62,15 @@ class Contact(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Heartbeats(msgspec.Struct, frozen=True, kw_only=True):
-    """The contacts of all registered brokers; a new value for every change."""
+    """The contacts of all registered brokers; a new value for every change.
+
+    Attributes:
+        awaited_until_ms: Until then what a broker has not told this controller yet is waited for.
+    """
 
     session_timeout_ms: int
     contacts: Mapping[BrokerId, Contact] = msgspec.field(default_factory=dict)
+    awaited_until_ms: int = 0
 
     @classmethod
     def at_activation(
@@ -73,10 +78,18 @@ class Heartbeats(msgspec.Struct, frozen=True, kw_only=True):
         brokers: Mapping[BrokerId, BrokerRegistration],
         session_timeout_ms: int,
         now_ms: int,
+        *,
+        interval_ms: int = 0,
     ) -> Heartbeats:
         """Return the state with which a controller begins: everybody was heard of just now.
 
         A broker that was about to leave goes on leaving; Kafka forgets that it was.
+
+        Args:
+            brokers: All registered ones.
+            session_timeout_ms: After the last contact.
+            now_ms: On the clock of the sessions.
+            interval_ms: Between two heartbeats of a broker; two of them are waited for.
         """
         contacts = {
             broker_id: Contact(
@@ -90,7 +103,11 @@ class Heartbeats(msgspec.Struct, frozen=True, kw_only=True):
             )
             for broker_id, registration in brokers.items()
         }
-        return cls(session_timeout_ms=session_timeout_ms, contacts=contacts)
+        return cls(
+            session_timeout_ms=session_timeout_ms,
+            contacts=contacts,
+            awaited_until_ms=now_ms + 2 * interval_ms,
+        )
 
     def with_contact(self, broker_id: BrokerId, contact: Contact) -> Heartbeats:
         """Return the state with one contact replaced."""
@@ -124,6 +141,18 @@ class Heartbeats(msgspec.Struct, frozen=True, kw_only=True):
                 for broker_id, contact in self.contacts.items()
                 if contact.degraded_log_dirs.degraded
             }
+        )
+
+    def are_known(self, cluster: ClusterImage, now_ms: int) -> bool:
+        """Return whether all unfenced brokers have told which directories are full, or had time to.
+
+        A leader that is moved before may come into a full directory.
+        """
+        return now_ms >= self.awaited_until_ms or all(
+            registration.fenced
+            or (contact := self.contacts.get(broker_id)) is None
+            or contact.offline_log_dirs is not None
+            for broker_id, registration in cluster.brokers.items()
         )
 
     def session_is_valid(self, broker_id: BrokerId, now_ms: int) -> bool:

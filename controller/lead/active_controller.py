@@ -142,6 +142,7 @@ class ActiveController:
         epoch: Leader epoch of the records to come.
         committed: The committed state of this node; it is told of the rounds that are written.
         counts: Counters of this process, which outlive the leader epoch.
+        on_failure: Called when an operation has failed in a way nobody thought of.
         now_ms: The time that sessions are measured in; it never goes back.
         wall_ms: Milliseconds since 1970.
     """
@@ -154,6 +155,7 @@ class ActiveController:
         epoch: LeaderEpoch,
         committed: CommittedState,
         counts: OperationCounts,
+        on_failure: Callable[[], None] = lambda: None,
         now_ms: Callable[[], int],
         wall_ms: Callable[[], int],
     ) -> None:
@@ -166,6 +168,7 @@ class ActiveController:
         self.counts = counts
         self.last_append_ms = self.now_ms()
         self._log = log
+        self._on_failure = on_failure
         self._queue: deque[_Operation[Any]] = deque()
         self._urgent: deque[_Operation[Any]] = deque()
         """Heartbeats and the controller's own operations, in order; they run first."""
@@ -369,6 +372,7 @@ class ActiveController:
         except Exception as error:
             self.counts.failed += 1
             logger.exception("an operation failed unexpectedly")
+            self._on_failure()
             raise KafkaError(
                 ErrorCode.UNKNOWN_SERVER_ERROR, "unexpected error in the controller"
             ) from error

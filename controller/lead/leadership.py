@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from uuid import UUID
@@ -32,6 +33,7 @@ from controller.lead.activation import activation_records, is_registered, regist
 from controller.lead.active_controller import ActiveController, OperationCounts
 from controller.lead.committed_state import CommittedState
 from controller.lead.metadata_stream import MetadataStream
+from controller.limits import FAILURES_MAX, FAILURES_MS
 from controller.metadata_dir import OpenedDir
 from controller.quorum.log_thread import LogThread
 from controller.quorum.replicated_log import (
@@ -109,6 +111,10 @@ class Leadership:
         self.is_settled = asyncio.Event()
         """Set as soon as a term has begun, or another node leads."""
         self._term: Term | None = None
+        self._failures_ms: deque[int] = deque(maxlen=FAILURES_MAX)
+        """When the last operations failed unexpectedly."""
+        self._has_given_up = False
+        """Whether this process has handed over for that."""
 
     @property
     def is_active(self) -> bool:
@@ -229,6 +235,20 @@ class Leadership:
         """Give up the leadership; everything that waits fails with `NotLeaderError`."""
         self._log.resign(successor)
 
+    def _operation_failed(self) -> None:
+        """Let another node lead where much fails: what it knows of the brokers is made anew.
+
+        Once only: if the fault is in the requests, it would go around.
+        """
+        self._failures_ms.append(self._now_ms())
+        since_ms = self._failures_ms[-1] - self._failures_ms[0]
+        is_often = len(self._failures_ms) == FAILURES_MAX and since_ms <= FAILURES_MS
+        if is_often and not self._has_given_up:
+            self._has_given_up = True
+            logger.error("this controller leads no more, as its operations fail unexpectedly")
+            # A round of operations is under way.
+            asyncio.get_running_loop().call_soon(self.resign)
+
     def _end_term(self) -> None:
         self._elected.clear()
         term, self._term = self._term, None
@@ -283,6 +303,7 @@ class Leadership:
             epoch=epoch,
             committed=committed,
             counts=self.counts,
+            on_failure=self._operation_failed,
             now_ms=self._now_ms,
             wall_ms=self.wall_ms,
         )
@@ -327,7 +348,10 @@ class Leadership:
         return ControllerState(
             image=image,
             heartbeats=Heartbeats.at_activation(
-                image.cluster.brokers, config.session_timeout_ms, self._now_ms()
+                image.cluster.brokers,
+                config.session_timeout_ms,
+                self._now_ms(),
+                interval_ms=config.heartbeat_interval_ms,
             ),
             settings=ControllerSettings(
                 cluster_id=self.cluster_id,

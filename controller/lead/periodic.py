@@ -64,6 +64,7 @@ async def write_no_ops(controller: ActiveController, idle_interval_ms: int) -> N
 
 async def balance_leaders(controller: ActiveController, interval_ms: int) -> None:
     """Give leadership back to first replicas from time to time; runs until cancelled."""
+    await _all_known(controller)
     await _repeat(controller, balance_preferred_leaders, interval_ms)
 
 
@@ -72,8 +73,17 @@ async def elect_uncleanly(controller: ActiveController, interval_ms: int) -> Non
 
     First it catches up with what the controller before was killed in the middle of.
     """
+    await _all_known(controller)
     await controller.submit(elect_leaderless, is_own=True)
     await _repeat(controller, elect_unclean_leaders, interval_ms)
+
+
+async def _all_known(controller: ActiveController) -> None:
+    """Wait until the brokers have told this controller which of their directories are full."""
+    while not controller.state.heartbeats.are_known(
+        controller.state.image.cluster, controller.now_ms()
+    ):
+        await _sleep_until(controller, controller.now_ms() + SOON_MS)
 
 
 async def _repeat(

@@ -59,7 +59,8 @@ def heartbeat(
     directory cannot be written.
 
     Degraded directories are relieved by every heartbeat that names them, and not only by the first:
-    an ISR member to hand over to may turn up later.
+    an ISR member to hand over to may turn up later. A controller that has just become active waits
+    until it knows those of all brokers.
     """
     registration = state.image.cluster.brokers.get(request.broker_id)
     stale = _stale(request, registration)
@@ -108,7 +109,7 @@ def heartbeat(
             already_removed_from_isrs=already_removed_from_isrs,
         )
     shutdown_offset = _shutdown_offset(state, request, upcoming, records)
-    add_relief(records, state, state_with_contact, request.broker_id)
+    add_relief(records, state, state_with_contact, request.broker_id, now_ms)
     records.add(cordoned_change(registration, request.cordoned_log_dirs, state))
     return ControllerResult(
         response=BrokerHeartbeatResponse(

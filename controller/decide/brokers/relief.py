@@ -21,7 +21,11 @@ logger = logging.getLogger(__name__)
 
 
 def add_relief(
-    records: RecordList, before: ControllerState, after: ControllerState, broker_id: BrokerId
+    records: RecordList,
+    before: ControllerState,
+    after: ControllerState,
+    broker_id: BrokerId,
+    now_ms: int,
 ) -> None:
     """Append what relieves a broker's degraded directories, and say so when they change.
 
@@ -30,11 +34,12 @@ def add_relief(
         before: The state before the heartbeat.
         after: The same with the new contact.
         broker_id: The broker.
+        now_ms: On the clock of the sessions.
     """
     known = before.degraded.by_broker.get(broker_id, HEALTHY)
     now = after.degraded.by_broker.get(broker_id, HEALTHY)
     count = len(records)
-    if now.degraded:
+    if now.degraded and after.heartbeats.are_known(after.image.cluster, now_ms):
         for change in away_from_degraded(after.with_records_replayed(records), broker_id):
             records.add(change)
     if now != known:

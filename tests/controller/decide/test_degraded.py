@@ -120,6 +120,23 @@ def test_it_dies_with_the_session(how: str) -> None:
     assert controller.state.degraded.by_broker == {}
 
 
+def test_a_new_controller_moves_no_leader_before_it_knows_where_disks_are_full() -> None:
+    controller = cluster()
+    known = controller.state.image.cluster.brokers
+    controller.state = replace(
+        controller.state,
+        heartbeats=Heartbeats.at_activation(known, 9_000, controller.now_ms, interval_ms=2_000),
+    )
+
+    beat(controller, 1, full="A1")
+    assert controller.written() == []
+    beat(controller, 2)
+    beat(controller, 3)
+    beat(controller, 1, full="A1")
+
+    assert controller.written() == [change("foo", isr=brokers(2, 3), leader=TWO)]
+
+
 def test_an_offline_directory_is_not_degraded_besides() -> None:
     controller = cluster()
 

@@ -57,6 +57,21 @@ def test_at_activation_a_broker_that_was_leaving_goes_on_leaving() -> None:
     assert state.contacts[TWO].controlled_shutdown_offset == 7
 
 
+def test_a_new_controller_waits_for_all_unfenced_brokers_or_two_heartbeats() -> None:
+    brokers = cluster(THREE)
+    state = Heartbeats.at_activation(brokers.brokers, 100, 5_000, interval_ms=30)
+    heard = Contact(last_contact_ms=5_000, offline_log_dirs=frozenset())
+
+    assert not state.with_contact(ONE, heard).are_known(brokers, 5_059)
+    # Broker 3 is fenced.
+    assert state.with_contact(ONE, heard).with_contact(TWO, heard).are_known(brokers, 5_000)
+    # A heartbeat that came too late has not told anything.
+    assert (
+        not state.with_contact(ONE, heard).touched(TWO, Offset(1), 5_001).are_known(brokers, 5_059)
+    )
+    assert state.are_known(brokers, 5_060)
+
+
 def test_a_session_whose_end_was_written_does_not_end_again() -> None:
     one, two = (Contact(last_contact_ms=at, has_session=at > 5) for at in (10, 20))
     over = Contact(last_contact_ms=5, has_session=False)

@@ -35,7 +35,7 @@ from jbodlab.metadata.records.topic_records import TopicRecord
 from jbodlab.record_batch.record_batch import iterate_headers
 from jbodlab.runtime.machine import system_environment
 from jbodlab.vocabulary.error_code import ErrorCode
-from jbodlab.vocabulary.errors import LogDirError
+from jbodlab.vocabulary.errors import KafkaError, LogDirError
 from jbodlab.vocabulary.ids import NO_LEADER, BrokerId, LeaderEpoch, Offset, TopicId
 from tests.builders import CLUSTER_ID, PureController
 from tests.controller.formatted import NODE_ID, config_of, format_dir
@@ -114,6 +114,32 @@ class Roles:
         await self.thread.run(self.opened.log.close)
         self.thread.stop()
         self.opened.lock.close()
+
+
+def fails(state: ControllerState, now_ms: int) -> ControllerResult[None]:
+    raise ValueError("nobody thought of this")
+
+
+async def test_a_controller_whose_operations_fail_unexpectedly_hands_over_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = Roles(format_dir(tmp_path / "m"))
+    times = iter([0, 10_001, 10_002, 10_003, *[10_004] * 9])
+    it.log.lead(1)
+    await it.until_active()
+    monkeypatch.setattr(it.leadership, "_now_ms", lambda: next(times))
+    resigned: list[None] = []
+    monkeypatch.setattr(it.leadership, "resign", lambda: resigned.append(None))
+    controller = it.leadership.term.controller
+
+    for number in range(12):
+        with pytest.raises(KafkaError):
+            await controller.submit(fails)
+        await turns()
+        # The first failure was too long ago when the third one came.
+        assert len(resigned) == (number >= 3)
+    monkeypatch.undo()
+    await it.close()
 
 
 @pytest.mark.parametrize("steps", range(6))

@@ -9,9 +9,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from controller.decide.brokers.brokers import heartbeat
 from controller.decide.brokers.registration import register_broker
+from controller.decide.heartbeats import Heartbeats
 from controller.decide.state import ControllerResult, ControllerState
 from controller.lead import periodic
 from controller.server import start_periodic
@@ -24,7 +26,7 @@ from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset, PartitionEpoch
 from tests.builders import PureController, brokers, directories, named_uuid
 from tests.controller.formatted import config_of, format_dir
 from tests.controller.shell import Shell, shell
-from tests.waiting import AdjustableLoop, runner_on, set_forward, turns
+from tests.waiting import AdjustableLoop, called, runner_on, set_forward, turns
 
 runner = runner_on(AdjustableLoop)
 
@@ -193,3 +195,39 @@ async def test_a_new_controller_elects_what_the_one_before_was_killed_in_the_mid
 
     assert leader() == -1
     await until(lambda: leader() == 1, periodic.elect_uncleanly(it.controller, 60_000))
+
+
+@pytest.mark.parametrize("task", [periodic.elect_uncleanly, periodic.balance_leaders])
+async def test_a_new_controller_elects_nobody_before_it_knows_the_brokers(
+    it: Shell, task: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await add_broker(it, 1, "A1")
+    state = it.controller.state
+    it.controller.state = replace(
+        state,
+        heartbeats=Heartbeats.at_activation(
+            state.image.cluster.brokers, 9_000, it.controller.now_ms(), interval_ms=60_000
+        ),
+    )
+    asked: list[object] = []
+
+    async def submit(decide: object, *, is_own: bool) -> bool:
+        asked.append(decide)
+        return False
+
+    monkeypatch.setattr(it.controller, "submit", submit)
+    running = asyncio.create_task(task(it.controller, 1))
+    try:
+        await asyncio.sleep(0.05)
+        assert asked == []
+        contact = it.controller.state.heartbeats.contacts[BrokerId(1)]
+        it.controller.state = replace(
+            it.controller.state,
+            heartbeats=it.controller.state.heartbeats.with_contact(
+                BrokerId(1), replace(contact, offline_log_dirs=frozenset())
+            ),
+        )
+        await called(asked)
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
