@@ -256,20 +256,21 @@ def test_levels_of_former_releases(level: int, kafka_jars: Path, cluster_root: P
 
 
 def test_random_faults(kafka_jars: Path, cluster_root: Path) -> None:
-    run_faults(cluster_root, SHORT_FAULTS)
+    run_faults(cluster_root, PLACES_OF_KAFKA[1], SHORT_FAULTS)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(7_200)
-def test_many_random_faults(kafka_jars: Path, cluster_root: Path) -> None:
-    run_faults(cluster_root, int(os.environ.get("JBODLAB_TEST_FAULTS", LONG_FAULTS)))
+@pytest.mark.parametrize("places", PLACES_OF_KAFKA, ids=["two", "one"])
+def test_many_random_faults(kafka_jars: Path, cluster_root: Path, places: tuple[int, ...]) -> None:
+    run_faults(cluster_root, places, int(os.environ.get("JBODLAB_TEST_FAULTS", LONG_FAULTS)))
 
 
-def run_faults(root: Path, faults: int) -> None:
+def run_faults(root: Path, places: tuple[int, ...], faults: int) -> None:
     """Make faults; the seed and their number are settings of the environment."""
     seed = int(os.environ.get("JBODLAB_TEST_SEED", "1"))
     print(f"seed {seed}")
-    with quorum(root, PLACES_OF_KAFKA[seed % 2], SHORT_LOG) as mixed:
+    with quorum(root, places, SHORT_LOG) as mixed:
         mixed.start()
         mixed.cluster.broker(1).start()
         mixed.change_until_acknowledged()
