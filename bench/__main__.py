@@ -38,9 +38,7 @@ from bench.transactions import (
     commit_gaps,
     commits,
     long_transactions,
-    many_ids,
 )
-from lab.errors import LabError
 from lab.machine.waiting import NotInTimeError
 from tests.clients.programs import BY_DEFAULT
 from tests.cluster.harness import made
@@ -415,26 +413,14 @@ def _longest(steps: Sequence[StepGaps], side: str) -> str:
 
 
 def measure_transactions(name: str, make: MAKE, rows: list[Row]) -> dict[str, Any]:
-    """Commit, and load a million ids."""
+    """Commit small transactions, and long ones."""
     committed = list(commits(make))
     for each in committed:
         text = f"{each.per_s:.0f}  (p50 {each.p50_ms:.1f} ms, p99 {each.p99_ms:.1f} ms)"
         rows.append((f"{name}: commits of {each.producers} producers, per s", text))
     long_mb_s = long_transactions(make)
     rows.append((f"{name}: one producer, transactions of {LONG_MS} ms, MB/s", f"{long_mb_s:.0f}"))
-    found = {
-        "commits": [asdict(each) for each in committed],
-        "long_mb_s": long_mb_s,
-    }
-    try:
-        one = many_ids(make)
-    except (LabError, NotInTimeError, TimeoutError) as error:
-        print(f"{name}: a million transactional ids: {error}", file=sys.stderr)
-        return found
-    rows.append((f"{name}: a million transactional ids, loaded, s", f"{one.loaded_s:.1f}"))
-    rows.append((f"{name}: longest wait of others meanwhile, ms", f"{one.longest_ms:.0f}"))
-    rows.append((f"{name}: memory of these ids, MB", f"{one.resident_mb:.0f}"))
-    return {**found, "many ids": asdict(one)}
+    return {"commits": [asdict(each) for each in committed], "long_mb_s": long_mb_s}
 
 
 def measure_throughput(

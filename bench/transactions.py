@@ -1,12 +1,10 @@
-"""Transactions: what commits cost, how long a dying directory stops them, a million of their ids.
+"""Transactions: what commits cost, and how long a dying directory stops them.
 
-The producers are librdkafka's. The million ids are written into the log of their coordinator while
-no broker runs, as asking for each of them would be what is measured.
+The producers are librdkafka's.
 """
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import threading
 import time
@@ -16,33 +14,22 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 
 from confluent_kafka import (
     OFFSET_END,
     Consumer,
-    ElectionType,
     KafkaException,
     Producer,
     TopicPartition,
 )
 from confluent_kafka.admin import NewTopic
-from msgspec.structs import replace
 
 from bench.groups import COORDINATOR
-from bench.measure import MAKE, failed, fresh, healed, median, percentile, resident_mb
-from broker.transactions.transaction import TransactionState, created, to_record
+from bench.measure import MAKE, failed, fresh, healed, median, percentile
 from jbodlab.group_records.partitions import coordinator_partition
-from jbodlab.kafka_wire.api_table import ApiKey
-from jbodlab.peers.client import KafkaConnection
-from jbodlab.record_batch.record_batch import build_batch
-from jbodlab.storage.directory import names
-from jbodlab.transaction_records.records import encode
-from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import TRANSACTION_STATE_TOPIC
 from lab.cluster import NotInTimeError
 from tests.cluster.harness import Cluster, wait_for
-from tests.simulation.clients import message
 
 TOPIC = "transactions"
 PARTITIONS, PARTITIONS_OF_ONE = 6, 3
@@ -55,9 +42,6 @@ LONG_MS, LONG_RECORD_BYTES = 100, 1_000
 """Of the transactions of one producer that writes as fast as it can."""
 FAULT_PRODUCERS, QUIET_S, GOES_ON_S, STOOD_S = 8, 3.0, 90.0, 1.0
 DATA = "data"
-MANY, PER_BATCH = 1_000_000, 1_000
-ID_FORM = "application-{number:07}"
-LOADED_S, SETTLE_S, ASK_EVERY_S = 300.0, 10.0, 0.005
 SETTINGS = {"transaction.state.log.replication.factor": "3", "transaction.state.log.min.isr": "2"}
 
 
@@ -138,21 +122,6 @@ def gaps_of(
         is_open = end == until and end - begin >= STOOD_S
         ended_in = "" if is_open else next(name for name, at in steps[::-1] if at <= end)
         yield Gap(side, who, step, begin - at, end - begin, ended_in)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ManyIds:
-    """A million transactional ids of one coordinator.
-
-    Attributes:
-        loaded_s: From the request that another broker shall lead until that answers about an id.
-        longest_ms: Longest time that this broker took for an ApiVersions request meanwhile.
-        resident_mb: Resident memory of it that has been added when all is loaded.
-    """
-
-    loaded_s: float
-    longest_ms: float
-    resident_mb: float
 
 
 class _Transactor:
@@ -416,112 +385,3 @@ def _of_step(
         timed_out=sum(count(each.timed_out) for each in running),
         fatal=[each.fatal for each in running if each.fatal and begin < each.ended_at <= end],
     )
-
-
-def many_ids(make: MAKE) -> ManyIds:
-    """Let a broker take over the coordinator of a million ids."""
-    with _cluster(make, **{"transaction.state.log.num.partitions": "1"}) as cluster:
-        folders = [
-            broker.log_dir_of(TRANSACTION_STATE_TOPIC, 0).path / f"{TRANSACTION_STATE_TOPIC}-0"
-            for broker in cluster.brokers
-        ]
-        for broker in cluster.brokers:
-            broker.stop()
-        data = _log_of_ids()
-        for folder in folders:
-            _replace_log(folder, data)
-        for broker in cluster.brokers:
-            broker.start()
-        cluster.wait_served(deadline_s=LOADED_S)
-        cluster.wait_isr(TRANSACTION_STATE_TOPIC, LOADED_S)
-        return _taken_over(cluster)
-
-
-def _log_of_ids() -> bytes:
-    """Return a log with a record of each id."""
-    data, now_ms = bytearray(), int(time.time() * 1000)
-    state = TransactionState.COMPLETE_COMMIT
-    for base_offset in range(0, MANY, PER_BATCH):
-        some = []
-        for number in range(base_offset, base_offset + PER_BATCH):
-            begun = created(number, 60_000, now_ms)
-            ended = replace(begun, state=state, started_ms=now_ms)
-            some.append(encode(to_record(ID_FORM.format(number=number), ended, 2)))
-        batch = build_batch(some, leader_epoch=0, timestamp_ms=now_ms)
-        data += base_offset.to_bytes(8, "big") + batch[8:]
-    return bytes(data)
-
-
-def _replace_log(folder: Path, data: bytes) -> None:
-    """Let a replica whose broker does not run have a log, with nothing that tells of another."""
-    (folder / names.log_file(0)).write_bytes(data)
-    kept = (names.log_file(0), names.PARTITION_METADATA_FILE)
-    for path in folder.iterdir():
-        if path.name not in kept:
-            path.unlink()
-    for name in (names.CLEAN_SHUTDOWN_FILE, names.RECOVERY_POINT_FILE):
-        (folder.parent / name).unlink(missing_ok=True)
-
-
-def _taken_over(cluster: Cluster) -> ManyIds:
-    """Let the preferred leader lead, which has loaded nothing since it started."""
-    preferred = cluster.partitions(TRANSACTION_STATE_TOPIC)[0].replicas[0]
-    broker = cluster.broker(preferred)
-    broker.stop()
-    asyncio.run(_described(cluster.leader(TRANSACTION_STATE_TOPIC, 0).port))
-    broker.start()
-    cluster.wait_served(deadline_s=LOADED_S)
-    cluster.wait_isr(TRANSACTION_STATE_TOPIC, LOADED_S)
-    time.sleep(SETTLE_S)
-    before_mb = resident_mb(cluster)[preferred]
-    loaded_s, longest_s = asyncio.run(_elected(cluster, broker.port))
-    time.sleep(SETTLE_S)
-    added_mb = resident_mb(cluster)[preferred] - before_mb
-    return ManyIds(loaded_s=loaded_s, longest_ms=longest_s * 1e3, resident_mb=added_mb)
-
-
-async def _elected(cluster: Cluster, port: int) -> tuple[float, float]:
-    """Let the preferred leader lead; returns how long its load took, and any request meanwhile."""
-    stop = asyncio.Event()
-    asking = asyncio.create_task(_longest_answer_s(port, stop))
-    await asyncio.sleep(1.0)
-    begun = time.monotonic()
-    place = TopicPartition(TRANSACTION_STATE_TOPIC, 0)
-    cluster.admin().elect_leaders(ElectionType.PREFERRED, [place])
-    await _described(port)
-    loaded_s = time.monotonic() - begun
-    # Work that a load leaves behind is done at its end.
-    await asyncio.sleep(1.0)
-    stop.set()
-    return loaded_s, await asking
-
-
-async def _described(port: int) -> None:
-    """Wait until a broker answers about an id as its coordinator."""
-    asked = message(
-        ApiKey.DESCRIBE_TRANSACTIONS, 0, transactional_ids=[ID_FORM.format(number=MANY - 1)]
-    )
-    connection = await _connection(port)
-    async with asyncio.timeout(LOADED_S):
-        while True:
-            answer = await connection.call(ApiKey.DESCRIBE_TRANSACTIONS, 0, asked, LOADED_S)
-            if answer.transaction_states[0].error_code == ErrorCode.NONE:
-                break
-            await asyncio.sleep(ASK_EVERY_S)
-    connection.close()
-
-
-async def _longest_answer_s(port: int, stop: asyncio.Event) -> float:
-    """Ask a broker for what it always knows, again and again; returns the longest time it took."""
-    connection, asked, longest = await _connection(port), message(ApiKey.API_VERSIONS, 0), 0.0
-    while not stop.is_set():
-        begun = time.monotonic()
-        await connection.call(ApiKey.API_VERSIONS, 0, asked, LOADED_S)
-        longest = max(longest, time.monotonic() - begun)
-        await asyncio.sleep(ASK_EVERY_S)
-    connection.close()
-    return longest
-
-
-async def _connection(port: int) -> KafkaConnection:
-    return await KafkaConnection.open("127.0.0.1", port, client_id="asks", timeout_s=10.0)

@@ -69,6 +69,9 @@ def _operation(
     answer: dict[str, Any] = {"description": one.summary}
     if one.gives is not None:
         answer["content"] = {JSON: {"schema": schemas[_key(one.gives)]}}
+    elif one.media == EVENTS:
+        # A schema would be read as that of the whole stream by some, as that of an event by others.
+        answer["content"] = {EVENTS: {}}
     elif one.media != JSON:
         binary = {"type": "string", "format": "binary"} if one.media == TAR else {"type": "string"}
         answer["content"] = {one.media: {"schema": binary}}

@@ -153,5 +153,5 @@ def _text(wanted: values.NewRehearsal) -> tuple[str, str]:
     try:
         reader.read(text, name)
     except reader.PlanError as error:
-        raise RequestError(400, str(error).splitlines()[0]) from error
+        raise RequestError(409, str(error).splitlines()[0]) from error
     return text, name

@@ -204,7 +204,7 @@ def test_a_fault_heals_by_its_length_when_its_client_is_gone(served: Served) -> 
         ("PUT", "/cluster", {"brokers": 0}, 409),
         ("PUT", "/cluster", {"engine": "kafka"}, 409),
         ("PUT", "/cluster", {"colour": "red"}, 400),
-        ("POST", "/rehearsals", {"plan": "no: plan"}, 400),
+        ("POST", "/rehearsals", {"plan": "no: plan"}, 409),
         ("GET", "/rehearsals/7", None, 404),
     ],
 )

@@ -1,16 +1,23 @@
 """Unchanged clients of every family, let in in every way: they administer, write, consume in a
-group, and go on when a disk dies.
+group, and go on when a disk dies, or a broker is killed or freezes.
+
+Times are measured and printed, and judged by nobody: pytest -s. The file that the variable
+`JBODLAB_TEST_GAPS` names gets a line for each: library, way, fault and seconds.
 """
 
 from __future__ import annotations
 
 import itertools
+import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from jbodlab.vocabulary.ids import GROUP_METADATA_TOPIC
-from lab.cluster import wait_for
+from lab.cluster import Broker, wait_for
 from tests.clients.members import MemberProcess, ProgramProcess
 from tests.clients.programs import BY_DEFAULT, NoKafkaError
 from tests.cluster.secured import WAYS, Secured
@@ -26,37 +33,63 @@ RATE = 200
 BEGINS_S = 120.0
 QUIET_S = 2.0
 PLAIN_TEXT = "plain text"
+DISK, KILL, FREEZE = FAULTS = ("dead disk", "killed broker", "frozen broker")
+GAPS = os.environ.get("JBODLAB_TEST_GAPS")
 
 
-def _parameter(library: str, way: str, *marks: pytest.MarkDecorator) -> object:
+def _parameter(library: str, way: str, fault: str, *marks: pytest.MarkDecorator) -> object:
     if BY_DEFAULT[library].release is not None:
         marks = (*marks, pytest.mark.kafka)
-    return pytest.param(library, way, id=f"{library}-{way}", marks=marks)
+    return pytest.param(library, way, fault, id=f"{library}-{way}-{fault}", marks=marks)
 
 
 EACH = [
-    # Each way once; `soak` has the rest.
-    _parameter(library, way, *(() if number == place else (pytest.mark.soak,)))
+    # Each way once, over a dead disk; `soak` has the rest.
+    _parameter(
+        library, way, fault, *(() if number == place and fault == DISK else (pytest.mark.soak,))
+    )
     for number, library in enumerate(BY_DEFAULT)
-    for place, way in enumerate(WAYS)
+    for fault in FAULTS
+    for place, way in enumerate((*WAYS, PLAIN_TEXT))
 ]
 
 
-@pytest.mark.parametrize(("library", "way"), EACH)
-def test_a_client_goes_on_over_a_dead_disk(secured: Secured, library: str, way: str) -> None:
-    gap_s = _gap_s(secured, library, way)
-    print(f"longest time without an acknowledgement, {library}, {way}: {gap_s:.3f} s")
+@pytest.mark.parametrize(("library", "way", "fault"), EACH)
+def test_a_client_goes_on_over_a_fault(
+    secured: Secured, library: str, way: str, fault: str
+) -> None:
+    gap_s = _gap_s(secured, library, way, fault)
+    print(f"longest time without an acknowledgement, {library}, {way}, {fault}: {gap_s:.3f} s")
+    if GAPS is not None:
+        with Path(GAPS).open("a") as file:
+            file.write(f"{library}\t{way}\t{fault}\t{gap_s:.3f}\n")
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("library", BY_DEFAULT)
-def test_the_same_in_plain_text(secured: Secured, library: str) -> None:
-    gap_s = _gap_s(secured, library, PLAIN_TEXT)
-    print(f"longest time without an acknowledgement, {library}, {PLAIN_TEXT}: {gap_s:.3f} s")
+@contextmanager
+def _broken(leader: Broker, topic: str, fault: str) -> Iterator[None]:
+    """Let a leader be broken; afterwards it runs again."""
+    if fault == DISK:
+        with leader.log_dir_of(topic, 0).fails("permission"):
+            yield
+        # Only the listener of brokers revives a directory.
+        assert leader.stop() == 0
+        leader.start()
+    elif fault == KILL:
+        leader.kill()
+        try:
+            yield
+        finally:
+            leader.start()
+    else:
+        leader.freeze()
+        try:
+            yield
+        finally:
+            leader.thaw()
 
 
-def _gap_s(secured: Secured, library: str, way: str) -> float:
-    """Break a leader's directory under a client; return its longest wait for one answer."""
+def _gap_s(secured: Secured, library: str, way: str, fault: str) -> float:
+    """Break a leader under a client; return its longest wait for one answer."""
     cluster = secured.cluster
     try:
         command = BY_DEFAULT[library].command()
@@ -65,7 +98,7 @@ def _gap_s(secured: Secured, library: str, way: str) -> float:
     door = cluster.bootstrap
     if way != PLAIN_TEXT:
         command, door = [*secured.told(way), *command], secured.door(way)
-    topic = f"{library}-{way}".replace(" ", "-")
+    topic = f"{library}-{way}-{fault}".replace(" ", "-")
     admin = ProgramProcess(command, door, topic, "nobody", "create")
     try:
         assert admin.ends(BEGINS_S) == 0, admin
@@ -76,10 +109,8 @@ def _gap_s(secured: Secured, library: str, way: str) -> float:
     producer = MemberProcess(command, door, topic, str(RATE), "produce")
     try:
         _goes_on(producer, consumer, BEGINS_S)
-        leader = cluster.leader(topic, 0)
-        directory = leader.log_dir_of(topic, 0)
         since = time.monotonic()
-        with directory.fails("permission"):
+        with _broken(cluster.leader(topic, 0), topic, fault):
             time.sleep(QUIET_S)
             _goes_on(producer, consumer, BEGINS_S)
             until = time.monotonic()
@@ -93,9 +124,6 @@ def _gap_s(secured: Secured, library: str, way: str) -> float:
     finally:
         producer.close()
         consumer.close()
-    # Only the listener of brokers revives a directory.
-    assert leader.stop() == 0
-    leader.start()
     # Else the next directory may have the last replica in sync of the groups' offsets.
     for each in (topic, GROUP_METADATA_TOPIC):
         cluster.wait_isr(each)
