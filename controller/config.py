@@ -43,6 +43,7 @@ class QuorumConfig(msgspec.Struct, frozen=True, kw_only=True):
         voters: The voters where the log names none.
         bootstrap_servers: Host and port of other controllers that may know who leads.
         timing: Times and sizes.
+        reserve_bytes: Room on the disk that is kept for votes; 0 for none.
         names: Which certificate is which controller's.
         tls: Keys of this controller for the others; None where they reach each other without.
     """
@@ -52,6 +53,7 @@ class QuorumConfig(msgspec.Struct, frozen=True, kw_only=True):
     voters: VoterSet
     bootstrap_servers: tuple[tuple[str, int], ...]
     timing: RaftSettings
+    reserve_bytes: int
     names: NodeNames
     tls: TlsSettings | None
 
@@ -188,6 +190,7 @@ def _quorum(values: Values, node: NodeConfig) -> QuorumConfig:
             disk_slow_ms=values.integer("jbodlab.quorum.disk.slow.ms"),
             auto_join=values.flag("controller.quorum.auto.join.enable"),
         ),
+        reserve_bytes=values.integer("jbodlab.metadata.reserve.bytes"),
         names=node_names(CONTROLLER_PRINCIPAL, values.text(CONTROLLER_PRINCIPAL)),
         tls=(
             tls_keys.controllers_tls(values.properties, prefix_of(name))

@@ -205,7 +205,7 @@ class ControllerServer:
                 stored=election_state(opened.stored),
                 timing=config.timing,
             ),
-            files=RaftFiles(opened.log),
+            files=RaftFiles(opened.log, config.reserve_bytes),
             log_thread=log_thread,
             peers=RaftPeers(
                 self._pool("raft", config, encryption),

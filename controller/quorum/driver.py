@@ -637,6 +637,7 @@ class RaftDriver:
         elif self.is_full:
             self.is_full = False
             logger.info("there is room for the metadata log again")
+            self._run(self._files.keep_reserve)
 
     def _synced(self, number: int, begun_ms: int, _: object, error: BaseException | None) -> None:
         if self.is_full and error is None:

@@ -2,10 +2,14 @@
 
 All methods block. After an error nothing more is written: what a failed write has left is unknown,
 and the process ends.
+
+A full disk shall not cost a vote: others may need it to elect a leader that has room. A file of
+zeros keeps room for that, and goes when quorum-state or an epoch finds none.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -34,8 +38,12 @@ from jbodlab.vocabulary.errors import (
 )
 from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset
 
+logger = logging.getLogger(__name__)
+
 T = TypeVar("T")
 
+RESERVE_FILE = ".reserve"
+"""In the metadata directory."""
 SNAPSHOT_BYTES_AT_ONCE = 1 << 20
 LOG_BYTES_AT_ONCE = 1 << 20
 
@@ -92,10 +100,13 @@ class RaftFiles:
 
     Args:
         log: The open log; its owner from now on.
+        reserve_bytes: Room that is kept for votes; 0 for none.
     """
 
-    def __init__(self, log: MetadataLog) -> None:
+    def __init__(self, log: MetadataLog, reserve_bytes: int = 0) -> None:
         self._log = log
+        self._reserve_bytes = reserve_bytes
+        self._reserve = log.directory.parent / RESERVE_FILE
         self._failure: LogDirError | None = None
         """The first write that failed."""
         self._download: AppendFile | None = None
@@ -165,13 +176,15 @@ class RaftFiles:
     def write_state(self, instruction: WriteQuorumState) -> None:
         """Replace quorum-state, durably."""
         state = quorum_state_of(instruction)
-        self._write(
-            partial(quorum_state.write_quorum_state, self._log.directory, state, fs=self._log.fs)
+        write = partial(
+            quorum_state.write_quorum_state, self._log.directory, state, fs=self._log.fs
         )
+        self._write(partial(self._with_reserve, write, write))
 
     def begin_epoch(self, epoch: LeaderEpoch) -> None:
         """Begin an epoch at the end of the log."""
-        self._write(partial(self._log.begin_epoch, epoch))
+        begin = partial(self._log.begin_epoch, epoch)
+        self._write(partial(self._with_reserve, begin, self._log.finish))
 
     def append(self, data: bytes) -> None:
         """Append whole batches.
@@ -254,6 +267,33 @@ class RaftFiles:
     def _part(self, snapshot: OffsetAndEpoch) -> Path:
         name = snapshots.snapshot_name(*snapshot)
         return self._log.directory / f"{name}.part"
+
+    def keep_reserve(self) -> None:
+        """Keep room for votes, if there is any."""
+        self._write(self._keep_reserve)
+
+    def _keep_reserve(self) -> None:
+        fs = self._log.fs
+        if not self._reserve_bytes or fs.exists(self._reserve):
+            return
+        try:
+            fs.write_bytes(self._reserve, bytes(self._reserve_bytes), sync=False)
+        except OSError as error:
+            if not disk_errors.is_no_space(error):
+                raise
+            fs.unlink(self._reserve, missing_ok=True)
+            logger.warning("no room to keep for votes: %s", error)
+
+    def _with_reserve(self, write: Callable[[], None], again: Callable[[], None]) -> None:
+        """Write in the room that was kept, if there is no other; an append never gets it."""
+        try:
+            write()
+        except OSError as error:
+            if not disk_errors.is_no_space(error) or not self._log.fs.exists(self._reserve):
+                raise
+            logger.warning("no space left: giving up the room that was kept for votes")
+            self._log.fs.unlink(self._reserve)
+            again()
 
     def _write(self, write: Callable[[], T]) -> T:
         if self._failure is not None:

@@ -236,6 +236,7 @@ class RaftLog:
         """
         self._roles = roles
         settings = self._settings
+        await self._log_thread.run(self._files.keep_reserve)
         view = await self._log_thread.run(partial(self._files.view, settings.voters))
         core, instructions = RaftCore.start(
             me=settings.me,

@@ -498,9 +498,10 @@ class World:
         listeners = names if node.is_controller else ("PLAINTEXT",)
         ids = [each.id for each in self.controllers]
         several = {
+            "jbodlab.metadata.reserve.bytes": "4096",
             "jbodlab.controller.bootstrap.servers": ",".join(
                 address(each, len(names) - 1) for each in ids
-            )
+            ),
         }
         return {
             **ALWAYS,

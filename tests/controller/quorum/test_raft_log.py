@@ -13,8 +13,11 @@ from typing import Any
 
 import pytest
 
+from controller.quorum.raft_files import RESERVE_FILE, LogDirFullError, RaftFiles
 from controller.quorum.replicated_log import NotLeaderError
 from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.metadata.log.batches import control_batch
+from jbodlab.metadata.log.metadata_log import MetadataLog
 from jbodlab.metadata.log.quorum_state import read_quorum_state
 from jbodlab.metadata.log.snapshot_writer import SnapshotWriter
 from jbodlab.metadata.log.snapshots import snapshot_bytes, snapshot_name
@@ -24,15 +27,27 @@ from jbodlab.metadata.records.control_records import (
     LeaderChangeMessage,
 )
 from jbodlab.raft.batches import fetched_batches, quorum_records
-from jbodlab.raft.instructions import WriteQuorumState
+from jbodlab.raft.instructions import ElectionState, WriteQuorumState
 from jbodlab.raft.states import Follower
-from jbodlab.raft.voters import VoterSet
+from jbodlab.raft.voters import ReplicaKey, VoterSet
 from jbodlab.record_batch.record_batch import read_header
 from jbodlab.storage.directory.disk_errors import OutOfRoomError
 from jbodlab.storage.directory.names import METADATA_DIR_NAME
+from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.storage.log.instructions import WriteAt
 from jbodlab.vocabulary.errors import LogDirError
-from tests.controller.quorum.nodes import DEADLINE_S, TIMING, Network, Node, quorum, voters
+from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch
+from tests.controller.quorum.nodes import (
+    DEADLINE_S,
+    TIMING,
+    Network,
+    Node,
+    directory_of,
+    quorum,
+    voters,
+)
+
+VOTED = LeaderChangeMessage(leader_id=1, voters=(), granting_voters=())
 
 
 async def told_alike(network: Network) -> None:
@@ -413,6 +428,8 @@ async def test_a_follower_whose_disk_is_full_pauses_until_there_is_room(
         await told_alike(network)
         follower = next(each for each in network.nodes.values() if each is not leader)
         disk, before = FullDisk(follower), follower.log.high_watermark
+        kept: list[None] = []
+        monkeypatch.setattr(follower.log._files, "keep_reserve", lambda: kept.append(None))
         for _ in range(5):
             # Another one leads where this machine is slow.
             with suppress(NotLeaderError):
@@ -425,6 +442,82 @@ async def test_a_follower_whose_disk_is_full_pauses_until_there_is_room(
         disk.is_full = False
         await network.until(lambda: follower.log.high_watermark > before)
         await told_alike(network)
+        await network.until(lambda: kept)
+
+
+class FullFileSystem(PosixFileSystem):
+    """A disk that has room for small files only where the room that was kept is gone."""
+
+    def __init__(self, directory: Path) -> None:
+        self.is_full = self.is_hopeless = False
+        self.reserve = directory / RESERVE_FILE
+
+    def write_bytes(self, path: Path, data: bytes, *, sync: bool) -> None:
+        if self.is_full and path == self.reserve:
+            path.write_bytes(b"half")
+            raise OSError(errno.ENOSPC, "No space left on device")
+        super().write_bytes(path, data, sync=sync)
+
+    def write_atomically(self, path: Path, data: bytes, *, sync: bool = True) -> None:
+        if self.is_hopeless or (self.is_full and self.reserve.exists()):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        super().write_atomically(path, data, sync=sync)
+
+
+VOTE = WriteQuorumState(
+    ElectionState(
+        epoch=LeaderEpoch(5), leader_id=None, voted=ReplicaKey(BrokerId(2), directory_of(2))
+    ),
+    0,
+    (BrokerId(1),),
+)
+
+
+def test_a_full_disk_has_room_for_a_vote(tmp_path: Path) -> None:
+    disk = FullFileSystem(tmp_path)
+    log = MetadataLog.open(tmp_path, fs=disk)
+    files = RaftFiles(log, 4_096)
+    files.keep_reserve()
+    assert disk.reserve.stat().st_size == 4_096
+    disk.is_full = True
+
+    files.write_state(VOTE)
+
+    stored = read_quorum_state(log.directory)
+    assert stored is not None
+    assert (stored.leader_epoch, stored.voted_id) == (5, 2)
+    assert not disk.reserve.exists()
+    # What there was no room for is not left behind.
+    files.keep_reserve()
+    assert not disk.reserve.exists()
+    files.begin_epoch(LeaderEpoch(6))
+    log.close()
+
+
+def test_a_disk_without_any_room_for_a_vote_fails(tmp_path: Path) -> None:
+    disk = FullFileSystem(tmp_path)
+    log = MetadataLog.open(tmp_path, fs=disk)
+    disk.is_full = disk.is_hopeless = True
+    for reserve_bytes in (0, 4_096):
+        files = RaftFiles(log, reserve_bytes)
+        files.keep_reserve()
+        with pytest.raises(LogDirError, match="No space left"):
+            files.write_state(VOTE)
+    log.close()
+
+
+def test_an_append_never_gets_the_room_for_votes(tmp_path: Path) -> None:
+    log = MetadataLog.open(tmp_path)
+    files = RaftFiles(log, 4_096)
+    files.keep_reserve()
+
+    def no_room(_: object) -> None:
+        raise OutOfRoomError(OSError(errno.ENOSPC, "No space left on device"), 0)
+
+    log._files.carry_out = no_room  # type: ignore[method-assign]
+    with pytest.raises(LogDirFullError):
+        files.append(control_batch(VOTED, base_offset=0, epoch=1, timestamp_ms=1))
+    assert (tmp_path / RESERVE_FILE).exists()
 
 
 async def test_a_leader_whose_disk_is_full_ends(tmp_path: Path) -> None:
