@@ -487,7 +487,7 @@ def test_a_full_disk_has_room_for_a_vote(tmp_path: Path) -> None:
     assert stored is not None
     assert (stored.leader_epoch, stored.voted_id) == (5, 2)
     assert not disk.reserve.exists()
-    # What there was no room for is not left behind.
+    # Nothing is left behind of a file that there was no room for.
     files.keep_reserve()
     assert not disk.reserve.exists()
     files.begin_epoch(LeaderEpoch(6))
