@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from argparse import ArgumentTypeError
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
 
-from jbodlab.cli.parser import Parser
 from jbodlab.vocabulary.durations import duration_s
 from jbodlab.vocabulary.ids import TopicPartition
 
@@ -76,24 +74,6 @@ def key_value(text: str) -> tuple[str, str]:
     if not (key.strip() and equals):
         raise ArgumentTypeError(f"expected KEY=VALUE, got {text!r}")
     return key.strip(), value.strip()
-
-
-def add_repeated(
-    parser: Parser, name: str, metavar: str, text: str, read: Callable[[str], Any] = str
-) -> None:
-    """Add an option that may be repeated; its values are a list."""
-    text = f"{text}; may be repeated"
-    parser.add_argument(name, metavar=metavar, type=read, action="append", default=[], help=text)
-
-
-def add_partition(parser: Parser) -> None:
-    """Add `--partition`, which may be repeated."""
-    add_repeated(parser, "--partition", "N", "only this partition", int)
-
-
-def add_brokers(parser: Parser, purpose: str) -> None:
-    """Add `--brokers`, which is empty by default."""
-    parser.add_argument("--brokers", metavar="1,2", type=broker_ids, default=(), help=purpose)
 
 
 def listed(values: Iterable[object]) -> str:

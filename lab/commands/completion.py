@@ -17,8 +17,6 @@ from jbodlab.cli.lab_state import ClusterState
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import Parser
 
-SHELLS = ("bash", "zsh", "fish")
-
 
 def _targets(cluster: ClusterState) -> Iterator[str]:
     for node in cluster.brokers:
@@ -37,11 +35,13 @@ _LIST_OF = {"cluster": "clusters", "nodes": "brokers", "target": "targets", "fai
 """Arguments, by their names, that have such values."""
 
 _ASK = "jbodlab completion {} 2>/dev/null"
-_FUNCTIONS = {
+FUNCTIONS = {
     "bash": '_jbodlab_{0}() {{ compgen -W "$({1})" -- "$1"; }}',
     "zsh": '_jbodlab_{0}() {{ compadd -- ${{(f)"$({1})"}}; }}',
     "fish": "",
 }
+"""Functions that a script begins with, by the shell."""
+WORDS = (*FUNCTIONS, *LISTED)
 
 
 def run(options: Namespace, output: Output) -> int:
@@ -65,7 +65,7 @@ def script(shell: str) -> str:
     """Return what the shell loads."""
     import shtab
 
-    functions = [_FUNCTIONS[shell].format(what, _ASK.format(what)) for what in LISTED]
+    functions = [FUNCTIONS[shell].format(what, _ASK.format(what)) for what in LISTED]
     text: str = shtab.complete(_whole_parser(), shell, preamble="\n".join(functions))
     return text
 

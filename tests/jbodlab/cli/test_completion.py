@@ -52,7 +52,7 @@ def test_bash_completes_commands_options_and_values(script: str, words: str, off
     assert done.stdout == f"{offered}\n"
 
 
-@pytest.mark.parametrize("shell", completion.SHELLS)
+@pytest.mark.parametrize("shell", completion.FUNCTIONS)
 def test_the_script_of_every_shell_has_every_command(shell: str) -> None:
     text = completion.script(shell)
 
