@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import posixpath
 from argparse import Namespace
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -222,7 +222,7 @@ def as_model(
             for topic, found in settings.items()
         },
         has_elr=features.finalized.get(ELR_VERSION, 0) > 0,
-        notes=[*_of_silent(brokers), *_of_gone(gone)],
+        notes=[*_of_silent(brokers), *(f"broker {one} is {GONE}: {_NOT_KNOWN}" for one in gone)],
     )
 
 
@@ -233,10 +233,6 @@ def _of_silent(brokers: Sequence[BrokerSeen]) -> list[str]:
         for seen in brokers
         if seen.silence
     ]
-
-
-def _of_gone(brokers: Collection[int]) -> list[str]:
-    return [f"broker {one} is {GONE}: {_NOT_KNOWN}" for one in brokers]
 
 
 def _broker(seen: BrokerSeen) -> BrokerPicture:

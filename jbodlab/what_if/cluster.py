@@ -252,7 +252,7 @@ class Cluster(ClusterPicture):
             wanted = (directory.path, directory.directory_id)
             if place == name.number or (name.path is not None and name.path in wanted):
                 return number
-        known = ", ".join(f"{at}: {self.directories[own[at - 1]].name}" for at in _counted(own))
+        known = ", ".join(f"{at}: {self.directories[one].name}" for at, one in enumerate(own, 1))
         raise WhatIfError(
             f"broker {name.broker} has no log directory {name.path or name.number}, "
             f"it has {known or 'none'}"
@@ -331,10 +331,6 @@ def _placed(
         adding=one.adding,
         removing=one.removing,
     )
-
-
-def _counted(values: Sequence[int]) -> range:
-    return range(1, len(values) + 1)
 
 
 def _members(bit: Mapping[int, int], brokers: Sequence[int]) -> int:

@@ -101,7 +101,8 @@ def cluster_of(keys: Keys) -> ClusterSpec:
         ValueError: its keys do not fit each other.
     """
     found: dict[str, Any] = {}
-    for value in [keys, *(each for each in _values(keys) if isinstance(each, Keys))]:
+    values = [getattr(keys, each.name) for each in structs.fields(keys)]
+    for value in [keys, *(each for each in values if isinstance(each, Keys))]:
         found |= {each.name: getattr(value, each.name) for each in structs.fields(value)}
     size, mechanism = found["disk_mb"], found["mechanism"]
     kind = found["disk_kind"] or (FUSE if mechanism == FUSE else FOLDER)
@@ -116,10 +117,6 @@ def cluster_of(keys: Keys) -> ClusterSpec:
         raise ValueError(f"the mechanism fuse needs disks of the kind fuse, and these are {kind}")
     made = {"disk_kind": kind, "engine": engine, "disk_mb": DISK_MB if size is None else size >> 20}
     return ClusterSpec(**{name: found[name] for name in SETTINGS if name in found} | made)
-
-
-def _values(keys: Keys) -> list[Any]:
-    return [getattr(keys, each.name) for each in structs.fields(keys)]
 
 
 if TYPE_CHECKING:

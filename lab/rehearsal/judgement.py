@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from jbodlab.vocabulary.durations import duration_text
 from jbodlab.vocabulary.expressions import Expression, MetricName
@@ -162,12 +161,7 @@ def _is_allowed(plan: Plan, metric: MetricName, count: float) -> bool:
         for comparison in required.comparisons
         if len(required.comparisons) == 1 and comparison.metric == metric
     ]
-    lookup = partial(_always, float(count))
-    return bool(allowed) and all(each.holds(lookup) for each in allowed)
-
-
-def _always(value: float, _: MetricName) -> float:
-    return value
+    return bool(allowed) and all(each.holds(lambda _: count) for each in allowed)
 
 
 def _doubts(plan: Plan, facts: Facts) -> Iterator[Finding]:
@@ -179,7 +173,7 @@ def _doubts(plan: Plan, facts: Facts) -> Iterator[Finding]:
         if writer.failure:
             yield Finding(kind=Kind.ENDED, subject=name, why=writer.failure)
         # One that waits for its commit sends nothing meanwhile, and that is the cluster's doing.
-        elif writer.due and writer.transactions is None and _behind(writer) > BEHIND_MAX:
+        elif writer.due and writer.transactions is None and _is_behind(writer):
             yield Finding(
                 kind=Kind.BEHIND,
                 subject=name,
@@ -207,8 +201,8 @@ def _doubts(plan: Plan, facts: Facts) -> Iterator[Finding]:
             yield Finding(kind=Kind.NEVER_INJECTED, subject=entry.name, why=why)
 
 
-def _behind(writer: WriterFacts) -> float:
-    return 1 - len(writer.sent) / writer.due
+def _is_behind(writer: WriterFacts) -> bool:
+    return 1 - len(writer.sent) / writer.due > BEHIND_MAX
 
 
 def _doubts_of(fault: FaultFacts, plan: Plan, facts: Facts) -> Iterator[Finding]:
