@@ -410,6 +410,9 @@ class FetchSession:
         except Exception as error:  # noqa: BLE001 - it is logged where the answer is sent
             answer.set_exception(error)
         else:
+            # Not by the callback, which a turn of the loop would have to be made for.
+            answer.remove_done_callback(self._answered)
+            self._answered(answer)
             answer.succeed(told)
 
     def _told(self, items: Sequence[_Item], results: Sequence[FetchResult]) -> SessionFetched:

@@ -10,6 +10,9 @@ T = TypeVar("T")
 
 Listener = Callable[[asyncio.Future[Any]], None]
 
+_set_result = asyncio.Future[Any].set_result
+"""Saves each response to a producer a `super()`."""
+
 
 class PromptFuture(asyncio.Future[T]):
     """A future with one listener, which `succeed` calls at once.
@@ -27,7 +30,7 @@ class PromptFuture(asyncio.Future[T]):
 
     def succeed(self, result: T) -> None:
         """Set the result and call the listener."""
-        super().set_result(result)
+        _set_result(self, result)
         if self.listener is not None:
             self.listener(self)
 

@@ -21,8 +21,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-import msgspec
-
 from broker.disk.calls.no_space import NoSpaceError
 from broker.disk.calls.shortage import ShortageError
 from jbodlab.runtime.metrics import Histogram
@@ -40,10 +38,8 @@ class _DirectoryFailure(Exception):  # noqa: N818 - a message between thread and
     """A thread's message to the loop when an `OSError` took the directory away."""
 
 
-class _Callback(msgspec.Struct, frozen=True):
-    """Takes the place of a future for a caller that is called back."""
-
-    then: Callable[[Any, BaseException | None], None]
+Then = Callable[[Any, BaseException | None], None]
+"""Takes the place of a future for a caller that is called back: result, error."""
 
 
 class DirectoryExecutor:
@@ -86,7 +82,7 @@ class DirectoryExecutor:
         self._on_shortage = on_shortage
         self._calls: CallQueue = threads.queue()
         """Each with the moment at which it came; None for what cleans up."""
-        self._waiting: deque[asyncio.Future[object] | _Callback] = deque()
+        self._waiting: deque[asyncio.Future[object] | Then] = deque()
         self._results: deque[tuple[object, BaseException | None]] = deque()
         self._wakeup_pending = False
         self._is_resolving = False
@@ -139,11 +135,10 @@ class DirectoryExecutor:
     ) -> None:
         """Run `function` as `submit` does, and call `then` with its result or its error."""
         loop = self._loop or self._start()
-        callback = _Callback(then)
         if self._is_abandoned or self._is_stopped:
             loop.call_soon(then, None, self._make_error(self._cause or "the broker is stopping"))
             return
-        self._waiting.append(callback)
+        self._waiting.append(then)
         self._calls.put((function, self._monotonic_s()))
 
     def clean_up(self, function: Callable[[], object]) -> None:
@@ -163,14 +158,14 @@ class DirectoryExecutor:
         self._cause = self._cause or cause
         self._results.clear()
         waiting, self._waiting = self._waiting, deque()
-        for future in waiting:
+        for then in waiting:
             error = self._make_error(self._cause)
-            if isinstance(future, _Callback):
+            if not isinstance(then, asyncio.Future):
                 # Not at once: whoever abandons is in the middle of the failure.
                 assert self._loop is not None
-                self._loop.call_soon(future.then, None, error)
-            elif not future.done():
-                future.set_exception(error)
+                self._loop.call_soon(then, None, error)
+            elif not then.done():
+                then.set_exception(error)
 
     def stop(self) -> None:
         """Let the thread end after the calls that are queued; later ones are refused."""
@@ -245,31 +240,29 @@ class DirectoryExecutor:
         results = self._results
         while results and not self._is_abandoned:
             result, error = results.popleft()
-            if isinstance(error, _DirectoryFailure):
+            if error is not None and isinstance(error, _DirectoryFailure):
                 # The failed call's future is still in `_waiting`, in front: it fails with the rest.
                 self._on_failure(str(error))
                 self.abandon(str(error))
                 break
-            future = self._waiting.popleft()
-            if isinstance(error, NoSpaceError):
-                self._on_no_space(error.cause)
-            elif isinstance(error, ShortageError):
-                self._on_shortage()
-            if isinstance(future, _Callback):
+            then = self._waiting.popleft()
+            if error is not None:
+                self._tell(error)
+            if not isinstance(then, asyncio.Future):
                 if self._is_resolving:
                     assert self._loop is not None
-                    self._loop.call_soon(future.then, result, error)
+                    self._loop.call_soon(then, result, error)
                     continue
                 try:
-                    future.then(result, error)
+                    then(result, error)
                 except Exception:
                     # Others wait for the results behind this one.
                     logger.exception("a callback of a directory's call failed")
-            elif not future.done():
+            elif not then.done():
                 if error is None:
-                    future.set_result(result)
+                    then.set_result(result)
                 else:
-                    future.set_exception(error)
+                    then.set_exception(error)
                 self._is_resolving = True
         results.clear()
         if self._is_resolving:
@@ -277,6 +270,12 @@ class DirectoryExecutor:
             assert self._loop is not None
             self._drains += 1
             self._loop.call_soon(self._resolved, self._drains)
+
+    def _tell(self, error: BaseException) -> None:
+        if isinstance(error, NoSpaceError):
+            self._on_no_space(error.cause)
+        elif isinstance(error, ShortageError):
+            self._on_shortage()
 
     def _resolved(self, drains: int) -> None:
         # A later drain has callbacks of its own yet to run.

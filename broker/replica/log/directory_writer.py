@@ -182,15 +182,14 @@ class DirectoryWriter:
         if self._queue and not self._running:
             # Before the callbacks: the thread shall not idle while they run.
             self._send()
+        # Once for each log: who waits for one of its batches often waits for the next.
+        news: dict[LogFiles | LogChange, Callable[[], None]] = {}
         for change, failure in finished:
+            news[change.files] = change.told
             try:
                 change.done(failure)
             except Exception:
                 logger.exception("a change of the log of %s failed", change.files.topic_partition)
-        # Once for each log: who waits for one of its batches often waits for the next.
-        news: dict[LogFiles | LogChange, Callable[[], None]] = {}
-        for change, _ in finished:
-            news[change.files] = change.told
         for files, change in self._blocked.items():
             if files not in before:
                 news[change] = change.blocked
