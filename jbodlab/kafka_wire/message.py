@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
-from typing import Any, get_args
+from functools import cache
+from typing import Any, get_args, get_origin
 
 from jbodlab.kafka_wire.api_table import request_class
 from jbodlab.kafka_wire.layout import EntityClass, default_of, is_struct, unwrap
@@ -43,21 +44,23 @@ def made(entity_class: EntityClass, values: Fields) -> Any:
     """Return a message or struct with those of the values that it has fields for; pure."""
     return entity_class(
         **{
-            each.name: (
-                _value(each.type, values[each.name]) if each.name in values else default_of(each)
-            )
-            for each in fields(entity_class)
+            name: take(values[name]) if name in values else default
+            for name, take, default in _fields_of(entity_class)
         }
     )
 
 
-def _value(annotation: Any, value: Any) -> Any:
+@cache
+def _fields_of(entity_class: EntityClass) -> tuple[tuple[str, Callable[[Any], Any], Any], ...]:
+    """Return name, the function that takes a value in, and default of each field."""
+    return tuple((each.name, _taker(each.type), default_of(each)) for each in fields(entity_class))
+
+
+def _taker(annotation: Any) -> Callable[[Any], Any]:
     inner, _ = unwrap(annotation)
-    if value is None:
-        return None
     if is_struct(inner):
-        return made(inner, value)
-    if isinstance(value, Collection) and not isinstance(value, str | bytes):
-        item = get_args(inner)[0]
-        return tuple(_value(item, each) for each in value)
-    return value
+        return lambda value: None if value is None else made(inner, value)
+    if get_origin(inner) is tuple:
+        take = _taker(get_args(inner)[0])
+        return lambda values: None if values is None else tuple(map(take, values))
+    return lambda value: value

@@ -17,11 +17,9 @@ from itertools import chain
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
-from uuid import UUID
-
-import msgspec
 
 from jbodlab.kafka_wire.api_table import request_class
+from jbodlab.kafka_wire.message import made
 from jbodlab.peers.client import KafkaConnection
 from jbodlab.record_batch.record_batch import (
     BatchHeader,
@@ -499,13 +497,7 @@ class Admin(Client):
 
 def message(key: int, version: int, /, **fields: Any) -> Any:
     """Return a request, from its fields by name; lists of dicts are its inner messages."""
-    # Other values are what they should be: kio narrows numbers and times down to types of its own.
-    return msgspec.convert(
-        fields,
-        _request_class(key, version),
-        builtin_types=(bytes, timedelta, UUID),
-        dec_hook=lambda _, value: value,
-    )
+    return made(_request_class(key, version), fields)
 
 
 _request_class = functools.cache(request_class)
