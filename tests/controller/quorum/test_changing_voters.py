@@ -8,6 +8,7 @@ from pathlib import Path
 
 from controller.quorum.replicated_log import NotLeaderError
 from jbodlab.metadata.log.quorum_state import read_quorum_state
+from jbodlab.metadata.records.control_records import KRaftVotersRecord
 from jbodlab.raft.messages import (
     AddVoterRequest,
     RaiseKRaftVersionRequest,
@@ -17,7 +18,7 @@ from jbodlab.raft.messages import (
 from jbodlab.raft.voters import ReplicaKey
 from jbodlab.storage.directory.names import METADATA_DIR_NAME
 from jbodlab.vocabulary.error_code import ErrorCode
-from jbodlab.vocabulary.ids import BrokerId
+from jbodlab.vocabulary.ids import BrokerId, Offset
 from tests.controller.quorum.nodes import DEADLINE_S, Network, directory_of, quorum, voters
 
 
@@ -64,6 +65,19 @@ async def test_one_voter_becomes_three_and_one_again(tmp_path: Path) -> None:
         nodes = network.nodes.values()
         await network.until(lambda: all(each.log.high_watermark >= end for each in nodes))
         assert all(each.told == last.told for each in nodes)
+
+
+async def test_a_snapshot_has_the_voters_at_its_end(tmp_path: Path) -> None:
+    async with quorum(tmp_path, 1, observers=(2,)) as network:
+        await changed(network, RaiseKRaftVersionRequest(level=1))
+        log = (await network.leader()).log
+        former_end = log.end_offset
+        await changed(network, adding(2))
+
+        ends = former_end, log.end_offset
+        records = [each for end in ends for each in log.records_at(Offset(end - 1))]
+        sets = [each.voters for each in records if isinstance(each, KRaftVotersRecord)]
+        assert [[voter.voter_id for voter in each] for each in sets] == [[1], [1, 2]]
 
 
 async def test_a_static_quorum_knows_its_directories_after_the_upgrade(tmp_path: Path) -> None:
