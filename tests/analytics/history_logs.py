@@ -31,6 +31,7 @@ from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.errors import ReplayError
 from jbodlab.vocabulary.ids import BrokerId, DirectoryId, LeaderEpoch, PartitionEpoch, TopicId
 from tests.analytics.builders import LEVEL
+from tests.analytics.image_tables import state_row
 from tests.snapshot_files import image_records, write_snapshot
 
 TOPICS = [UUID(int=number << 64 | 7) for number in range(1, 5)]
@@ -324,17 +325,7 @@ def rows_of_changes(topic_id: UUID, changes: Sequence[Change]) -> list[Row]:
             "topic": change.topic,
             "topic_id": kafka_uuid.to_text(topic_id),
             "partition": change.partition,
-            "leader": change.state.leader,
-            "leader_epoch": change.state.leader_epoch,
-            "partition_epoch": change.state.partition_epoch,
-            "leader_recovery_state": change.state.leader_recovery_state,
-            "replicas": list(change.state.replicas),
-            "isr": list(change.state.isr),
-            "removing_replicas": list(change.state.removing_replicas),
-            "adding_replicas": list(change.state.adding_replicas),
-            "directories": list(map(kafka_uuid.to_text, change.state.directories)),
-            "eligible_leader_replicas": list(change.state.elr),
-            "last_known_elr": list(change.state.last_known_elr),
+            **state_row(change.state),
             "record_type": change.since.record_type,
             "batch_base_offset": change.since.batch_base_offset,
             "valid_from_offset": change.since.offset,

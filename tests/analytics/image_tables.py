@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import cast
 
 from jbodlab.metadata.image.metadata_image import MetadataImage
+from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.vocabulary import kafka_uuid
 
 Rows = list[dict[str, object]]
@@ -17,23 +18,24 @@ def ids(values: Iterable[object]) -> list[str]:
     return [kafka_uuid.to_text(value) for value in values]  # type: ignore[arg-type]
 
 
+def state_row(state: PartitionRegistration) -> dict[str, object]:
+    """Return the columns of a state of a partition."""
+    same = (
+        *("leader", "leader_epoch", "partition_epoch", "leader_recovery_state"),
+        *("replicas", "isr", "removing_replicas", "adding_replicas", "last_known_elr"),
+    )
+    values = {name: getattr(state, name) for name in same} | {"eligible_leader_replicas": state.elr}
+    listed = {name: list(v) if isinstance(v, tuple) else v for name, v in values.items()}
+    return listed | {"directories": ids(state.directories)}
+
+
 def partitions_of(image: MetadataImage) -> Rows:
     rows: Rows = [
         {
             "topic": topic.name,
             "topic_id": kafka_uuid.to_text(topic.topic_id),
             "partition": index,
-            "leader": state.leader,
-            "leader_epoch": state.leader_epoch,
-            "partition_epoch": state.partition_epoch,
-            "leader_recovery_state": state.leader_recovery_state,
-            "replicas": list(state.replicas),
-            "isr": list(state.isr),
-            "removing_replicas": list(state.removing_replicas),
-            "adding_replicas": list(state.adding_replicas),
-            "directories": ids(state.directories),
-            "eligible_leader_replicas": list(state.elr),
-            "last_known_elr": list(state.last_known_elr),
+            **state_row(state),
         }
         for topic in image.topics.by_id.values()
         for index, state in topic.partitions.items()

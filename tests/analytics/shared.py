@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
@@ -75,6 +76,18 @@ def frames(folder: Path, **rows: list[Row]) -> StoredTables:
     return StoredTables(ALL_TABLES.values(), lambda table: str(folder / table.name))
 
 
-def contents(folder: Path) -> object:
+def journal(folder: Path, what: str) -> list[dict[str, Any]]:
+    """Return what was done to the disks of a fixture: break, heal or move."""
+    lines = (folder / "journal.jsonl").read_text().splitlines()
+    return [entry for entry in map(json.loads, lines) if entry["what"] == what]
+
+
+def directory_ids(folder: Path) -> dict[tuple[int, str], str]:
+    """Return the ids of the directories of a fixture, by broker and name."""
+    rows = json.loads((folder / "directories.json").read_text())
+    return {(row["broker"], Path(row["path"]).name): row["directory"] for row in rows}
+
+
+def contents(folder: Path) -> dict[Path, object]:
     """Return what tells whether anything below a folder was changed."""
     return {path: (path.stat().st_size, path.stat().st_mtime_ns) for path in folder.rglob("*")}

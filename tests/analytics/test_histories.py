@@ -16,11 +16,14 @@ from analytics.job.command import answer, replay
 from analytics.tables.catalog import TABLES
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.records.topic_records import TopicRecord
-from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.ids import TopicId
 from tests.analytics.builders import LogBuilder, RandomHistory, partition_record, uid
 from tests.analytics.commands import replay_command as main
-from tests.analytics.image_tables import assert_history_has_no_holes, assert_tables_equal_image
+from tests.analytics.image_tables import (
+    assert_history_has_no_holes,
+    assert_tables_equal_image,
+    partitions_of,
+)
 
 WIDE_IN = (uid(10), uid(20), uid(30))
 
@@ -92,20 +95,6 @@ def test_replayed_end_state_equals_the_image_after_a_random_history(
 @pytest.mark.parametrize("table", [table.name for table in TABLES])
 def test_files_give_the_tables_of_memory(table: str, runs: Runs, read_table: ReadTable) -> None:
     assert as_text(read_table(runs.in_memory, table)) == as_text(read_table(runs.by_files, table))
-
-
-def partitions_of(image: MetadataImage) -> Rows:
-    return [
-        {
-            "topic": topic.name,
-            "partition": index,
-            "leader": state.leader,
-            "isr": list(state.isr),
-            "directories": [kafka_uuid.to_text(one) for one in state.directories],
-        }
-        for topic in image.topics.by_id.values()
-        for index, state in topic.partitions.items()
-    ]
 
 
 def test_as_of_gives_the_state_of_that_moment(runs: Runs, read_table: ReadTable) -> None:

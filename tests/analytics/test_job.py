@@ -38,7 +38,7 @@ from tests.analytics.builders import (
 )
 from tests.analytics.commands import replay_command as main
 from tests.analytics.image_tables import assert_tables_equal_image
-from tests.analytics.shared import Replayed
+from tests.analytics.shared import Replayed, contents, directory_ids, journal
 
 Rows = list[dict[str, object]]
 ReadTable = Callable[[Path, str], Rows]
@@ -178,14 +178,9 @@ def test_the_tables_name_every_directory_that_was_broken(
     disks: Replayed, read_table: ReadTable
 ) -> None:
     folder = disks.folder
-    journal = [json.loads(line) for line in (folder / "journal.jsonl").read_text().splitlines()]
-    ids_of = {
-        (row["broker"], Path(row["path"]).name): row["directory"]
-        for row in json.loads((folder / "directories.json").read_text())
-    }
+    ids_of, broken = directory_ids(folder), journal(folder, "break")
 
     offline = [row for row in read_table(disks.output, "log_dirs") if row["state"] == "offline"]
-    broken = [entry for entry in journal if entry["what"] == "break"]
     assert len(offline) == len(broken) == 3
     for entry in broken:
         directory = ids_of[entry["broker"], entry["dir"]]
@@ -321,60 +316,40 @@ def test_workers_of_spark_run_the_sources_beside_the_tests(spark: SparkSession) 
     ]
 
 
-def test_bad_input_is_one_line_and_exit_code_1(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code = main(["--input", str(tmp_path / "missing"), "--results", str(tmp_path / "out")])
-
-    assert code == 1
-    assert capsys.readouterr().err == f"jbodlab: input {tmp_path / 'missing'} does not exist\n"
-    assert not (tmp_path / "out").exists()
-
-
-def test_an_input_on_another_file_system_keeps_its_name(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["--input", "nowhere://host:9/log", "--results", str(tmp_path / "out")]) == 1
-    said = capsys.readouterr().err
-    assert said.startswith("jbodlab: input nowhere://host:9/log cannot be read: ")
-    assert said.count("\n") == 1
-
-
-def test_an_output_that_cannot_be_a_directory_is_one_line_and_exit_code_1(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("given", "results", "said"),
+    [
+        ("ROOT/missing", "ROOT/new", "jbodlab: input ROOT/missing does not exist"),
+        ("nowhere://host:9/log", "ROOT/new", "input nowhere://host:9/log cannot be read: "),
+        ("ROOT/meta", "ROOT/file", "jbodlab: output ROOT/file is not writable"),
+        ("ROOT/meta", "ROOT/file/below", "jbodlab: output ROOT/file/below is not writable"),
+        ("ROOT/meta", "ROOT/out", "records/precious.txt does not belong to a table"),
+        ("ROOT/meta", "ROOT/meta/__cluster_metadata-0/out", "lies inside the metadata log"),
+    ],
+    ids=["no input", "no file system", "a file", "below a file", "no table", "in the log"],
+)
+def test_bad_input_or_output_is_one_line_and_exit_code_1_and_changes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], given: str, results: str, said: str
 ) -> None:
     log_of_one_record(tmp_path / "meta")
     (tmp_path / "file").write_text("")
-
-    for output in (tmp_path / "file", tmp_path / "file" / "below"):
-        assert main(["--input", str(tmp_path / "meta"), "--results", str(output)]) == 1
-        assert capsys.readouterr().err.startswith(f"jbodlab: output {output} is not writable")
-
-
-def test_a_folder_that_is_no_table_is_not_replaced(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    log_of_one_record(tmp_path / "meta")
     precious = tmp_path / "out" / "records" / "precious.txt"
     precious.parent.mkdir(parents=True)
     precious.write_text("keep")
+    before = contents(tmp_path)
+    words = [
+        word.replace("ROOT", str(tmp_path)) for word in ("--input", given, "--results", results)
+    ]
 
-    code = main(["--input", str(tmp_path / "meta"), "--results", str(tmp_path / "out")])
+    assert main(words) == 1
 
-    assert code == 1
-    assert capsys.readouterr().err.count("\n") == 1
-    assert precious.read_text() == "keep"
-
-
-def test_nothing_is_written_into_the_log_itself(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    directory = log_of_one_record(tmp_path / "meta")
-
-    code = main(["--input", str(tmp_path / "meta"), "--results", str(directory / "out")])
-
-    assert code == 1
-    assert "inside the metadata log" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert said.replace("ROOT", str(tmp_path)) in error
+    assert error.startswith("jbodlab: ")
+    assert error.count("\n") == 1
+    after = contents(tmp_path)
+    assert all(after[path] == before[path] for path in before if path.is_file())
+    assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.spark

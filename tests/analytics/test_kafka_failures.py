@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
 import pytest
 
-from tests.analytics.shared import Replayed
+from tests.analytics.shared import Replayed, directory_ids, journal
 
 Rows = list[dict[str, object]]
 ReadTable = Callable[[Path, str], Rows]
@@ -24,14 +23,9 @@ def test_every_injected_failure_is_told_with_its_partitions_and_times(
     disks: Replayed, read_table: ReadTable
 ) -> None:
     folder, output, _ = disks
-    journal = [json.loads(line) for line in (folder / "journal.jsonl").read_text().splitlines()]
-    ids = {
-        (row["broker"], Path(row["path"]).name): row["directory"]
-        for row in json.loads((folder / "directories.json").read_text())
-    }
+    ids, broken = directory_ids(folder), journal(folder, "break")
 
     failures = read_table(output, "directory_failures")
-    broken = [entry for entry in journal if entry["what"] == "break"]
 
     assert len(failures) == len(broken)
     for entry, row in zip(broken, failures, strict=True):
@@ -50,7 +44,7 @@ def test_every_injected_failure_is_told_with_its_partitions_and_times(
         ("open", None),
     ]
     assert [row["full_isr_offset"] is None for row in failures] == [False, False, True]
-    (moved,) = (entry for entry in journal if entry["what"] == "move")
+    (moved,) = journal(folder, "move")
     (move,) = read_table(output, "moves")
     assert (move["topic"], move["partition"], move["broker"], move["to_directory"]) == (
         moved["topic"],

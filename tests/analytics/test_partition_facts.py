@@ -14,7 +14,6 @@ from operator import itemgetter
 import pytest
 
 from analytics.rare.topic_records import TopicFold
-from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.vocabulary import directory_id as directory_ids
 from jbodlab.vocabulary import kafka_uuid
@@ -27,6 +26,7 @@ from tests.analytics.history_logs import (
     rows_of_changes,
     write,
 )
+from tests.analytics.image_tables import partitions_of
 from tests.analytics.small_logs import Rows, picked, tables_of_logs
 
 ODDITIES = (0.0, 0.0, 0.02, 0.2)
@@ -126,12 +126,7 @@ def until_offset(state: Row) -> int | None:
     return None if until is None else until.offset  # type: ignore[attr-defined,no-any-return]
 
 
-def test_leaders_and_placement(cases: list[Case]) -> None:
-    for case in cases:
-        check_test_leaders_and_placement(case)
-
-
-def check_test_leaders_and_placement(case: Case) -> None:
+def leaders_and_placement(case: Case) -> None:
     leaders: list[Row] = []
     places: list[Row] = []
     for key, life, _ in Lives(case.log):
@@ -189,12 +184,7 @@ def placed(key: Row, life: list[Row], broker: int) -> list[Row]:
     return rows
 
 
-def test_changes_of_the_isr(cases: list[Case]) -> None:
-    for case in cases:
-        check_test_changes_of_the_isr(case)
-
-
-def check_test_changes_of_the_isr(case: Case) -> None:
+def changes_of_the_isr(case: Case) -> None:
     expected: list[Row] = []
     for key, life, _ in Lives(case.log):
         for one, two in pairwise(life):
@@ -219,12 +209,7 @@ def check_test_changes_of_the_isr(case: Case) -> None:
     assert_equal(case, "isr_changes", expected)
 
 
-def test_shortages_and_their_causes(cases: list[Case]) -> None:
-    for case in cases:
-        check_test_shortages_and_their_causes(case)
-
-
-def check_test_shortages_and_their_causes(case: Case) -> None:
+def shortages_and_their_causes(case: Case) -> None:
     expected: list[Row] = []
     for key, life, fold in Lives(case.log):
         pieces = list(cut_by_min_isr(life, fold))
@@ -235,6 +220,16 @@ def check_test_shortages_and_their_causes(case: Case) -> None:
                     expected.append(key | {"kind": kind} | shortage(own, case.brokers))
 
     assert_equal(case, "outages", expected)
+
+
+@pytest.mark.parametrize(
+    "check", [leaders_and_placement, changes_of_the_isr, shortages_and_their_causes]
+)
+def test_tables_are_those_of_loops_over_the_fold(
+    check: Callable[[Case], None], cases: list[Case]
+) -> None:
+    for case in cases:
+        check(case)
 
 
 SHORT: dict[str, Callable[[Row], bool]] = {
@@ -367,30 +362,9 @@ def test_the_states_at_every_offset_are_those_of_the_image(cases: list[Case]) ->
                 if row["valid_from_offset"] <= offset  # type: ignore[operator]
                 and (row["valid_to_offset"] is None or row["valid_to_offset"] > offset)  # type: ignore[operator]
             ]
-            expected = states_of_image(image)
+            expected = partitions_of(image)
             names = list(expected[0]) if expected else []
             assert sorted(map(str, picked(held, *names))) == sorted(
                 map(str, picked(expected, *names))
             ), offset
             assert len(held) == len(expected)
-
-
-def states_of_image(image: MetadataImage) -> list[Row]:
-    return [
-        {
-            "topic": topic.name,
-            "topic_id": kafka_uuid.to_text(topic.topic_id),
-            "partition": index,
-            "leader": state.leader,
-            "leader_epoch": state.leader_epoch,
-            "partition_epoch": state.partition_epoch,
-            "leader_recovery_state": state.leader_recovery_state,
-            "replicas": list(state.replicas),
-            "isr": list(state.isr),
-            "adding_replicas": list(state.adding_replicas),
-            "eligible_leader_replicas": list(state.elr),
-            "directories": list(map(kafka_uuid.to_text, state.directories)),
-        }
-        for topic in image.topics.by_id.values()
-        for index, state in topic.partitions.items()
-    ]

@@ -44,8 +44,16 @@ class Following:
             self.place = end
         return found
 
-    def offsets(self) -> list[int | None]:
-        return sorted(row.offset or 0 for row in self.rows() if row.problem is None)
+    def offsets(self) -> list[int]:
+        return offsets(self.rows())
+
+
+def problems(rows: list[SourceRow]) -> list[tuple[str | None, int | None]]:
+    return [(row.problem, row.offset) for row in rows if row.problem is not None]
+
+
+def offsets(rows: list[SourceRow]) -> list[int]:
+    return sorted(row.offset or 0 for row in rows if row.problem is None)
 
 
 def grow(log: LogBuilder, batches: int) -> None:
@@ -130,11 +138,10 @@ def test_a_segment_that_cannot_be_read_is_a_problem_and_keeps_nothing_back(
 
     rows = Following(log.directory).rows(max_bytes)
 
-    problems = [(row.problem, row.file, row.offset) for row in rows if row.problem is not None]
-    assert ("unreadable", second.name, None) in problems
-    assert "gap" in {kind for kind, _, _ in problems}
-    found = sorted(row.offset or 0 for row in rows if row.problem is None)
-    assert found == [offset for offset in range(30) if not begin <= offset < end]
+    told = {(row.problem, row.file, row.offset) for row in rows}
+    assert ("unreadable", second.name, None) in told
+    assert "gap" in {kind for kind, _, _ in told}
+    assert offsets(rows) == [offset for offset in range(30) if not begin <= offset < end]
     assert begin > 0
     assert first.exists()
 
@@ -149,8 +156,8 @@ def test_retention_that_was_faster_is_a_gap(log: LogBuilder) -> None:
     rows = stream.rows()
 
     first = int(segments(log)[0].stem)
-    assert [(row.offset, row.problem) for row in rows if row.problem] == [(10, "gap")]
-    assert sorted(row.offset or 0 for row in rows if row.problem is None) == list(range(first, 30))
+    assert problems(rows) == [("gap", 10)]
+    assert offsets(rows) == list(range(first, 30))
 
 
 def test_a_log_that_is_cut_back_is_a_problem_and_goes_on(tmp_path: Path) -> None:
@@ -167,12 +174,13 @@ def test_a_log_that_is_cut_back_is_a_problem_and_goes_on(tmp_path: Path) -> None
     assert stream.offsets() == list(range(4, 10))
 
 
-def set_epoch(path: Path, batch: int, epoch: int) -> None:
-    """Write another epoch into a batch; its checksum does not cover it."""
+def set_epoch(path: Path, batch: int, epoch: int, attributes: int = 0) -> None:
+    """Write another epoch into a batch, which its checksum does not cover; and attributes."""
     data = bytearray(path.read_bytes())
     positions, _ = chain(bytes(data), 0, len(data))
     begin = int(positions[batch])
     data[begin + 12 : begin + 16] = epoch.to_bytes(4, "big")
+    data[begin + 22] |= attributes
     path.write_bytes(data)
 
 
@@ -190,8 +198,7 @@ def test_epochs_are_compared_across_micro_batches(tmp_path: Path, epoch: int, me
 
     rows = stream.rows()
 
-    problems = [(row.problem, row.offset) for row in rows if row.problem is not None]
-    assert ("epoch", 6) in problems
+    assert ("epoch", 6) in problems(rows)
     assert any(message in str(row.message) for row in rows)
 
 
@@ -209,13 +216,7 @@ def test_a_raised_epoch_of_a_last_batch_is_noticed_by_the_next(tmp_path: Path) -
     stream = Following(log.directory)
     stream.rows()
     grow(log, 1)
-    path = segments(log)[0]
-    data = bytearray(path.read_bytes())
-    positions, _ = chain(bytes(data), 0, len(data))
-    last = int(positions[-1])
-    data[last + 12 : last + 16] = (7).to_bytes(4, "big")
-    data[last + 22] |= 0x20  # a control batch, as LEADER_CHANGE is
-    path.write_bytes(data)
+    set_epoch(segments(log)[0], -1, 7, attributes=0x20)  # a control batch, as LEADER_CHANGE is
     stream.rows()
     grow(log, 1)
     rows = stream.rows()
@@ -235,16 +236,7 @@ def test_damage_in_the_middle_is_a_problem_and_does_not_stop_the_stream(tmp_path
 
     rows = stream.rows()
 
-    assert sorted(row.offset or 0 for row in rows if row.problem is None) == [
-        0,
-        1,
-        2,
-        3,
-        6,
-        7,
-        8,
-        9,
-    ]
+    assert offsets(rows) == [0, 1, 2, 3, 6, 7, 8, 9]
     assert {row.problem for row in rows} - {None} != set()
 
 
@@ -288,14 +280,6 @@ def formatted_anew(log: LogBuilder, cluster_id: str | None, batches: int) -> Log
     new = LogBuilder(log.root, segment_bytes=log.segment_bytes, now_ms=log.now_ms + 1_000_000)
     grow(new, batches)
     return new
-
-
-def problems(rows: list[SourceRow]) -> list[tuple[str | None, int | None]]:
-    return [(row.problem, row.offset) for row in rows if row.problem is not None]
-
-
-def offsets(rows: list[SourceRow]) -> list[int]:
-    return sorted(row.offset or 0 for row in rows if row.problem is None)
 
 
 @pytest.mark.parametrize("segment_bytes", [400, 1 << 30])
