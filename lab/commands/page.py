@@ -95,6 +95,7 @@ def serve(options: Namespace, output: Output, interrupts: Interrupts) -> int:
     importing.join()
 
     def start_anew(wanted: Any) -> None:
+        nonlocal spec
         asked = msgspec.structs.asdict(wanted).items()
         found = _spec(
             words_of({name: value for name, value in asked if value is not msgspec.UNSET})
@@ -102,7 +103,13 @@ def serve(options: Namespace, output: Output, interrupts: Interrupts) -> int:
         with files.lock(name):
             if problems := up_and_down.down(name, files):
                 raise LabError("; ".join(problems))
-            _up(name, found, files, interrupts, output, user)
+            try:
+                _up(name, found, files, interrupts, output, user)
+            except Exception:
+                # Without a cluster there would be nothing to serve.
+                _up(name, spec, files, interrupts, output, user)
+                raise
+        spec = found
 
     token = os.environ.get(TOKEN_VARIABLE, "")
     if not token and host not in (LOOPBACK, "localhost"):

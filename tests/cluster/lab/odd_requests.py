@@ -39,6 +39,7 @@ NO_HTTP = b"Invalid HTTP request received."
 ENDLESS = ("streamEvents",)
 ENDS_NODES = ("kill", "stop", "freeze")
 """Acts whose nodes would make every later request slow: only of nodes that do not exist."""
+MANY = (99, 100)
 SHORT = ("permission", "eio", "slow", "read-only")
 """Kinds of faults that are made and healed at once."""
 
@@ -96,6 +97,8 @@ class Odd:
     def _body(self, schema: Any, *, odd: bool) -> bytes:
         value = self._value(schema, odd=odd)
         if isinstance(value, dict):
+            # A hundred brokers would keep the machine busy for minutes.
+            value |= {name: 3 for name in ("brokers", "disks") if value.get(name) in MANY}
             # The fault heals soon.
             value["for"] = self.random.choice(LENGTHS_S) if odd else "300ms"
             if value.get("kind") not in SHORT:

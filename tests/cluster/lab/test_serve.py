@@ -267,6 +267,12 @@ def test_settings_come_from_the_environment_and_another_cluster_takes_the_place(
         assert found.done("GET", "/health")["status"] == "ok"
         with found.events() as patch:
             patch()
+
+        # One that does not start leaves another like the former in its place.
+        status, told = found.call("PUT", "/cluster", {**spec, "config": {"num.partitions": "no"}})
+        assert status == 409, told
+        assert found.done("GET", "/cluster")["spec"] == second["spec"]
+        assert found.done("GET", "/health")["status"] == "ok"
     finally:
         ended(found)
         assert not any((folder / "clusters").glob("*/"))
