@@ -10,7 +10,6 @@ who is connected to it, its brokers' metrics count whom they refuse.
 from __future__ import annotations
 
 import contextlib
-import http.client
 import json
 import re
 import time
@@ -171,6 +170,9 @@ def _counts(addresses: Iterable[tuple[str, int]]) -> dict[str, int]:
 
 def _metrics(host: str, port: int) -> str:
     """Return the metrics of a broker; nothing where it does not answer."""
+    # Every command of the lab imports this module, few of them ask.
+    import http.client
+
     connection = http.client.HTTPConnection(host, port, timeout=ASK_S)
     with contextlib.closing(connection), contextlib.suppress(OSError, http.client.HTTPException):
         connection.request("GET", "/metrics")
