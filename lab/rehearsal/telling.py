@@ -28,6 +28,7 @@ _SHOWN = {
     ("metadata", "leader"): "new leader elected: broker {leader} for {partitions}",
     ("metadata", "no leader"): "no leader for {partitions}",
     ("metadata", "fenced"): "{text}",
+    ("metadata", "controller"): "{text}",
     ("metadata", "unfenced"): "{text}",
     ("jmx", "offline"): "{text}",
     ("metric", "offline"): "{text}",

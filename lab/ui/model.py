@@ -47,6 +47,7 @@ class Seen(ClusterPicture):
         may_break: Whether the page may break something.
         needs_token: Whether it takes the token to do so.
         is_closed: Whether clients show certificates or log in.
+        leading_controller: Who leads the metadata log; empty where that is not known.
         open_transactions: Those that are open for long.
         stuck: Partitions whose last stable offset stands still.
     """
@@ -58,6 +59,7 @@ class Seen(ClusterPicture):
     may_break: bool = False
     needs_token: bool = False
     is_closed: bool = False
+    leading_controller: str = ""
     open_transactions: Sequence[OpenTransaction] = ()
     stuck: Mapping[TopicPartition, Offsets] = field(default_factory=dict)
 
@@ -76,6 +78,7 @@ def sections(seen: Seen) -> dict[str, Section]:
         "cluster": {
             "name": seen.name,
             "bootstrap": seen.bootstrap,
+            "leading_controller": seen.leading_controller,
             "not_known": list(seen.not_known),
             "may_break": seen.may_break,
             "needs_token": seen.needs_token,

@@ -182,6 +182,7 @@ class Watching:
             may_break=self.seen.may_break,
             needs_token=self.seen.needs_token,
             is_closed=self.seen.is_closed,
+            leading_controller=str(self._observer.leading_controller or ""),
             open_transactions=self._observer.open_transactions,
             stuck=dict(self._observer.stuck),
         )

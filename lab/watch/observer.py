@@ -31,7 +31,7 @@ from lab.machine import processes
 from lab.machine.growing import GrowingLog, GrowingOutput
 from lab.watch.events import Clock, Event, Sample
 from lab.watch.server_log import FailureLines
-from lab.watch.sightings import MetadataNews, PolledNews, TransactionNews
+from lab.watch.sightings import LeadingController, MetadataNews, PolledNews, TransactionNews
 
 POLL_PERIOD_S = 0.05
 READ_PERIOD_S = 0.02
@@ -187,6 +187,11 @@ class Observer(threading.Thread):
             partitions={**partitions, **eligible} if eligible else partitions,
             coordinators=dict(self._coordinators),
         )
+
+    @property
+    def leading_controller(self) -> LeadingController | None:
+        """The controller that leads the metadata log; None where that is not known."""
+        return self._metadata.leader
 
     @property
     def open_transactions(self) -> list[OpenTransaction]:

@@ -18,6 +18,7 @@ from jbodlab.metadata.records.cluster_records import (
     RegisterBrokerRecord,
     UnfenceBrokerRecord,
 )
+from jbodlab.metadata.records.control_records import LeaderChangeMessage
 from jbodlab.metadata.records.topic_records import (
     ClearElrRecord,
     PartitionChangeRecord,
@@ -45,6 +46,16 @@ class Eligible(NamedTuple):
         return ", ".join(words)
 
 
+class LeadingController(NamedTuple):
+    """The controller that leads the metadata log, and its epoch."""
+
+    controller: int
+    epoch: int
+
+    def __str__(self) -> str:
+        return f"controller-{self.controller} leads the metadata log in epoch {self.epoch}"
+
+
 _ANSWERS = {
     "answers": "answers again",
     "silent": "does not answer",
@@ -68,9 +79,18 @@ class MetadataNews:
         """Leader, number of replicas, size of the ISR."""
         self._log_dirs: dict[BrokerId, frozenset[DirectoryId]] = {}
         self._fenced: dict[BrokerId, bool] = {}
+        self.leader: LeadingController | None = None
+        """The controller that leads the log; None before the first record of that."""
 
     def read(self, batch: MetadataBatch, t_ns: int, err_ns: int) -> Iterator[Event]:
         """Yield what a batch changes, all at its one time."""
+        for offset, item in batch.records:
+            if isinstance(item, LeaderChangeMessage):
+                former, self.leader = self.leader, LeadingController(item.leader_id, batch.epoch)
+                if former is not None:
+                    text = f"{self.leader} (offset {offset})"
+                    event = _event("metadata", "controller", text, **self.leader._asdict())
+                    yield _at(event, t_ns, err_ns)
         for offset, (record, _) in batch.data_records:
             for event in self._read(record):
                 text = f"{event.text} (offset {offset})"

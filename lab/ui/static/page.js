@@ -48,9 +48,9 @@ const counted = (count, one, many = `${one}s`) => `${count} ${count === 1 ? one 
 const mark = (level, text) => make("span", { class: `state ${level}` }, `${SHAPES[level]} ${text}`);
 
 const draw = {
-  cluster({ name, bootstrap, not_known, may_break, kinds }) {
+  cluster({ name, bootstrap, leading_controller, not_known, may_break, kinds }) {
     at("name").textContent = name;
-    at("address").textContent = `bootstrap.servers=${bootstrap}`;
+    at("address").textContent = [`bootstrap.servers=${bootstrap}`, leading_controller].filter(Boolean).join(" | ");
     document.title = `jbodlab ${name}`;
     at("heal").hidden = !mayBreak();
     at("break-cluster").hidden = !mayBreak() || !kinds.some((kind) => kind.scope === "cluster");

@@ -69,6 +69,9 @@ def test_a_whole_cluster_has_nothing_wrong() -> None:
     assert [one["state"] for one in first["log_dirs"]] == ["online", "online"]
     assert [one["leaders"] for one in first["log_dirs"]] == [1, 0]
     assert found["cluster"]["kinds"] == []
+    assert found["cluster"]["leading_controller"] == ""
+    led = model.sections(replace(WHOLE, leading_controller="controller-102 leads"))
+    assert led["cluster"]["leading_controller"] == "controller-102 leads"
 
 
 def test_eligible_leader_replicas_are_shown_in_the_row() -> None:

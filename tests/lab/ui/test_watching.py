@@ -25,6 +25,7 @@ class Observer:
     """Sees a cluster without brokers."""
 
     picture = ClusterPicture(brokers=[])
+    leading_controller = None
     open_transactions: tuple[Any, ...] = ()
     stuck: Mapping[Any, Any] = MappingProxyType({})
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
+from msgspec.structs import replace
 
 from jbodlab.kafka_admin.log_dirs import DescribedLogDir
 from jbodlab.metadata.log.batches import MetadataBatch
@@ -12,6 +13,7 @@ from jbodlab.metadata.records.cluster_records import (
     BrokerRegistrationChangeRecord,
     RegisterBrokerRecord,
 )
+from jbodlab.metadata.records.control_records import LeaderChangeMessage
 from jbodlab.metadata.records.frame import VersionedRecord
 from jbodlab.metadata.records.topic_records import (
     ClearElrRecord,
@@ -91,6 +93,24 @@ def test_a_directory_that_leaves_the_registration_is_reported() -> None:
     assert told(news, change) == [
         ("offline", "broker 1 is registered without broker-1/dir-1 (offset 5)")
     ]
+
+
+def led(leader: int, epoch: int) -> MetadataBatch:
+    change = LeaderChangeMessage(leader_id=leader, voters=(), granting_voters=())
+    return replace(batch(), epoch=epoch, is_control=True, records=((5, change),))
+
+
+def test_another_controller_that_leads_is_told_with_its_epoch() -> None:
+    news = MetadataNews(PLACES)
+
+    # Which one leads at first is no news.
+    assert list(news.read(led(100, 1), 7, 1)) == []
+    assert str(news.leader) == "controller-100 leads the metadata log in epoch 1"
+    (event,) = news.read(led(102, 3), 7, 1)
+
+    assert (event.kind, event.t_ns, event.err_ns) == ("controller", 7, 1)
+    assert event.text == "controller-102 leads the metadata log in epoch 3 (offset 5)"
+    assert event.data == {"controller": 102, "epoch": 3}
 
 
 def test_a_broker_is_fenced_once() -> None:
