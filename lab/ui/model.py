@@ -47,7 +47,7 @@ class Seen(ClusterPicture):
         may_break: Whether the page may break something.
         needs_token: Whether it takes the token to do so.
         is_closed: Whether clients show certificates or log in.
-        leading_controller: Who leads the metadata log; empty where that is not known.
+        leading_controller: The leader of the metadata log, in words; empty where it is not known.
         open_transactions: Those that are open for long.
         stuck: Partitions whose last stable offset stands still.
     """
