@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -35,8 +35,11 @@ API_VERSIONS = ResponseStructs(ApiKey.API_VERSIONS, 4)
 class ApiVersionsApi(FailsBySchema):
     """Answers with the ranges of all APIs, and with features."""
 
-    def __init__(self, apis: Iterable[Api[Any]], cache: MetadataCache) -> None:
+    def __init__(
+        self, apis: Iterable[Api[Any]], cache: MetadataCache, kraft_version: Callable[[], int]
+    ) -> None:
         self._cache = cache
+        self._kraft_version = kraft_version
         self._configs: ConfigsImage | None = None
         """The settings that `_is_subscribed` is about; an image never changes."""
         self._is_subscribed = False
@@ -68,7 +71,13 @@ class ApiVersionsApi(FailsBySchema):
         has_subscriptions = self._has_subscriptions(image.configs)
         told: Response = replace(
             self._response if has_subscriptions else self._without_telemetry,
-            **feature_fields(API_VERSIONS, context.version, image.features.levels, image.offset),
+            **feature_fields(
+                API_VERSIONS,
+                context.version,
+                image.features.levels,
+                image.offset,
+                self._kraft_version(),
+            ),
         )
         return told
 

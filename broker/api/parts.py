@@ -73,6 +73,8 @@ class BrokerParts(msgspec.Struct, frozen=True, kw_only=True):
     """Clock that goes on while a callback runs."""
     new_id: Callable[[], UUID]
     """Draws ids of topics."""
+    kraft_version: Callable[[], int] = lambda: 0
+    """The finalized level of kraft.version."""
     configs: OwnConfigs
     """The settings of this broker."""
     traffic: Traffic

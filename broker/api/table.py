@@ -25,7 +25,7 @@ _API_VERSIONS: Api[ApiParts] = Api(
     key=ApiKey.API_VERSIONS,
     versions=(0, 4),
     resources=nothing,
-    handler=lambda parts: ApiVersionsApi(APIS.values(), parts.cache),
+    handler=lambda parts: ApiVersionsApi(APIS.values(), parts.cache, parts.kraft_version),
 )
 
 _found = [api for module in _modules() for api in getattr(module, "APIS", ())]

@@ -101,6 +101,7 @@ class Front:
                 threads=environment.threads,
                 monotonic_s=environment.monotonic_s,
                 new_id=environment.new_id,
+                kraft_version=lambda: link.feed.kraft_version,
                 configs=dynamic,
                 is_settled=self._cordon_is_registered,
                 described_partitions_max=config.max_request_partition_size_limit,

@@ -140,6 +140,8 @@ class MetadataFeed:
         """The image that this broker had when it last ran; kept until the image is published."""
         self._copy: MetadataCopy | None = None
         self._snapshots: Snapshotter | None = None
+        self.kraft_version = 0
+        """The finalized level, as the active controller has said last."""
         self._leader_epoch = LeaderEpoch(-1)
         """The highest of a controller that has sent something."""
         self._last_epoch = LeaderEpoch(-1)
@@ -284,6 +286,7 @@ class MetadataFeed:
                 if response is None:
                     return
                 self._check_epoch(response)
+                self.kraft_version = response.kraft_version
                 if response.diverging_end_offset is not None:
                     raise self._lost(response.diverging_end_offset)
                 if response.snapshot is not None and not await self._receive_snapshot(

@@ -295,7 +295,12 @@ class Leadership:
         if self._config.quorum is None or not is_registered(committed.image, records):
             await self._append(epoch, records)
         stream = MetadataStream(
-            self._metadata_log, self._log_thread, self._log.high_watermark, self.node_id, epoch
+            self._metadata_log,
+            self._log_thread,
+            self._log.high_watermark,
+            self.node_id,
+            epoch,
+            lambda: self._log.kraft_version,
         )
         controller = ActiveController(
             log=self._log,

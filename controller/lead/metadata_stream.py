@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,7 @@ class MetadataStream:
         end_offset: The high watermark.
         leader_id: This node.
         leader_epoch: Of the term.
+        kraft_version: Returns the finalized level.
     """
 
     def __init__(
@@ -57,8 +58,10 @@ class MetadataStream:
         end_offset: Offset,
         leader_id: BrokerId,
         leader_epoch: LeaderEpoch,
+        kraft_version: Callable[[], int] = lambda: 0,
     ) -> None:
         self._leader_id, self._leader_epoch = leader_id, leader_epoch
+        self._kraft_version = kraft_version
         self._log = log
         self._log_thread = log_thread
         self._end_offset = end_offset
@@ -123,6 +126,7 @@ class MetadataStream:
             high_watermark=self._end_offset,
             leader_id=self._leader_id,
             leader_epoch=self._leader_epoch,
+            kraft_version=self._kraft_version(),
             **content,
         )
 

@@ -154,6 +154,10 @@ class ReplicatedLog(Protocol):
     def directory_id(self) -> DirectoryId | None:
         """Where this node keeps the log; None where the quorum does not know that of its voters."""
 
+    @property
+    def kraft_version(self) -> int:
+        """The last level of kraft.version, committed or not; 0 where the voters are fixed."""
+
     def followers(self) -> Sequence[QuorumFollower]:
         """Return the other controllers of the quorum; none where this node does not lead."""
 

@@ -86,6 +86,11 @@ class SingleVoterLog:
     def directory_id(self) -> None:
         """None: nobody needs to know it."""
 
+    @property
+    def kraft_version(self) -> int:
+        """0: there is no other voter for good."""
+        return 0
+
     def followers(self) -> Sequence[QuorumFollower]:
         """Return none: this node is the only controller."""
         return ()

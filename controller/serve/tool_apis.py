@@ -15,7 +15,6 @@ from msgspec.structs import asdict, replace
 from controller.serve.raft_apis import API_VERSIONS, ITEMS_MAX, QUORUM_APIS, QuorumParts
 from jbodlab.controller_api import requests
 from jbodlab.kafka_wire.api_table import ApiKey
-from jbodlab.metadata.records.features import KRAFT_VERSION
 from jbodlab.raft.voters import VoterSet
 from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import Later, RequestContext, in_background
@@ -54,11 +53,16 @@ class ControllerVersionsApi(FailsBySchema):
 
     def answer(self, request: Any, context: RequestContext) -> Response:
         """Return the ranges and the features of the moment."""
-        image, level = self._parts.image(), self._parts.log.kraft_version
-        # The log says it with a record of the quorum.
-        levels = {**image.features.levels, **({KRAFT_VERSION: level} if level else {})}
+        image = self._parts.image()
         told: Response = replace(
-            self._response, **feature_fields(API_VERSIONS, context.version, levels, image.offset)
+            self._response,
+            **feature_fields(
+                API_VERSIONS,
+                context.version,
+                image.features.levels,
+                image.offset,
+                self._parts.log.kraft_version,
+            ),
         )
         return told
 

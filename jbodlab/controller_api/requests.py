@@ -926,3 +926,5 @@ class MetadataStreamResponse(msgspec.Struct, frozen=True, kw_only=True):
     diverging_end_offset: Offset | None = None
     leader_epoch: LeaderEpoch | None = None
     leader_id: BrokerId | None = None
+    kraft_version: int = 0
+    """The finalized level, which is in no record of the metadata."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from jbodlab.metadata.records.features import SUPPORTED
+from jbodlab.metadata.records.features import KRAFT_VERSION, SUPPORTED
 from jbodlab.server.response_structs import ResponseStructs
 
 ZERO_SINCE_VERSION = 4
@@ -13,7 +13,11 @@ ZERO_SINCE_VERSION = 4
 
 
 def feature_fields(
-    structs: ResponseStructs, version: int, levels: Mapping[str, int], epoch: int
+    structs: ResponseStructs,
+    version: int,
+    levels: Mapping[str, int],
+    epoch: int,
+    kraft_version: int = 0,
 ) -> dict[str, Any]:
     """Return the fields of the response.
 
@@ -22,7 +26,9 @@ def feature_fields(
         version: Of the request.
         levels: The finalized ones.
         epoch: Offset of the metadata that they are of.
+        kraft_version: Another one, which is no feature of the metadata; told from 1 on.
     """
+    finalized = {**levels, **({KRAFT_VERSION: kraft_version} if kraft_version else {})}
     return {
         "supported_features": tuple(
             structs.SupportedFeatureKey(name=name, min_version=low, max_version=high)
@@ -33,6 +39,6 @@ def feature_fields(
         "finalized_features_epoch": epoch,
         "finalized_features": tuple(
             structs.FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-            for name, level in levels.items()
+            for name, level in finalized.items()
         ),
     }

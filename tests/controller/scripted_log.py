@@ -38,6 +38,10 @@ class ScriptedLog:
     def directory_id(self) -> DirectoryId | None:
         return None
 
+    @property
+    def kraft_version(self) -> int:
+        return 1
+
     def followers(self) -> Sequence[QuorumFollower]:
         return ()
 

@@ -264,6 +264,7 @@ class Cluster:
     revival: RecordingRevival = field(default_factory=RecordingRevival)
     traffic: Traffic = field(default_factory=lambda: Traffic(time.monotonic))
     port: int = 0
+    kraft_version: int = 0
     produce_forwarder: ProduceForwarder | None = None
     """Follows the metadata while this is served."""
 
@@ -400,6 +401,7 @@ def client_apis(
             threads=system_environment().threads,
             monotonic_s=system_environment().monotonic_s,
             new_id=lambda: DRAWN_ID,
+            kraft_version=lambda: cluster.kraft_version,
             broker_id=US,
             cluster_id=CLUSTER_ID,
             cache=cluster.cache,

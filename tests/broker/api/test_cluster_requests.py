@@ -218,3 +218,11 @@ async def test_features_are_told_as_of_an_offset(cluster: Any, client: Any, vers
         for each in response.finalized_features
     ] == [("metadata.version", 30, 30)]
     assert response.finalized_features_epoch == cluster.cache.image.offset
+
+    # The metadata do not have it: the active controller says it.
+    cluster.kraft_version = 1
+    response = await client.call(API_VERSIONS, version, request)
+    assert [(each.name, each.max_version_level) for each in response.finalized_features] == [
+        ("metadata.version", 30),
+        ("kraft.version", 1),
+    ]

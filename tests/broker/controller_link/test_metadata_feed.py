@@ -398,13 +398,17 @@ async def test_what_a_controller_of_a_former_epoch_says_is_dropped(
     controller: ScriptedController, tmp_path: Path, content: dict[str, Any]
 ) -> None:
     controller.streams = [
-        [of_epoch(5, records=batch(0, LEVEL, topic(1), epoch=3)), of_epoch(4, **content)],
-        [of_epoch(5, records=batch(2, topic(3), epoch=5))],
+        [
+            of_epoch(5, records=batch(0, LEVEL, topic(1), epoch=3)),
+            of_epoch(4, kraft_version=9, **content),
+        ],
+        [of_epoch(5, records=batch(2, topic(3), epoch=5), kraft_version=1)],
         [],
     ]
     async with serving(controller) as port, Node(tmp_path, port) as node:
         await eventually(lambda: node.topics() == ["t1", "t3"])
         assert node.fatal == []
+        assert node.feed.kraft_version == 1
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -201,8 +202,13 @@ def test_kafkas_tools_describe_raise_and_change_a_quorum(
         return raised.code == 0
 
     wait_for("the level of kraft.version", is_raised, 60)
-    finalized = [line for line in run(FEATURES, way, "describe").lines if "kraft.version" in line]
-    assert "FinalizedVersionLevel: 1" in finalized[0]
+
+    def is_told(way: tuple[str, str]) -> bool:
+        lines = [line for line in run(FEATURES, way, "describe").lines if "kraft.version" in line]
+        return "FinalizedVersionLevel: 1" in lines[0]
+
+    for each in ways:
+        wait_for(f"the level by {each[0]}", partial(is_told, each))
     refused = kafka_tools.run(FEATURES, *way, "downgrade", "--feature", "kraft.version=0")
     assert refused.code == 1
 
@@ -219,7 +225,7 @@ def test_kafkas_tools_describe_raise_and_change_a_quorum(
         # It follows as an observer meanwhile, and comes back.
         wait_for(
             "the removed controller observing",
-            lambda node=gone: observes(kafka_tools, ways[0], node),
+            partial(observes, kafka_tools, ways[0], gone),
         )
         run(QUORUM, *[way], "--command-config", gone.properties_file, "add-controller")
         assert gone.id in voter_ids(cluster)

@@ -123,11 +123,14 @@ async def test_what_was_appended_but_not_synced_is_never_sent(it: Shell) -> None
     end = it.committed.end_offset
     lost = data_batch([NO_OP, NO_OP], base_offset=end, epoch=1, timestamp_ms=1)
     await it.thread.run(partial(it.log.append, lost))
-    fresh = MetadataStream(it.log, it.thread, Offset(end), BrokerId(100), LeaderEpoch(1))
+    fresh = MetadataStream(
+        it.log, it.thread, Offset(end), BrokerId(100), LeaderEpoch(1), kraft_version=lambda: 1
+    )
 
     response = await anext(fresh.subscribe(request(start, 1)))
 
     assert [batch.last_offset for batch in read_batches(response.records)] == [end - 1]
+    assert response.kraft_version == 1
 
 
 async def test_an_operation_that_fails_changes_nothing_and_stops_nobody(it: Shell) -> None:
