@@ -23,7 +23,7 @@ import statistics
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from enum import Enum
+from enum import StrEnum
 from typing import NamedTuple
 
 import msgspec
@@ -40,7 +40,7 @@ LEAVE_SLOW_FACTOR = 0.5
 """A slow directory is slow no longer below this part of the limits that made it so."""
 
 
-class TimedWork(Enum):
+class TimedWork(StrEnum):
     """Kinds of work that are timed; each is compared with the same of other directories only."""
 
     PROBE = "probe"

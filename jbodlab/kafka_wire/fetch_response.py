@@ -104,7 +104,8 @@ def response_encoder(entity_class: EntityClass) -> ResponseEncoder:
     is_flexible: bool = entity_class.__flexible__
 
     def encode_response(response: Any, head: bytearray) -> Sequence[Buffer]:
-        throttle_ms = response.throttle_time // MILLISECOND
+        throttle_time = response.throttle_time
+        throttle_ms = throttle_time // MILLISECOND if throttle_time else 0
         if version >= 7:
             head += _HEAD.pack(throttle_ms, response.error_code, response.session_id)
         else:

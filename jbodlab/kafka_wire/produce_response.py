@@ -96,7 +96,8 @@ def _flexible(version: int, response: Any, out: bytearray) -> None:
             else:
                 out += b"\x01" + current_leader_tag(CURRENT_LEADER_TAG, leader)
         out.append(0)
-    out += _INT32.pack(response.throttle_time // MILLISECOND)
+    throttle_time = response.throttle_time
+    out += _INT32.pack(throttle_time // MILLISECOND) if throttle_time else bytes(4)
     endpoints = response.node_endpoints if version >= LEADER_HINTS_FROM else ()
     out += endpoint_tags(endpoints) if endpoints else b"\0"
 

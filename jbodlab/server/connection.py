@@ -191,7 +191,7 @@ class Connection(asyncio.BufferedProtocol):
         self._drop_all()
         # They refer to each other: half a request would stay until somebody looks for such circles.
         self._decoder.close()
-        self._bounds.memory_return.moved(CONNECTION_BYTES)
+        self._bounds.memory_return.moved_bytes += CONNECTION_BYTES
         self._on_lost(self)
 
     def eof_received(self) -> bool:
@@ -457,7 +457,7 @@ class Connection(asyncio.BufferedProtocol):
         transport = self._transport
         if self._out and transport is not None and not transport.is_closing():
             out, self._out = self._out, []
-            self._bounds.memory_return.moved(sum(map(len, out)))
+            self._bounds.memory_return.moved_bytes += sum(map(len, out))
             transport.writelines(out)
 
     def _update_reading(self) -> None:

@@ -63,14 +63,13 @@ class MemoryReturn:
 
     def __init__(self, start_thread: Callable[[Callable[[], None], str], None]) -> None:
         self._start_thread = start_thread
-        self._since_look_bytes = 0
+        self.moved_bytes = 0
+        """Bytes since the last look that were allocated for clients beside their requests, or are
+        free again; who does so adds to it.
+        """
         self._of_requests = 0
         self._since_return_bytes = 0
         self._busy_looks = 0
-
-    def moved(self, count: int) -> None:
-        """Count bytes that were allocated for clients beside their requests, or are free again."""
-        self._since_look_bytes += count
 
     def look(self, of_requests: int = 0) -> bool:
         """Give memory back if there was traffic and is none; returns whether it is being done.
@@ -79,8 +78,8 @@ class MemoryReturn:
             of_requests: Bytes of all requests so far, and again of those that are free by now. They
                 may be free long after they came: what waits for a follower is there as long.
         """
-        recent = self._since_look_bytes + of_requests - self._of_requests
-        self._since_look_bytes, self._of_requests = 0, of_requests
+        recent = self.moved_bytes + of_requests - self._of_requests
+        self.moved_bytes, self._of_requests = 0, of_requests
         self._since_return_bytes += recent
         if self._since_return_bytes < WORTH_RETURNING_BYTES:
             return False

@@ -33,7 +33,7 @@ from jbodlab.server.api import Api
 from jbodlab.server.passed_on import PREFIX as FORWARDING_PREFIX
 from jbodlab.server.passed_on import named_client
 from jbodlab.server.resources import Resource, all_of, on_topics
-from jbodlab.server.response import Response
+from jbodlab.server.response import NO_TIME, Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import INTERNAL_TOPICS, TopicPartition
@@ -191,7 +191,7 @@ class ProduceApi:
         return ProduceResponse(
             responses=topics,
             node_endpoints=() if hints is None else hints.endpoints,
-            throttle_time=throttle_ms * MILLISECOND,
+            throttle_time=throttle_ms * MILLISECOND if throttle_ms else NO_TIME,
         )
 
 

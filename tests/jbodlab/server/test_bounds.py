@@ -58,7 +58,7 @@ async def test_memory_goes_back_when_the_traffic_is_over() -> None:
     threads = NotedThreads()
     bounds = Bounds(replace(system_environment(), threads=threads))
     bounds.start()
-    bounds.memory_return.moved(WORTH_RETURNING_BYTES)
+    bounds.memory_return.moved_bytes += WORTH_RETURNING_BYTES
     set_forward(LOOK_S_MAX)
     await turns()
     assert threads.started == []

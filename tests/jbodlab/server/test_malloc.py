@@ -31,9 +31,9 @@ def test_memory_is_given_back_once_when_it_has_become_quiet() -> None:
     started: list[str] = []
     memory = MemoryReturn(lambda _work, name: started.append(name))
 
-    memory.moved(WORTH_RETURNING_BYTES)
+    memory.moved_bytes += WORTH_RETURNING_BYTES
     assert not memory.look(), "requests still come"
-    memory.moved(QUIET_BYTES)
+    memory.moved_bytes += QUIET_BYTES
     assert memory.look()
     assert not memory.look()
     assert started == ["malloc-trim"]
@@ -50,7 +50,7 @@ def test_bytes_of_requests_count_from_one_look_to_the_next() -> None:
 def test_little_traffic_gives_nothing_back() -> None:
     memory = MemoryReturn(lambda _work, _name: None)
 
-    memory.moved(WORTH_RETURNING_BYTES - 1)
+    memory.moved_bytes += WORTH_RETURNING_BYTES - 1
     memory.look()
 
     assert not memory.look()
@@ -60,7 +60,7 @@ def test_memory_is_given_back_now_and_then_although_there_is_traffic() -> None:
     memory = MemoryReturn(lambda _work, _name: None)
     looks = []
     for _ in range(2 * BUSY_LOOKS_MAX):
-        memory.moved(WORTH_RETURNING_BYTES)
+        memory.moved_bytes += WORTH_RETURNING_BYTES
         looks.append(memory.look())
 
     assert looks == ([False] * (BUSY_LOOKS_MAX - 1) + [True]) * 2
