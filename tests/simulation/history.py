@@ -11,12 +11,12 @@ from collections import Counter
 from random import Random
 from typing import Any, NamedTuple
 
-import tests.simulation.quorum_faults  # noqa: F401 - what is in it, plans can name
 from tests.simulation import faults, members, quorum, settled, taps, transactions
 from tests.simulation.clients import BROKER, NONE, TOPIC_EXISTS, UNCLEAN, Admin, Consumer, Producer
 from tests.simulation.loop import SimLoop, Stuck
 from tests.simulation.members import Groups, Member, ModernMember, Watcher
 from tests.simulation.plan import QUORUM_MOMENTS, UNLIMITED, Event, Plan, TopicPlan
+from tests.simulation.quorum_faults import until_voters
 from tests.simulation.transactions import CommittedConsumer, Transactions, Transactor
 from tests.simulation.world import Ask, NotesHandler, Violation, World
 
@@ -212,6 +212,8 @@ class _History:
                 await self._admin.configure(BROKER, str(node.id), faults.CORDONED, None)
             for partition in list(settled.lost_before_written(world)):
                 await self._admin.elect(partition, UNCLEAN)
+            if world.seen["event change_voters"]:
+                await until_voters(world, {*world.controllers})
             wrong = settled.unsettled(world)
             if not wrong:
                 return

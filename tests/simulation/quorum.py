@@ -7,10 +7,13 @@ first to know. Of disks counts what a loss of power would leave at that moment.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import zlib
 from collections import defaultdict
 from collections.abc import Callable
+from contextvars import Context
+from itertools import pairwise
 from typing import Any
 
 from controller.lead.active_controller import ActiveController
@@ -23,7 +26,7 @@ from jbodlab.controller_api.requests import AllocateProducerIdsResponse
 from jbodlab.metadata.log import quorum_state
 from jbodlab.raft import instructions
 from jbodlab.raft.events import RequestReceived
-from jbodlab.raft.messages import FetchRequest, VoteRequest, VoteResponse
+from jbodlab.raft.messages import FetchRequest, VoterChangeRequest, VoteRequest, VoteResponse
 from jbodlab.raft.states import Leader
 from jbodlab.record_batch.record_batch import iterate_headers
 from jbodlab.storage.directory.names import LOG_SUFFIX, METADATA_DIR_NAME
@@ -123,6 +126,8 @@ class Quorum:
         self._blocks: dict[int, int] = {}
         """Blocks of producer ids, and the brokers that got them."""
         self._compared: dict[Process, Any] = {}
+        self._voters: dict[Process, Any] = {}
+        """The newest voters that a controller has in its log."""
         self._drivers: dict[Process | None, Any] = {}
         self._leaderships: dict[Process | None, Any] = {}
 
@@ -170,8 +175,34 @@ class Quorum:
         if isinstance(event, RequestReceived) and isinstance(event.request, VoteRequest):
             self._asked[PROCESS.get(), event.request_id] = event.request
 
+    def ask(self, node: Node, request: VoterChangeRequest) -> asyncio.Task[None]:
+        """Ask a controller for other voters; what comes of it is seen in its log."""
+        context = Context()
+        context.run(PROCESS.set, node.process)
+        asked = self._leaderships[node.process].change_voters(request)
+        task: asyncio.Task[None] = context.run(self._world.loop.create_task, asked)
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self._world.loop.kept.append(task)
+        return task
+
+    def _changes(self, history: Any) -> None:
+        """R12: one voter comes or goes, and nobody else before that is committed."""
+        me, known = PROCESS.get(), max(self._watermarks.values(), default=0)
+        former = self._voters.get(me)
+        if former is history.last:
+            return
+        self._voters[me] = history.last
+        if former is not None:
+            self._world.moment("a controller has other voters")
+        for (_, one), (at, other) in pairwise(history._entries):
+            if len({*one.keys} ^ {*other.keys}) > 1:
+                self._report("R12", me, f"{other.keys} follow {one.keys} at {at}")
+        if len([at for at, _ in history._entries if at >= known]) > 1:
+            self._report("R12", me, f"two changes of voters are not committed, {known} is")
+
     def _carries_out(self, driver: Any, instruction: Any) -> None:
-        """R1, R2, R4, R6, R7, R8, R13, R14: the core decides as it must."""
+        """R1, R2, R4, R6, R7, R8, R12, R13, R14: the core decides as it must."""
+        self._changes(driver.core.log.voters)
         match instruction:
             case instructions.WriteQuorumState():
                 self._writes(driver.core, instruction.state)
@@ -304,12 +335,13 @@ class Quorum:
             return
         if high_watermark < world.metadata.next_offset:
             self._report("R6", me, f"{high_watermark} after {world.metadata.next_offset}")
+        voters = core.log.voters.last.ids
         having = [
-            each.id
-            for each in world.controllers
-            if each.id in world.emptied or self.durable.end_offset(each) >= high_watermark
+            each
+            for each in voters
+            if each in world.emptied or self.durable.end_offset(world.nodes[each]) >= high_watermark
         ]
-        if len(having) <= len(world.controllers) // 2:
+        if len(having) <= len(voters) // 2:
             self._report("R7", me, f"{high_watermark} is committed, only {having} have it")
 
     # Commits and answers.

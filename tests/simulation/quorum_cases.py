@@ -36,6 +36,7 @@ class Case(NamedTuple):
     comes: tuple[str, ...] = ()
     settings: Mapping[str, int] = MappingProxyType({})
     chaos_ms: int = CHAOS_MS
+    controllers: int = 3
 
 
 CASES = (
@@ -112,6 +113,47 @@ CASES = (
         ("TellWithheld",),
         chaos_ms=10_000,
     ),
+    Case(
+        "three-of-five-go-one-after-the-other",
+        tuple(("kill_active", 1_000 * n, 3_000, "") for n in range(1, 4)),
+        ("claimed",),
+        controllers=5,
+    ),
+    Case(
+        "two-of-five-are-emptied",
+        tuple(("emptied_controller", 1_000 * n, 300, "") for n in range(1, 4)),
+        ("TellWithheld",),
+        controllers=5,
+        chaos_ms=8_000,
+    ),
+    Case(
+        "voters-go-and-come-back-under-load",
+        (("change_voters", 1_000, 500, ""), ("change_voters", 5_000, 500, "")),
+        ("a controller has other voters",),
+        chaos_ms=10_000,
+    ),
+    Case(
+        "active-killed-as-voters-change",
+        (
+            ("change_voters", 1_000, 500, ""),
+            ("kill_active", 1_000, 1_000, "a controller has other voters"),
+            ("change_voters", 5_000, 500, ""),
+            ("kill_active", 5_000, 1_000, "claimed"),
+        ),
+        ("a controller has other voters",),
+        chaos_ms=12_000,
+    ),
+    Case(
+        "one-of-five-goes-as-two-are-killed",
+        (
+            ("change_voters", 1_000, 2_000, ""),
+            ("kill_active", 1_500, 2_000, ""),
+            ("kill_active", 2_500, 2_000, ""),
+        ),
+        ("a controller has other voters",),
+        controllers=5,
+        chaos_ms=10_000,
+    ),
 )
 
 
@@ -124,7 +166,7 @@ def plan_of(seed: int, case: Case) -> Plan:
     usual = {name: choices[0] for name, choices in SETTINGS.items()}
     options = Options(
         seed=seed,
-        controllers=3,
+        controllers=case.controllers,
         chaos_ms=case.chaos_ms,
         topics=(Topic(name="t0", partitions=3),),
         producers=(ProducerPlan(topic="t0", records=60, pause_ms=150),),

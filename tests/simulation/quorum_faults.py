@@ -9,7 +9,17 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections.abc import Callable, Iterable
+from typing import Any
 
+from jbodlab.metadata.records.control_records import KRaftVoterEndpoint
+from jbodlab.raft.messages import (
+    AddVoterRequest,
+    RaiseKRaftVersionRequest,
+    RemoveVoterRequest,
+    VoterChangeRequest,
+)
+from jbodlab.raft.voters import UNKNOWN_DIRECTORY, ReplicaKey
+from jbodlab.vocabulary.ids import BrokerId
 from tests.simulation.disk import KINDS
 from tests.simulation.faults import (
     HANGS,
@@ -24,10 +34,12 @@ from tests.simulation.faults import (
     restart_when_down,
 )
 from tests.simulation.plan import QUORUM, UNLIMITED
-from tests.simulation.world import Node, World
+from tests.simulation.world import Node, World, address, directory_id
 
 CLAIM_S = 1.0
 """By when another one is active, if nothing else is wrong."""
+VOTERS_S = 10.0
+"""For which an operator asks for other voters."""
 NOTICED_S = 4.0
 """By when a controller ends whose directory fails."""
 
@@ -185,6 +197,52 @@ def may_be_emptied(world: World, node: Node) -> bool:
     """Return whether most controllers have their log, and go on having it, without one of them."""
     world.emptied -= {each for each in world.emptied if world.quorum.has_all(world.nodes[each])}
     return len(world.emptied | {node.id}) <= (len(world.controllers) - 1) // 2
+
+
+# Voters
+
+
+@fault(QUORUM, 0)
+async def change_voters(hit: Hit) -> None:
+    """A controller is no voter for a while; most often the active one is drawn."""
+    others = hit.random.sample(hit.world.controllers, len(hit.world.controllers))
+    node = hit.world.controller if hit.random.random() < 0.5 else others[0]
+    await until_voters(hit.world, {*hit.world.controllers} - {node})
+    await asyncio.sleep(hit.length_s)
+    await until_voters(hit.world, {*hit.world.controllers})
+
+
+async def until_voters(world: World, wanted: set[Node]) -> None:
+    """Ask whoever is active until its voters are those that are wanted, but not for ever."""
+    end_s = world.now_s() + VOTERS_S
+    while world.now_s() < end_s:
+        active = [each for each in world.controllers if world.quorum.is_active(each)]
+        for node in active:
+            request = _next_change(world, world.quorum.core(node).log, wanted)
+            if request is None:
+                return
+            await asyncio.wait({world.quorum.ask(node, request)}, timeout=2.0)
+        await asyncio.sleep(0.3)
+
+
+def _next_change(world: World, log: Any, wanted: set[Node]) -> VoterChangeRequest | None:
+    """Return what an operator asks for next; None if nothing is left to do."""
+    voters = log.voters.last
+    if log.kraft_versions.last < 1:
+        return RaiseKRaftVersionRequest(level=1)
+    for key in voters.keys:
+        if key.node_id not in {node.id for node in wanted}:
+            return RemoveVoterRequest(voter=key)
+    for node in sorted(wanted, key=lambda each: each.id):
+        if node.id not in voters.ids:
+            host, port = address(node.id).split(":")
+            its = directory_id(world, node.metadata_dir) or UNKNOWN_DIRECTORY
+            return AddVoterRequest(
+                voter=ReplicaKey(BrokerId(node.id), its),
+                endpoints=(KRaftVoterEndpoint(name="CONTROLLER", host=host, port=int(port)),),
+                timeout_ms=2_000,
+            )
+    return None
 
 
 # Network

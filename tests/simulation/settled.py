@@ -104,11 +104,14 @@ def check_led(world: World) -> None:
 
 
 def _of_controllers(world: World) -> Iterable[Wrong]:
-    """RL2: one controller is active, and all have what is committed."""
+    """RL2, RL5: one controller is active, all vote again, and all have what is committed."""
     active = [node.id for node in world.controllers if world.quorum.is_active(node)]
     if len(active) != 1:
         yield "RL2", "controllers", f"{active} are active"
     for node in world.controllers:
+        voters = world.quorum.core(node).log.voters.last.ids if node.id in active else ()
+        if voters and len(voters) < len(world.controllers):
+            yield "RL5", node.name, f"its voters are {voters}"
         if not world.quorum.has_all(node):
             yield "RL2", node.name, f"it lacks what is committed: {world.quorum.core(node)}"
 

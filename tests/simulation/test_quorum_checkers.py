@@ -12,6 +12,7 @@ import pytest
 
 from jbodlab.controller_api.requests import AllocateProducerIdsResponse
 from jbodlab.metadata.log.quorum_state import FILE_NAME
+from jbodlab.metadata.records.control_records import KRaftVersionFeature, KRaftVoter
 from jbodlab.raft.instructions import (
     AdvanceHighWatermark,
     ElectionState,
@@ -28,7 +29,7 @@ from jbodlab.raft.messages import (
     VoteResponse,
 )
 from jbodlab.raft.states import Leader
-from jbodlab.raft.voters import UNKNOWN_DIRECTORY, ReplicaKey
+from jbodlab.raft.voters import UNKNOWN_DIRECTORY, History, ReplicaKey, VoterSet
 from jbodlab.record_batch.record_batch import build_batch
 from jbodlab.storage.directory.names import METADATA_DIR_NAME
 from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset
@@ -40,6 +41,27 @@ from tests.simulation.quorum import Quorum
 from tests.simulation.world import World
 
 HERE, THERE, YONDER = 100, 101, 102
+
+
+def voters(*nodes: int) -> VoterSet:
+    feature = KRaftVersionFeature(min_supported_version=0, max_supported_version=1)
+    return VoterSet.of(
+        KRaftVoter(
+            voter_id=node,
+            voter_directory_id=UNKNOWN_DIRECTORY,
+            endpoints=(),
+            k_raft_version_feature=feature,
+        )
+        for node in nodes
+    )
+
+
+def log_with(*sets: VoterSet) -> Any:
+    """Return the view of a log with these voters, one set behind the other from offset 5 on."""
+    history = History(voters(HERE, THERE, YONDER))
+    for offset, each in enumerate(sets, 5):
+        history.add(offset, each)
+    return Values(voters=history)
 
 
 class Controllers(World):
@@ -96,7 +118,7 @@ class Controllers(World):
 
     def does(self, node: int, instruction: Any, **core: Any) -> Controllers:
         """Let a core decide something; it leads if nothing else is said."""
-        known = {"is_whole": True, "end_offset": 9, "state": leader()} | core
+        known = {"is_whole": True, "end_offset": 9, "state": leader(), "log": log_with()} | core
         self.at(node, self.its._carries_out, Values(core=Values(**known)), instruction)
         return self
 
@@ -187,6 +209,19 @@ def begins(epoch: int) -> Respond:
     return Respond(1, BeginQuorumEpochResponse(epoch=LeaderEpoch(epoch), leader_id=None))
 
 
+def led_alone(world: Controllers) -> list[Any]:
+    """Return what is wrong with a cluster whose active controller is the sole voter."""
+    process = world.nodes[HERE].process
+    world.its._leaderships[process] = Values(is_active=True)
+    core = Values(is_whole=True, log=log_with(voters(HERE)))
+    world.its._drivers[process] = Values(core=core)
+    return [each for each in settled._of_controllers(world) if each[0] == "RL5"]
+
+
+def committed(world: Controllers) -> Controllers:
+    return world.has(9, *ALL).does(HERE, advances(9))
+
+
 GIVEN = AllocateProducerIdsResponse(producer_id_start=1000, producer_id_len=1000)
 ALL = (HERE, THERE, YONDER)
 CASES: list[tuple[str, Callable[[Controllers], Any]]] = [
@@ -206,6 +241,10 @@ CASES: list[tuple[str, Callable[[Controllers], Any]]] = [
     ("R6", lambda w: w.has(9, *ALL).does(HERE, advances(9)).does(HERE, advances(8))),
     ("R6", lambda w: w.has(9, *ALL).committed_to(9).does(HERE, advances(8))),
     ("R7", lambda w: w.has(9, HERE).has(8, THERE, YONDER).does(HERE, advances(9))),
+    (
+        "R7",
+        lambda w: w.has(9, HERE, YONDER).does(HERE, advances(9), log=log_with(voters(HERE, THERE))),
+    ),
     ("R8", lambda w: w.has(9, *ALL).does(HERE, advances(9)).does(HERE, TruncateLog(Offset(8)))),
     (
         "R8",
@@ -215,6 +254,8 @@ CASES: list[tuple[str, Callable[[Controllers], Any]]] = [
     ),
     ("R9", lambda w: (w.answers(4), w.answers(3))),
     ("R10", lambda w: w.committed_to(8).answers(3, needs=9)),
+    ("R12", lambda w: committed(w).does(HERE, writes(3), log=log_with(voters(*ALL), voters(HERE)))),
+    ("R12", lambda w: w.does(HERE, writes(3), log=log_with(voters(HERE, THERE), voters(HERE)))),
     ("R13", lambda w: w.does(HERE, writes(3)).does(HERE, writes(2))),
     ("R14", lambda w: w.stores(HERE, leaderEpoch=2).does(HERE, begins(3))),
     ("R14", lambda w: w.asked(HERE, THERE, 3).does(HERE, answer(0, is_granted=True))),
@@ -223,6 +264,7 @@ CASES: list[tuple[str, Callable[[Controllers], Any]]] = [
     ("R20", lambda w: [w.answers(3, response=each) for each in (GIVEN, again())]),
     ("RL1", settled.check_led),
     ("RL2", lambda w: [w.report(*each) for each in settled._of_controllers(w)]),
+    ("RL5", lambda w: [w.report(*each) for each in led_alone(w)]),
     ("RL4", lambda w: (setattr(w, "is_settled", True), w.does(HERE, writes(1)))),
 ]
 
@@ -239,6 +281,10 @@ FINE: list[Callable[[Controllers], Any]] = [
     lambda w: w.commits(HERE, batch(0)).commits(THERE, batch(0)),
     lambda w: w.knows(HERE, 4, "t0").knows(THERE, 4, "t0"),
     lambda w: w.has(9, HERE, YONDER).does(HERE, advances(9)),
+    lambda w: w.has(9, HERE).does(HERE, advances(9), log=log_with(voters(HERE))),
+    lambda w: committed(w).does(
+        HERE, writes(3), log=log_with(voters(*ALL), voters(HERE, THERE), voters(HERE))
+    ),
     lambda w: w.emptied.add(THERE) or w.has(9, HERE).does(HERE, advances(9)),
     lambda w: w.appends(HERE, batch(0), batch(1)).does(HERE, TruncateLog(Offset(1))),
     lambda w: w.answers(3, after=4, needs=0),
