@@ -20,7 +20,7 @@ def complete_input(options: Namespace, output: Output) -> None:
         ReplayInputError: the cluster cannot be read.
         UsageError: both are given.
     """
-    if options.input is not None:
+    if options.input:
         if options.cluster is not None:
             raise UsageError("--cluster and --input exclude each other")
         return

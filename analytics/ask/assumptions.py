@@ -3,23 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from analytics.ask.directory_paths import properties
 from analytics.errors import ReplayInputError
 from analytics.rare.min_insync import MIN_INSYNC_REPLICAS, AssumedMinIsr
-
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say it."""
-    parser.add_argument(
-        "--min-insync-replicas",
-        metavar="N",
-        help="value where the log sets none",
-    )
-    parser.add_argument(
-        "--config", type=Path, metavar="FILE", help="a broker's server.properties, for that value"
-    )
 
 
 def assumed_min_isr(options: argparse.Namespace) -> AssumedMinIsr:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,18 +11,6 @@ from jbodlab.vocabulary.errors import FormatError
 
 META_PROPERTIES = "meta.properties"
 DIRECTORY_ID = "directory.id"
-
-
-def add_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option that names files of log directories."""
-    parser.add_argument(
-        "--meta",
-        nargs="+",
-        type=Path,
-        default=(),
-        metavar="FILE",
-        help="directories' meta.properties, to show paths",
-    )
 
 
 def directory_paths(config: Path | None, meta_files: Sequence[Path]) -> dict[str, str]:

@@ -57,7 +57,7 @@ def run(options: Namespace, output: Output) -> int:
     moments = options.diff or ([options.as_of] if options.as_of else [])
     if moments and (output.is_json or options.fail_on):
         raise UsageError("--output json and --fail-on are for the report of a whole log")
-    if options.input is not None or not moments:
+    if options.input or not moments:
         complete_input(options, output)
     if options.results is None:
         options.results = _new_folder(options.cluster)
@@ -85,7 +85,7 @@ def _carry_out(options: Namespace, moments: Sequence[str], output: Output) -> in
     zone = None if options.log_zone is None else zone_named(options.log_zone)
     wanted = [parse_moment(text) for text in moments]
     exit_code = 0
-    if options.input is not None:
+    if options.input:
         engine = _engine(options.engine, output)
         if options.catalog is not None and engine == LOCAL:
             raise UsageError("--catalog is for --engine spark, whose session has catalogs")

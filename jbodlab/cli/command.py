@@ -15,10 +15,10 @@ tabs.
 
 The options that all commands have, or those that are about the same, stand in `[all]`, `[servers]`
 and so on, `[asks]` and `[prints]`. `asks`: it destroys or moves something, and calls
-`output.confirm(question, yes=options.yes)` first. PRINTS
-is a type of `results.tsv`, such as `list of Config`; without it there is no `--output json`. A
-metavar is `[NAME]` where it may be left out; with `...` there may be several. `| ` before options:
-of these only one may be given. FORM is `flag`, or the type of a value: `text`, `integer`, `path`, a
+`output.confirm(question, yes=options.yes)` first. PRINTS is a type of `results.tsv`, such as
+`list of Config`; without it there is no `--output json`. A metavar is `[NAME]` where it may be left
+out; with `...` there may be several, `NAME+` are several behind one option. `| ` before options: of
+these only one may be given. FORM is `flag`, or the type of a value: `text`, `integer`, `path`, a
 function that reads it, or `one of` words, or of what a module names; then ` = DEFAULT`, ` as NAME`
 in the options, ` required`. A function is `MODULE:NAME`. Its module is imported when it is needed:
 that of `run` and of `refused` when they are called.
@@ -216,8 +216,10 @@ def _argument(first: str, form: str, text: str) -> tuple[list[str], dict[str, An
     if is_option and metavar and " " in metavar:
         how |= {"nargs": 2, "metavar": tuple(metavar.split())}
     elif metavar:
-        how["metavar"] = metavar
-    if one["several"] and is_option:
+        how["metavar"] = metavar.removesuffix("+")
+    if is_option and metavar and metavar.endswith("+"):
+        how |= {"action": "extend" if one["several"] else "store", "nargs": "+", "default": []}
+    elif one["several"] and is_option:
         how |= {"action": "append", "default": []}
     elif one["several"]:
         how["nargs"] = "*" if one["may_miss"] else "+"

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from analytics.ask.assumptions import add_options, assumed_min_isr
+from analytics.ask.assumptions import assumed_min_isr
 from analytics.errors import ReplayInputError
 from analytics.rare.min_insync import AssumedMinIsr, min_isr_in_force
+from jbodlab.cli.command import add, commands
 from jbodlab.metadata.records.topic_records import TopicRecord
 from jbodlab.vocabulary.ids import TopicId
 from tests.analytics.builders import LogBuilder, partition_record, register, uid
@@ -21,8 +22,8 @@ DIRECTORIES = {broker: (uid(broker * 10),) for broker in (1, 2)}
 
 def assumed(*arguments: str) -> AssumedMinIsr:
     parser = argparse.ArgumentParser()
-    add_options(parser)
-    return assumed_min_isr(parser.parse_args(arguments))
+    add(parser, commands()["why broker"].arguments)
+    return assumed_min_isr(parser.parse_args(["1", *arguments]))
 
 
 @pytest.mark.parametrize(
