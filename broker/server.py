@@ -199,6 +199,7 @@ class BrokerServer:
                 self._front.user_sessions,
                 replicas.reports,
                 link.registration,
+                link.controllers,
             ],
         )
         # Settings change: the replicas', then the directories'.

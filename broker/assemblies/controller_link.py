@@ -11,7 +11,7 @@ from broker.controller_link.broker_life import BrokerIdentity, BrokerLife
 from broker.controller_link.broker_life_events import DirectoriesDegraded
 from broker.controller_link.broker_life_rules import BrokerLifeSettings
 from broker.controller_link.channel import ControllerChannel
-from broker.controller_link.controllers import way_to_controllers
+from broker.controller_link.controllers import ControllerDirectory
 from broker.controller_link.metadata_feed import MetadataFeed, MetadataListener
 from broker.controller_link.registration_check import RegistrationCheck
 from broker.disk.condition import DegradedLogDirs
@@ -50,14 +50,13 @@ class ControllerLink:
         self._config = config
         log_dirs = opened.log_dirs
         self.cache = MetadataCache(config.node_id, config.inter_broker_listener_name)
-        self.channel = ControllerChannel(
-            way_to_controllers(
-                config.controller_addresses,
-                lambda address: environment.connect_rpc(address, keys),
-                environment.random.random,
-                self._controller_found,
-            )
+        self.controllers = ControllerDirectory(
+            config.controller_addresses,
+            lambda address: environment.connect_rpc(address, keys),
+            environment.random.random,
+            self._controller_found,
         )
+        self.channel = ControllerChannel(self.controllers)
         self.life = BrokerLife(
             identity=BrokerIdentity(
                 broker_id=config.node_id,
@@ -101,7 +100,7 @@ class ControllerLink:
             monotonic_s=environment.monotonic_s,
             wall_ms=environment.wall_ms,
             settings=metadata_log_settings(config.values),
-            is_sole=lambda: len(config.controller_addresses) == 1,
+            is_sole=lambda: self.controllers.is_sole,
         )
 
     def publish_to(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from broker.bounds.limits import (
@@ -28,6 +28,8 @@ from jbodlab.controller_api.requests import (
 )
 from jbodlab.controller_api.translate import from_proto, to_proto
 from jbodlab.controller_api.transport import NotControllerError, RpcTransport
+from jbodlab.metadata.image.metadata_delta import MetadataDelta
+from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.vocabulary.addresses import address_text
 from jbodlab.vocabulary.errors import ControllerUnavailableError, DecodeError
 from jbodlab.vocabulary.ids import BrokerId
@@ -50,25 +52,6 @@ class FoundLeader(NamedTuple):
 NOBODY_LEADS = FoundLeader(-1, is_active=False, address="")
 
 
-def way_to_controllers(
-    addresses: Sequence[str],
-    connect: Connect,
-    random: Callable[[], float],
-    on_found: Callable[[], None] = lambda: None,
-) -> RpcTransport:
-    """Return the way to whichever controller is active; a single one is not asked for that.
-
-    Args:
-        addresses: `host:port` of each controller; at least one.
-        connect: Opens the way to one of them.
-        random: Draws a number of [0, 1).
-        on_found: Called when another controller than before, or in another epoch, is active.
-    """
-    if len(addresses) == 1:
-        return connect(addresses[0])
-    return ControllerDirectory(addresses, connect, random, on_found)
-
-
 class ControllerDirectory:
     """The way to the active controller among several; used on a running event loop.
 
@@ -77,8 +60,11 @@ class ControllerDirectory:
     the former one has not answered fail. That is looked for when an answer is late, or a stream is
     silent: a controller that hangs keeps its connections.
 
+    A single controller is not asked whether it is active, until it says that it is not, or the
+    metadata name others as well.
+
     Args:
-        addresses: `host:port` of each.
+        addresses: `host:port` of each; at least one.
         connect: Opens the way to one of them.
         random: Draws a number of [0, 1).
         on_found: Called when another controller than before, or in another epoch, is active.
@@ -89,12 +75,14 @@ class ControllerDirectory:
         addresses: Sequence[str],
         connect: Connect,
         random: Callable[[], float],
-        on_found: Callable[[], None],
+        on_found: Callable[[], None] = lambda: None,
     ) -> None:
         self._connect = connect
         self._random = random
         self._on_found = on_found
         self._ways = {address: connect(address) for address in addresses}
+        self.is_sole = len(addresses) == 1
+        """Whether no other controller than this one is known."""
         self._node_ids: dict[str, BrokerId] = {}
         """Those of the controllers that have answered."""
         self._named: dict[ControllerAddress, None] = {}
@@ -109,6 +97,9 @@ class ControllerDirectory:
 
     async def unary(self, method: str, message: Any, timeout_s: float) -> Any:
         """Call a method; returns its response."""
+        if self.is_sole:
+            with self._perhaps_one_of_several():
+                return await self._only.unary(method, message, timeout_s)
         loop = asyncio.get_running_loop()
         end_s = loop.time() + timeout_s
         while True:
@@ -153,6 +144,12 @@ class ControllerDirectory:
 
     async def stream(self, method: str, message: Any) -> AsyncGenerator[Any, None]:
         """Call a method that goes on responding; closing the generator ends the call."""
+        if self.is_sole:
+            with self._perhaps_one_of_several():
+                async with contextlib.aclosing(self._only.stream(method, message)) as stream:
+                    async for response in stream:
+                        yield response
+            return
         address = await self._find()
         try:
             async with contextlib.aclosing(self._ways[address].stream(method, message)) as stream:
@@ -171,6 +168,25 @@ class ControllerDirectory:
             self._lost(address)
             raise
         self._lost(address)
+
+    def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Look for the active controller among several as soon as there are; see the listener."""
+        del delta
+        if len(image.cluster.controllers) > 1:
+            self.is_sole = False
+
+    @property
+    def _only(self) -> RpcTransport:
+        (way,) = self._ways.values()
+        return way
+
+    @contextlib.contextmanager
+    def _perhaps_one_of_several(self) -> Iterator[None]:
+        try:
+            yield
+        except NotControllerError:
+            self.is_sole = False
+            raise
 
     async def close(self) -> None:
         """Close all connections; calls in flight fail."""

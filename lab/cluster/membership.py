@@ -77,12 +77,6 @@ def add(cluster: Cluster) -> Node:
         node.kill()
         _forget(cluster, node)
         raise
-    for broker in cluster.brokers:
-        # It looks for controllers where its file says.
-        if broker.is_running:
-            broker.stop()
-            broker.start()
-            cluster.wait_served(broker)
     return node
 
 

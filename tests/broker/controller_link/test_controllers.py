@@ -6,12 +6,13 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from broker.bounds.limits import CONTROLLER_LATE_S
 from broker.controller_link.channel import ControllerChannel
-from broker.controller_link.controllers import way_to_controllers
+from broker.controller_link.controllers import ControllerDirectory
 from jbodlab.controller_api.grpc_transport import GrpcTransport
 from jbodlab.controller_api.requests import (
     BrokerHeartbeatRequest,
@@ -24,6 +25,9 @@ from jbodlab.controller_api.requests import (
 )
 from jbodlab.controller_api.translate import from_proto, to_proto
 from jbodlab.controller_api.transport import NotControllerError, RpcTransport
+from jbodlab.metadata.image.metadata_delta import MetadataDelta
+from jbodlab.metadata.image.metadata_image import EMPTY
+from jbodlab.metadata.records.cluster_records import RegisterControllerRecord
 from jbodlab.vocabulary.errors import ControllerUnavailableError
 from jbodlab.vocabulary.ids import NO_LEADER, BrokerEpoch, BrokerId, LeaderEpoch, Offset
 from tests.broker.controller_link.scripted_controller import ScriptedController, serving
@@ -129,7 +133,7 @@ async def channel_to(
         return Way(controllers[address])
 
     addresses = [address for address in controllers if address != "elsewhere:9093"]
-    channel = ControllerChannel(way_to_controllers(addresses, connect, lambda: 0.0, found.set))
+    channel = ControllerChannel(ControllerDirectory(addresses, connect, lambda: 0.0, found.set))
     yield channel
     await channel.close()
 
@@ -139,6 +143,44 @@ async def test_a_single_controller_is_not_asked_whether_it_is_active() -> None:
     async with channel_to(only=only) as channel:
         await channel.call(HEARTBEAT, DEADLINE_S)
     assert (only.asked, only.heartbeats) == (0, 1)
+
+
+async def test_a_single_controller_that_is_not_active_names_the_others() -> None:
+    other = Controller(epoch=3, node_id=1)
+    named = ControllerAddress(node_id=other.node_id, host="elsewhere", port=9093)
+    standby = Controller()
+    standby.others = (named,)
+    standby.refusal = refusal()
+    async with channel_to(standby=standby, **{"elsewhere:9093": other}) as channel:
+        with pytest.raises(NotControllerError):
+            await channel.call(HEARTBEAT, DEADLINE_S)
+        await channel.call(HEARTBEAT, DEADLINE_S)
+    assert other.heartbeats == 1
+
+
+@pytest.mark.parametrize("count", [1, 2])
+async def test_metadata_with_several_controllers_make_a_broker_look_for_the_active_one(
+    count: int,
+) -> None:
+    only = Controller(epoch=1)
+    directory = ControllerDirectory(["only"], lambda _: Way(only), lambda: 0.0)
+    delta = MetadataDelta(EMPTY)
+    for node_id in range(count):
+        record = RegisterControllerRecord(
+            controller_id=BrokerId(node_id),
+            incarnation_id=UUID(int=1),
+            zk_migration_ready=False,
+            end_points=(),
+            features=(),
+        )
+        delta.replay(record, node_id)
+
+    directory.metadata_changed(delta, delta.apply(count, 1, 1))
+
+    assert directory.is_sole is (count == 1)
+    await ControllerChannel(directory).call(HEARTBEAT, DEADLINE_S)
+    assert (only.asked, only.heartbeats) == (count - 1, 1)
+    await directory.close()
 
 
 async def test_calls_go_to_the_active_controller_which_is_looked_for_once() -> None:
@@ -325,7 +367,7 @@ async def test_a_controller_that_comes_back_to_another_address_is_found_there() 
         ports = one, other
     async with serving(controller, ports[0]):
         channel = ControllerChannel(
-            way_to_controllers([f"127.0.0.1:{port}" for port in ports], GrpcTransport, lambda: 0.5)
+            ControllerDirectory([f"127.0.0.1:{port}" for port in ports], GrpcTransport, lambda: 0.5)
         )
         await channel.call(HEARTBEAT, DEADLINE_S)
     with pytest.raises(ControllerUnavailableError):

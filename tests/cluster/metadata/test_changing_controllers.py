@@ -52,6 +52,7 @@ def test_a_cluster_of_one_controller_becomes_a_quorum_of_three_and_one_again(
 ) -> None:
     with running(cluster_root, brokers=2, dirs=1) as cluster:
         goes_on(cluster, "one")
+        processes = [broker.state.process for broker in cluster.brokers]
 
         second = membership.add(cluster)
         third = membership.add(cluster)
@@ -72,6 +73,8 @@ def test_a_cluster_of_one_controller_becomes_a_quorum_of_three_and_one_again(
         assert voter_ids(cluster) == {third.id}
         goes_on(cluster, "last")
         assert topics(cluster) >= {"one", "three", "two-of-three", "last"}
+        # Brokers have found them without a restart.
+        assert [broker.state.process for broker in cluster.brokers] == processes
         # From its own files, without anybody else.
         cluster.stop()
         cluster.start()
