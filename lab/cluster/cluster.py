@@ -122,7 +122,7 @@ class Cluster(ClientsView):
         ]
         self.nodes: dict[int, Node] = {node.id: node for node in (*separate, *self.brokers)}
         self.controllers = [self.nodes[node.node_id] for node in state.controllers]
-        witnesses.add(self)
+        witnesses[id(self)] = self
 
     @classmethod
     def plan(
@@ -460,7 +460,7 @@ class Cluster(ClientsView):
 
     def close(self) -> None:
         """End everything at once and remove it: faults, processes, disks, files, ports."""
-        witnesses.discard(self)
+        witnesses.pop(id(self), None)
         self._admin = None
         self._closing = True
         # Each step is taken whatever becomes of those before; the last one comes first here.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from typing import Protocol, TypeVar
-from weakref import WeakSet
+from weakref import WeakValueDictionary
 
 T = TypeVar("T")
 
@@ -24,8 +24,11 @@ class Witness(Protocol):
         """Return what was seen last, as text of whole lines."""
 
 
-witnesses: WeakSet[Witness] = WeakSet()
-"""Witnesses that are asked when a wait runs out: every cluster that is not closed."""
+witnesses: WeakValueDictionary[int, Witness] = WeakValueDictionary()
+"""Witnesses that are asked when a wait runs out, by their `id`: every cluster that is not closed.
+
+Threads add some while others ask, so only `valuerefs`, which is a list, is gone through.
+"""
 
 
 def wait_for(
@@ -61,7 +64,8 @@ def wait_for(
             lines = [f"{what} did not happen within {deadline_s:g} s"]
             if last_seen is not None:
                 lines.append(f"last seen: {last_seen()}")
-            lines += [witness.last_words() for witness in witnesses]
+            known = [reference() for reference in witnesses.valuerefs()]
+            lines += [witness.last_words() for witness in known if witness is not None]
             raise NotInTimeError("\n".join(lines))
         # A condition that takes long to find out would else keep the machine from getting there.
         time.sleep(min(POLL_MAX_S, max(pause_s, now - began)))

@@ -20,7 +20,7 @@ def cluster_root() -> Iterator[Path]:
     """A folder that the servers' user may enter; pytest's own are closed to others."""
     root = make_folder()
     yield root / "cluster"
-    for witness in list(witnesses):
+    for witness in list(witnesses.values()):
         if isinstance(witness, Cluster) and root in witness.root.parents:
             witness.close()
     remove_folder(root)

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from weakref import WeakSet
+from weakref import WeakValueDictionary
 
 import pytest
 
 from lab.machine import waiting
 from lab.machine.waiting import NotInTimeError, wait_for
+
+
+class Another:
+    """Somebody who is there only since one is asked, as in another thread."""
+
+    def __init__(self) -> None:
+        self.added: list[Node] = []
+
+    def last_words(self) -> str:
+        self.added.append(Node())
+        waiting.witnesses[id(self.added[-1])] = self.added[-1]
+        return "--- broker 2: no word"
 
 
 class Node:
@@ -21,8 +33,16 @@ class Node:
 def witness(monkeypatch: pytest.MonkeyPatch) -> Node:
     node = Node()
     # Clusters that other tests share may be open in this process.
-    monkeypatch.setattr(waiting, "witnesses", WeakSet([node]))
+    monkeypatch.setattr(waiting, "witnesses", WeakValueDictionary({id(node): node}))
     return node
+
+
+def test_witnesses_may_come_while_they_are_asked(witness: Node) -> None:
+    another = Another()
+    waiting.witnesses[id(another)] = another
+
+    with pytest.raises(NotInTimeError, match="no word"):
+        wait_for("a leader of t-0", lambda: False, 0)
 
 
 def test_the_value_of_the_condition_is_returned() -> None:
