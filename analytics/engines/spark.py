@@ -56,6 +56,9 @@ _OF_ALL = {
     # With a smaller value Spark adds up the sizes of all columns of a batch with each of its rows.
     # Batches end by their number of rows.
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
+    # Each name of a WITH stands for its text. Otherwise all that a name is made of is copied into
+    # the plan, and its columns named anew, once more for each name that is made of it.
+    "spark.sql.legacy.ctePrecedencePolicy": "LEGACY",
 }
 _OF_FEW_ROWS = {
     "spark.sql.shuffle.partitions": "1",
@@ -240,7 +243,9 @@ class SparkEngine:
                 if name in asked.known or name in self._sources:
                     continue
                 if name in self._rows:
-                    asked.add(name, _local(asked.spark, self._rows[name]))
+                    rows = _local(asked.spark, self._rows[name])
+                    # Of one partition that it knows of, Spark shuffles nothing.
+                    asked.add(name, rows.coalesce(1) if asked is self._few else rows)
                 elif name in self._views:
                     file = self._views[name]
                     self._use(asked, file.reads)

@@ -30,6 +30,7 @@ from bench.metadata_log_generator import generate
 from tests.analytics.builders import LogBuilder, RandomHistory
 from tests.analytics.history_logs import RandomTopics, write
 from tests.analytics.shared import FIXTURES
+from tests.analytics.small_logs import answered_by_spark
 
 pytestmark = pytest.mark.spark
 
@@ -86,7 +87,8 @@ def test_tables_of_many_clusters_and_many_rows_are_one_plan_each(
     assert_equal_tables(LOGS, spark, tmp_path)
 
     # As Spark's page shows them: the name of what is made, and the columns of the dictionary.
-    found = plans(spark)[before:]
+    written = "InsertIntoHadoopFsRelationCommand"
+    found = [pair for pair in plans(spark)[before:] if written in pair[1]]
     names = Counter(description.partition(":")[0] for description, _ in found)
     for table in TABLES:
         assert names[table.name] == 1, table.name
@@ -116,6 +118,22 @@ def test_only_few_rows_are_read_back_into_the_plans(spark: SparkSession, tmp_pat
     assert not engine.spark.catalog.tableExists("few")
 
 
+def test_few_rows_are_not_shuffled(spark: SparkSession) -> None:
+    before = len(plans(spark))
+
+    answered_by_spark(
+        spark,
+        "controller_changes",
+        record_counts=[{"epoch": 1}],
+        controller_epochs=[{"epoch": 1}, {"epoch": 2}],
+    )
+
+    (plan,) = [plan for _, plan in plans(spark)[before:] if "Window" in plan]
+    assert "Aggregate" in plan
+    assert "Join" in plan
+    assert "Exchange" not in plan
+
+
 def test_each_attempt_of_a_task_writes_a_file_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "steps").mkdir()
     rows = pa.table({"numbers": [[1, 2], []]})
@@ -132,12 +150,11 @@ def test_each_attempt_of_a_task_writes_a_file_of_its_own(tmp_path: Path) -> None
 
 
 def plans(spark: SparkSession) -> list[tuple[str, str]]:
-    """Return the descriptions and the plans of what the session was asked to write."""
+    """Return the descriptions and the plans of what the session was asked."""
     store = spark._jsparkSession.sharedState().statusStore()  # type: ignore[attr-defined]
     executions = store.executionsList()
     found = (executions.apply(at) for at in range(executions.size()))
-    pairs = ((each.description(), each.physicalPlanDescription()) for each in found)
-    return [pair for pair in pairs if "InsertIntoHadoopFsRelationCommand" in pair[1]]
+    return [(each.description(), each.physicalPlanDescription()) for each in found]
 
 
 def assert_equal_tables(
