@@ -22,7 +22,7 @@ import pyspark
 from pyspark.sql import SparkSession
 
 from analytics.errors import ReplayInputError
-from analytics.job import spark_environment
+from analytics.job import class_archive, spark_environment
 from jbodlab.cli.program_names import ROOT
 
 SMALL_LOG_BYTES = 16 << 20
@@ -79,7 +79,8 @@ def start_session(size_bytes: int) -> SparkSession:
             # Otherwise Spark asks for the address of the machine's name, and some have none.
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
             builder = builder.master("local[*]")
-            for key, value in _local_settings(size_bytes).items():
+            home = Path(os.environ.get("SPARK_HOME") or package)
+            for key, value in _local_settings(size_bytes, home / "jars").items():
                 builder = builder.config(key, value)
         else:
             # Users want the report on the terminal, not Spark's own messages.
@@ -164,7 +165,7 @@ def require_user_name() -> None:
         ) from None
 
 
-def _local_settings(size_bytes: int) -> dict[str, str]:
+def _local_settings(size_bytes: int, jars: Path) -> dict[str, str]:
     small = size_bytes <= SMALL_LOG_BYTES
     log4j = Path(__file__).with_name("log4j2.properties")
     java_options = (
@@ -176,6 +177,7 @@ def _local_settings(size_bytes: int) -> dict[str, str]:
         *(("-XX:TieredStopAtLevel=1",) if small else ()),
         # The first compiler alone has 48 MB otherwise; when they are full, a job waits for ever.
         "-XX:ReservedCodeCacheSize=240m",
+        *class_archive.options(jars),
     )
     return {
         "spark.driver.memory": "1g" if small else "2g",

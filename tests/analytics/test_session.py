@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from analytics.job import session
+from analytics.job import class_archive, session
 from analytics.job.session import start_session
 
 ROOT = Path(__file__).parents[2]
@@ -79,7 +79,12 @@ def test_a_session_starts_on_a_machine_whose_name_has_no_address() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_the_code_cache_of_a_small_log_has_room_for_the_code_of_all_plans() -> None:
-    options = session._local_settings(0)["spark.driver.extraJavaOptions"].split()
+def test_the_code_cache_of_a_small_log_has_room_for_the_code_of_all_plans(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(class_archive, "options", lambda jars: [f"-Darchive={jars}"])
+    settings = session._local_settings(0, Path("jars"))
+    options = settings["spark.driver.extraJavaOptions"].split()
 
     assert {"-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m"} <= set(options)
+    assert "-Darchive=jars" in options
