@@ -133,6 +133,16 @@ CASES = (
         chaos_ms=10_000,
     ),
     Case(
+        "emptied-one-is-a-voter-again-with-its-new-directory",
+        (
+            ("change_voters", 500, 300, ""),
+            ("emptied_controller", 5_000, 300, ""),
+            ("change_voters", 6_500, 300, ""),
+        ),
+        ("a controller has other voters",),
+        chaos_ms=11_000,
+    ),
+    Case(
         "active-killed-as-voters-change",
         (
             ("change_voters", 1_000, 500, ""),

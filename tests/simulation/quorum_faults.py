@@ -231,7 +231,9 @@ def _next_change(world: World, log: Any, wanted: set[Node]) -> VoterChangeReques
     if log.kraft_versions.last < 1:
         return RaiseKRaftVersionRequest(level=1)
     for key in voters.keys:
-        if key.node_id not in {node.id for node in wanted}:
+        node = world.nodes[key.node_id]
+        # One that was emptied has another directory, which is no voter.
+        if node not in wanted or key.directory_id != directory_id(world, node.metadata_dir):
             return RemoveVoterRequest(voter=key)
     for node in sorted(wanted, key=lambda each: each.id):
         if node.id not in voters.ids:
