@@ -88,6 +88,18 @@ def test_a_log_is_cut_at_the_smaller_end_of_the_common_epoch(
     assert log_of(*E137, end=30).truncation_for(diverging) == target
 
 
+def test_logs_that_part_over_three_epochs_agree_after_a_round_for_each() -> None:
+    leader = log_of((1, 0), (3, 10), (5, 20), (7, 30), end=40)
+    log, ends = log_of((1, 0), (2, 10), (4, 20), (6, 30), end=40), []
+
+    while (diverging := leader.position_of(*log.end).diverging) is not None:
+        log.truncate_to(log.truncation_for(diverging))
+        ends.append(log.end)
+
+    assert ends == [at(30, 4), at(20, 2), at(10, 1)]
+    assert leader.position_of(*log.end) == VALID
+
+
 def test_an_empty_log_ends_in_the_epoch_of_its_snapshot() -> None:
     assert log_of().end == at(0, 0)
     log = log_of(*E137, end=30)
