@@ -100,7 +100,10 @@ def _ask(user: User, act: Callable[[], None], deadline_s: float = DEADLINE_S) ->
     os.close(writer)
     os.waitpid(middle, 0)
     try:
-        if not select.select([reader], [], [], deadline_s)[0]:
+        # A server may have more than the 1024 descriptors that `select.select` knows.
+        answers = select.poll()
+        answers.register(reader, select.POLLIN)
+        if not answers.poll(deadline_s * 1000):
             return _NO_ANSWER
         data = os.read(reader, 4)
         return int(struct.unpack(">i", data)[0]) if len(data) == 4 else errno.EIO

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import time
 from pathlib import Path
 
@@ -31,6 +32,18 @@ def test_who_hung_ends_with_the_hang(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     wait_for("the child ends", lambda: _is_dead(pid))
     assert [each.name for each in tmp_path.glob("*goes on")] == [f"process {os.getpid()} goes on"]
+
+
+def test_a_process_with_many_descriptors_is_answered(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(2_000, hard), hard))
+    held = [os.open(os.devnull, os.O_RDONLY) for _ in range(1_100)]
+    try:
+        assert check.create_error(tmp_path, check.User(os.geteuid(), os.getegid())) == 0
+    finally:
+        for each in held:
+            os.close(each)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def _is_dead(pid: int) -> bool:
