@@ -314,7 +314,8 @@ class Connection(asyncio.BufferedProtocol):
         return self._transport is not None and not self._transport.is_closing()
 
     def _pump(self) -> None:
-        """Start what may start, and send what is answered in one write."""
+        """Start what may start, and send what is answered in one write, or earlier if it is large."""
+        counted = unsent_bytes = 0
         while self._queue and self._may_start(self._queue[0]):
             if not self._bounds.turns.may_start(self._pump):
                 break
@@ -328,6 +329,13 @@ class Connection(asyncio.BufferedProtocol):
                 # One client must not end the others; the traceback is all that is left of it.
                 logger.exception("cannot process a request", extra={"peer": self._session.peer})
                 self.abort()
+            if self._queue:
+                unsent_bytes += sum(map(len, self._out[counted:]))
+                counted = len(self._out)
+                if unsent_bytes > WRITE_HIGH_WATER_BYTES:
+                    # A client that reads nothing costs one large answer, not one for each request.
+                    self._send()
+                    counted = unsent_bytes = 0
         if self._out:
             self._send()
         is_done = self._session.closes and not self._in_progress

@@ -598,10 +598,13 @@ async def test_t17_an_authority_that_is_no_longer_trusted_lets_nobody_in(stage: 
             await stage.tls.context.look(stage.helper.run)
 
 
-async def test_t19_a_reader_that_stops_costs_one_answer_and_delays_nobody(stage: Stage) -> None:
+@pytest.mark.parametrize("at_once", [1, 2, 10])
+async def test_t19_a_reader_that_stops_costs_one_answer_and_delays_nobody(
+    stage: Stage, at_once: int
+) -> None:
     reader, writer = await stage.connect(stage.context())
-    for _ in range(10):
-        writer.write(framed(b"size10000000"))
+    for _ in range(0, 10, at_once):
+        writer.write(framed(b"size10000000") * at_once)
         await asyncio.sleep(0.05)
     loop = asyncio.get_running_loop()
     start_s = loop.time()
