@@ -314,7 +314,7 @@ class Connection(asyncio.BufferedProtocol):
         return self._transport is not None and not self._transport.is_closing()
 
     def _pump(self) -> None:
-        """Start what may start, and send what is answered in one write, or earlier if it is large."""
+        """Start what may start, and send what is answered in one write; much of it earlier."""
         counted = unsent_bytes = 0
         while self._queue and self._may_start(self._queue[0]):
             if not self._bounds.turns.may_start(self._pump):
