@@ -21,12 +21,10 @@ from jbodlab.cli.lab_state import ClusterState, NodeState
 from jbodlab.vocabulary import properties
 from lab.cluster import security as closed
 from lab.cluster.engine import Engine
-from lab.cluster.spec import ClusterSpec, spec_of, written
+from lab.cluster.spec import CONTROLLER_ID, ClusterSpec, spec_of, written
 from lab.machine.ports import HOST
 from lab.machine.processes import ServerUser
 
-CONTROLLER_ID = 100
-"""Id of the first controller."""
 ELSEWHERE = "ELSEWHERE"
 """Name of the listener for clients that are not on this machine."""
 NOWHERE = Path("/nonexistent")

@@ -56,6 +56,10 @@ class Form(Enum):
     ENGINE = "the name of an engine"
 
 
+CONTROLLER_ID = 100
+"""Id of the first controller; brokers count from 1."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
     """How one setting is said and checked.
@@ -251,6 +255,11 @@ class ClusterSpec:
         engine = self.runs
         if self.advertised and self.combined:
             raise EngineError("combined nodes advertise no second listener")
+        if self.brokers >= CONTROLLER_ID and not self.combined:
+            raise EngineError(
+                f"a cluster has at most {CONTROLLER_ID - 1} brokers, not {self.brokers}: node "
+                f"{CONTROLLER_ID} is the first controller"
+            )
         if engine.is_kafka:
             if self.combined and self.controllers != 1:
                 raise EngineError(

@@ -18,6 +18,7 @@ from jbodlab.vocabulary.ids import METADATA_TOPIC, DirectoryId
 from lab.cluster import Cluster, ClusterSpec, layout, limits, questions, revival
 from lab.cluster.engine import Engine
 from lab.cluster.places import places_of
+from lab.cluster.spec import CONTROLLER_ID
 from lab.errors import LabError
 from lab.machine import processes, programs
 from lab.machine.interrupts import Interrupts
@@ -310,7 +311,7 @@ def _described(attach: Attach) -> ClusterState:
     ]
     controller = NodeState(
         role="controller",
-        node_id=layout.CONTROLLER_ID,
+        node_id=CONTROLLER_ID,
         host="",
         port=0,
         metadata_log_dir=attach.controller_log.removesuffix(f"/{METADATA_TOPIC}-0"),

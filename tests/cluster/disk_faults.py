@@ -20,7 +20,7 @@ from pathlib import Path
 
 from fault_injection import kinds, operations
 from lab.cluster.faults import Fault
-from lab.cluster.layout import CONTROLLER_ID
+from lab.cluster.spec import CONTROLLER_ID
 from tests.cluster.harness import Cluster, wait_for
 
 TOOL_KINDS = {

@@ -20,8 +20,7 @@ from jbodlab.storage.directory import meta_properties
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.vocabulary.ids import BrokerId, DirectoryId
 from lab.cluster import ClusterSpec, wait_for
-from lab.cluster.layout import CONTROLLER_ID
-from lab.cluster.spec import SETTINGS
+from lab.cluster.spec import CONTROLLER_ID, SETTINGS
 from lab.machine import processes, programs
 from tests.cluster.lab_cluster import Cluster, Disk
 

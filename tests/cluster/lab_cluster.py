@@ -85,7 +85,7 @@ class Cluster(library.Cluster):
             secrets.check(f"the log of {node}", [node.output()])
 
     def node(self, node_id: int) -> Node:
-        """Return a node; the controller's id is `layout.CONTROLLER_ID`."""
+        """Return a node; the controller's id is `spec.CONTROLLER_ID`."""
         return self.nodes[node_id]
 
     def log_dir_at(self, path: Path) -> LogDir:

@@ -176,6 +176,12 @@ def test_addresses_that_are_none_are_refused(text: str) -> None:
         ClusterSpec(brokers=3, advertise=text).check()
 
 
+def test_a_broker_has_not_the_id_of_the_first_controller() -> None:
+    ClusterSpec(brokers=99).check()
+    with pytest.raises(EngineError, match="at most 99 brokers, not 100: node 100"):
+        ClusterSpec(brokers=100).check()
+
+
 def test_settings_of_the_environment_are_words_of_the_command_line() -> None:
     variables = {
         "JBODLAB_BROKERS": "5",
