@@ -191,7 +191,6 @@ class OfflineLog:
         facts |= {
             "end_offset": at.offset + 1,
             "sync_points": [sync for sync in facts["sync_points"] if sync["is_base"]],
-            "problems": [],
         }
         views = log_views(pa.Table.from_pylist([facts], LOG_COLUMNS), assumed)
         tables = DuckEngine({**views, "log_rows": rows})

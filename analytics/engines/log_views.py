@@ -32,9 +32,6 @@ LINES = pa.schema(
 )
 """Lines of brokers' logs, the same for each cluster."""
 
-_LISTS = {"sync_points": "sync_points", "problems": "log_problems"}
-"""Lists of structs in the facts, and the view that each becomes."""
-
 
 def log_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return rows of the source without the text of records about partitions.
@@ -54,12 +51,11 @@ def log_views(facts: pa.Table, assumed: AssumedMinIsr) -> dict[str, pa.Table]:
     """Return views by their names."""
     size = len(facts)
     layouts = (
-        facts.drop_columns(list(_LISTS))
+        facts.drop_columns(["sync_points"])
         .append_column("min_insync_replicas", pa.repeat(pa.scalar(assumed.value, INT), size))
         .append_column("min_insync_replicas_from", pa.repeat(assumed.source, size))
     )
-    lists = {view: _of_each_log(facts, name) for name, view in _LISTS.items()}
-    return {"log_layouts": layouts, **lists}
+    return {"log_layouts": layouts, "sync_points": _of_each_log(facts, "sync_points")}
 
 
 def _of_each_log(facts: pa.Table, name: str) -> pa.Table:

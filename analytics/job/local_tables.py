@@ -27,6 +27,7 @@ from analytics.engines.duck import DuckEngine
 from analytics.engines.log_views import LINES, LOG_ROWS, log_rows, log_views
 from analytics.job.engine import RunOptions
 from analytics.job.output import ClusterOutput, OutputDir
+from analytics.read.arrow_rows import problem_rows
 from analytics.read.layout import Layout, Split
 from analytics.read.log_copies import LogCopy
 from analytics.read.log_facts import log_facts
@@ -137,6 +138,8 @@ class _LogRows:
 def _read(layout: Layout, name: str, output: ClusterOutput, rows: _LogRows) -> None:
     """Read a log: write the tables of its records, and keep what the others are made of."""
     splits = [replace(split, cluster=name) for split in layout.splits]
+    problems = log_rows(problem_rows(layout, name, COLUMNS))
+    rows.add(pa.Table.from_batches([problems], LOG_ROWS))
     with ThreadPoolExecutor(READERS, thread_name_prefix="reader") as readers:
         for kept in readers.map(partial(_read_split, output), count(), splits):
             rows.add(kept)

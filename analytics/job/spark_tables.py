@@ -55,11 +55,10 @@ _ASSUMED = pa.schema([("value", INT), ("source", STRING)])
 
 _VIEWS = {
     "log_layouts": """
-        SELECT f.* EXCEPT (sync_points, problems), a.value AS min_insync_replicas,
+        SELECT f.* EXCEPT (sync_points), a.value AS min_insync_replicas,
           a.source AS min_insync_replicas_from
         FROM log_facts f CROSS JOIN assumed a""",
     "sync_points": "SELECT cluster, inline(sync_points) FROM log_facts",
-    "log_problems": "SELECT cluster, inline(problems) FROM log_facts",
     "given_broker_log_lines": "SELECT f.cluster, l.* FROM log_facts f CROSS JOIN lines l",
 }
 """Views of what planning knows of each log."""

@@ -20,8 +20,14 @@ from analytics.read.arrow_columns import slices
 from analytics.read.batch_headers import Batches, crc_is_right
 from analytics.read.batch_records import Records, find_records
 from analytics.read.column_rows import Place, RowColumns
-from analytics.read.layout import Split
-from analytics.read.plain_rows import SourceRow, crc_problem, decode_batch, decode_record
+from analytics.read.layout import Layout, Split
+from analytics.read.plain_rows import (
+    SourceRow,
+    crc_problem,
+    decode_batch,
+    decode_record,
+    problem_row,
+)
 from analytics.read.typed_columns import PARTITION_CHANGE, STRUCTS, typed_value
 from jbodlab.metadata.records.registry import RECORD_TYPES
 from jbodlab.record_batch.record_batch import BatchRecord, read_header
@@ -245,6 +251,12 @@ def arrow_rows(
         else:
             columns.append(pa.array([value(row) for row in rows], type=column.type))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def problem_rows(layout: Layout, cluster: str | None, schema: pa.Schema) -> pa.RecordBatch:
+    """Return the problems of a log's files, which its splits do not have, as one Arrow batch."""
+    rows = [problem_row(problem, layout.source, cluster) for problem in layout.problems]
+    return arrow_rows(rows, schema)
 
 
 def _getter(name: str) -> Callable[[SourceRow], object]:

@@ -22,9 +22,6 @@ _SYNC_POINT = pa.struct(
         ("is_base", BOOLEAN),
     ]
 )
-_PROBLEM = pa.struct(
-    [("file", STRING), ("position", LONG), ("offset", LONG), ("kind", STRING), ("message", STRING)]
-)
 
 LOG_COLUMNS = pa.schema(
     [
@@ -38,11 +35,10 @@ LOG_COLUMNS = pa.schema(
         ("size_bytes", LONG),
         ("snapshots", INT),
         ("sync_points", pa.list_(pa.field("element", _SYNC_POINT))),
-        ("problems", pa.list_(pa.field("element", _PROBLEM))),
     ]
 )
 """One row for each log. A sync point is a snapshot that the replay meets, `position` its place in
-the order of replay, `is_base` whether the replay starts from it; problems are those of files."""
+the order of replay, `is_base` whether the replay starts from it."""
 
 
 def log_facts(logs: Iterable[tuple[str | None, Layout]]) -> pa.Table:
@@ -64,10 +60,6 @@ def _row(label: str | None, layout: Layout) -> dict[str, Any]:
         "size_bytes": layout.size_bytes,
         "snapshots": len(layout.snapshots),
         "sync_points": syncs,
-        "problems": [
-            {field.name: getattr(problem, field.name) for field in _PROBLEM}
-            for problem in layout.problems
-        ],
     }
 
 

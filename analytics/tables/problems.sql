@@ -15,8 +15,6 @@ WITH found AS (
   SELECT cluster, file, position, `offset`, problem AS kind, message FROM log_rows
   WHERE problem IS NOT NULL
   UNION ALL
-  SELECT cluster, file, position, `offset`, kind, message FROM log_problems
-  UNION ALL
   SELECT cluster, file, NULL, `offset`, 'transaction', message FROM misplaced_markers
 ), compared AS (
   SELECT cluster, file, `offset`, problem AS kind, message FROM rare_history WHERE kind = 'problem'

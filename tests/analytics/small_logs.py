@@ -22,6 +22,7 @@ from analytics.engines.duck import DuckEngine
 from analytics.engines.log_views import LINES, log_views
 from analytics.engines.spark import SparkEngine
 from analytics.rare.min_insync import AssumedMinIsr
+from analytics.read.arrow_rows import problem_rows
 from analytics.read.layout import Layout, read_layout
 from analytics.read.log_facts import LOG_COLUMNS, log_facts
 from analytics.read.split_rows import COLUMNS, read_split
@@ -112,6 +113,7 @@ def tables_of_logs(
         for batch in read_split(replace(split, cluster=label), COLUMNS)
     ]
     views = base_views() | log_views(log_facts(layouts.items()), AssumedMinIsr())
+    rows += (problem_rows(layout, label, COLUMNS) for label, layout in layouts.items())
     views["log_rows"] = pa.Table.from_batches(rows, COLUMNS)
     views |= {name: _given(name, given) for name, given in more.items()}
     made: dict[str, pa.Table] = {}

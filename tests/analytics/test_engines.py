@@ -45,6 +45,12 @@ def random_log(folder: Path) -> None:
     log.close()
 
 
+def cut_snapshot_log(folder: Path) -> None:
+    random_log(folder)
+    snapshot = max(folder.rglob("*.checkpoint"))
+    snapshot.write_bytes(snapshot.read_bytes()[:-7])
+
+
 def generated_log(folder: Path) -> None:
     generate(folder, 20_000)
 
@@ -63,6 +69,7 @@ LOGS: dict[str, Callable[[Path], None]] = {
         for node in ("controller", "broker-1")
     },
     "random": random_log,
+    "cut-snapshot": cut_snapshot_log,
     "generated": generated_log,
     **{f"odd-{seed}": partial(odd_log, seed) for seed in range(3)},
 }

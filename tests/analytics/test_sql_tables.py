@@ -20,7 +20,6 @@ BASE_VIEWS = {
     "log_rows",
     "log_layouts",
     "sync_points",
-    "log_problems",
     "given_broker_log_lines",
     *FUNCTIONS,
 }
