@@ -71,6 +71,8 @@ class BrokerParts(msgspec.Struct, frozen=True, kw_only=True):
     threads: Threads
     monotonic_s: Callable[[], float]
     """Clock that goes on while a callback runs."""
+    applied_offset: Callable[[], int]
+    """Last offset of the metadata log that is applied; batches that change nothing count too."""
     new_id: Callable[[], UUID]
     """Draws ids of topics."""
     kraft_version: Callable[[], int] = lambda: 0

@@ -100,6 +100,7 @@ class Front:
                 broker_epoch=link.broker_epoch,
                 threads=environment.threads,
                 monotonic_s=environment.monotonic_s,
+                applied_offset=lambda: link.feed.applied_offset,
                 new_id=environment.new_id,
                 kraft_version=lambda: link.feed.kraft_version,
                 configs=dynamic,

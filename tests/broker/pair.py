@@ -65,6 +65,7 @@ class Node:
             BrokerParts(
                 threads=system_environment().threads,
                 monotonic_s=system_environment().monotonic_s,
+                applied_offset=lambda: self.cache.image.offset,
                 new_id=system_environment().new_id,
                 broker_id=BrokerId(broker_id),
                 cluster_id="test",

@@ -138,7 +138,7 @@ class ForwardedApi(ApiHandler, FailsBySchema):
 
     def has_arrived(self, response: Any) -> bool:
         """Return whether the metadata of this broker has what was decided."""
-        return self._cache.image.offset >= getattr(response, "metadata_offset", -1)
+        return self._parts.applied_offset() >= getattr(response, "metadata_offset", -1)
 
     async def _forward(self, request: Any, asked: Any, context: RequestContext) -> Response:
         deadline = Deadline(getattr(request, "timeout", TIMEOUT))

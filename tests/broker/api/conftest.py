@@ -257,6 +257,8 @@ class Cluster:
     """Parts that the tests of one listener work with."""
 
     cache: MetadataCache = field(default_factory=lambda: MetadataCache(US, LISTENER))
+    empty_batches: int = 0
+    """Batches behind the image that change nothing."""
     replicas: RecordingReplicas = field(default_factory=RecordingReplicas)
     controller: RecordingController = field(default_factory=RecordingController)
     groups: RecordingCoordinators = field(default_factory=RecordingCoordinators)
@@ -400,6 +402,7 @@ def client_apis(
         BrokerParts(
             threads=system_environment().threads,
             monotonic_s=system_environment().monotonic_s,
+            applied_offset=lambda: cluster.cache.image.offset + cluster.empty_batches,
             new_id=lambda: DRAWN_ID,
             kraft_version=lambda: cluster.kraft_version,
             broker_id=US,

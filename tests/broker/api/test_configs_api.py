@@ -167,6 +167,23 @@ async def test_a_change_is_answered_when_it_has_arrived(
     )
 
 
+async def test_what_was_done_before_has_arrived_with_batches_that_change_nothing(
+    cluster: Cluster, client: KafkaConnection
+) -> None:
+    """The log of a new controller begins with such batches, and names their offset."""
+    offset = Offset(cluster.cache.image.offset + 2)
+    cluster.controller.results["IncrementalAlterConfigs"] = requests.AlterConfigsResponse(
+        responses=(requests.AlteredResource(resource_type=TOPIC, resource_name="foo"),),
+        metadata_offset=offset,
+    )
+    answering = asyncio.create_task(alter(client, TOPIC, "foo", "retention.ms", "5"))
+    await called(cluster.controller.calls)
+    assert not answering.done()
+    cluster.empty_batches = 2
+    async with asyncio.timeout(10):
+        assert (await answering).error_code == ErrorCode.NONE
+
+
 @pytest.mark.parametrize(
     ("name", "value", "code", "named"),
     [
