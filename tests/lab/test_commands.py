@@ -160,7 +160,9 @@ def test_a_rehearsal_that_is_killed_leaves_no_earlier_verdict_behind(tmp_path: P
         wait_for("an error", lambda: "has not come to its end" in file.read_text("utf-8"))
         run.send_signal(signal.SIGINT)
 
-    assert run.returncode == 130
+    # To a shell both are 130: where the interrupt meets code of a text, as of a data class that is
+    # imported, Python itself ends by the signal.
+    assert run.returncode in {130, -signal.SIGINT}
     assert "has not come to its end" in file.read_text("utf-8")
 
 
