@@ -72,7 +72,7 @@ class BrokerParts(msgspec.Struct, frozen=True, kw_only=True):
     monotonic_s: Callable[[], float]
     """Clock that goes on while a callback runs."""
     applied_offset: Callable[[], int]
-    """Last offset of the metadata log that is applied; batches that change nothing count too."""
+    """Last offset of the metadata log that is applied, batches without a change included."""
     new_id: Callable[[], UUID]
     """Draws ids of topics."""
     kraft_version: Callable[[], int] = lambda: 0

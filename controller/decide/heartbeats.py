@@ -65,7 +65,7 @@ class Heartbeats(msgspec.Struct, frozen=True, kw_only=True):
     """The contacts of all registered brokers; a new value for every change.
 
     Attributes:
-        awaited_until_ms: Until then what a broker has not told this controller yet is waited for.
+        awaited_until_ms: Time until which a new controller waits for the first heartbeats.
     """
 
     session_timeout_ms: int

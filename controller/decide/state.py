@@ -200,7 +200,7 @@ class RecordList:
 
 
 def offset_of_done(state: ControllerState, *, is_again: bool) -> Offset:
-    """Return how far a broker must be to know what was done before; -1 where nothing was."""
+    """Return the offset at which a broker knows a change made earlier; -1 without one."""
     return Offset(state.next_offset - 1 if is_again else -1)
 
 

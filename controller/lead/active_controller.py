@@ -142,7 +142,7 @@ class ActiveController:
         epoch: Leader epoch of the records to come.
         committed: The committed state of this node; it is told of the rounds that are written.
         counts: Counters of this process, which outlive the leader epoch.
-        on_failure: Called when an operation has failed in a way nobody thought of.
+        on_failure: Called after an unexpected exception in an operation.
         now_ms: The time that sessions are measured in; it never goes back.
         wall_ms: Milliseconds since 1970.
     """

@@ -236,9 +236,9 @@ class Leadership:
         self._log.resign(successor)
 
     def _operation_failed(self) -> None:
-        """Let another node lead where much fails: what it knows of the brokers is made anew.
+        """Resign after repeated failures: the next leader rebuilds its state of the brokers.
 
-        Once only: if the fault is in the requests, it would go around.
+        A process resigns once for that: a fault in the requests would pass from node to node.
         """
         self._failures_ms.append(self._now_ms())
         since_ms = self._failures_ms[-1] - self._failures_ms[0]

@@ -201,7 +201,7 @@ class RaftDriver:
         self._held_up_ms: int | None = None
         """Since when a write is under way that comes before everything else."""
         self.behind_ms = 0
-        """How much the clock of the core is behind: it stands still during such writes."""
+        """Lag of the clock of the core in ms: the clock pauses during such writes."""
         self._is_at_work = False
         self._proposal: Proposal | None = None
         """The one that the core takes in now."""

@@ -308,7 +308,7 @@ class CreateTopicsResponse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TopicToDelete(msgspec.Struct, frozen=True, kw_only=True):
-    """Named by name or by id; by both only again, where the id counts."""
+    """Has a name or an id; a repeated request has both, and the id counts."""
 
     name: str | None = None
     topic_id: TopicId | None = None

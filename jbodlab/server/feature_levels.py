@@ -26,7 +26,8 @@ def feature_fields(
         version: Of the request.
         levels: The finalized ones.
         epoch: Offset of the metadata that they are of.
-        kraft_version: Another one, which is no feature of the metadata; told from 1 on.
+        kraft_version: The finalized level of kraft.version, which no FeatureLevelRecord has; 0 is
+            left out.
     """
     finalized = {**levels, **({KRAFT_VERSION: kraft_version} if kraft_version else {})}
     return {
