@@ -146,12 +146,11 @@ def _many(options: argparse.Namespace) -> int:
                 return 1
             print(f"seed {seed}: {said[:400]}", flush=True)
     cpu = os.times()
-    if not options.traces:
-        for name, number in sorted(seen.items()):
-            print(f"in {histories[name]:6d} histories, {number:8d} times: {name}")
-        for name in taps.never_reached(seen):
-            print(f"never reached: {name}")
-        print("\n".join(coverage.lines(drawn)))
+    for name, number in sorted(seen.items()):
+        print(f"in {histories[name]:6d} histories, {number:8d} times: {name}")
+    for name in taps.never_reached(seen):
+        print(f"never reached: {name}")
+    print("\n".join(coverage.lines(drawn)))
     speed = f"{count / (cpu.children_user + cpu.children_system):.2f} a second of one core"
     print(f"{count} histories, {len(failed)} failed, {speed}: {failed}")
     return 1 if failed else 0
@@ -193,10 +192,10 @@ def print_outcomes(plans: Iterable[Plan]) -> None:
 
 
 @functools.cache
-def outcomes_of(module: str) -> list[dict[str, Any]]:
+def outcomes_of(module: str, *arguments: str) -> list[dict[str, Any]]:
     """Run all histories of a module in one process, which warms up once."""
     ran = subprocess.run(
-        [sys.executable, "-m", module],
+        [sys.executable, "-m", module, *arguments],
         cwd=ROOT,
         env={**os.environ, "PYTHONHASHSEED": "0"},
         capture_output=True,

@@ -6,7 +6,7 @@ coordinator, or one with its records. The last row has no other replica of the r
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
 from typing import NamedTuple
 
 from tests.simulation.command import print_outcomes
@@ -55,10 +55,14 @@ CELLS = [
 ]
 ALONE = [Cell("prepared", "data", kind, 1) for kind in KINDS]
 """Those without another replica of the records."""
+HISTORIES = [*CELLS, *ALONE]
+"""The seed of each is its number behind `FIRST_SEED`."""
 
 
-def plan_of(seed: int, cell: Cell, *, replicas: int = 3) -> Plan:
-    """Return the history of a cell."""
+def plan_of(number: int) -> Plan:
+    """Return the history of that number."""
+    cell = HISTORIES[number]
+    replicas = 3 if number < len(CELLS) else 1
     topic = TopicPlan(name="t0", partitions=2, replication_factor=replicas, min_insync=1)
     producer = TransactionPlan(
         name="x0",
@@ -77,7 +81,7 @@ def plan_of(seed: int, cell: Cell, *, replicas: int = 3) -> Plan:
         length_ms=10 * CHAOS_MS,
     )
     options = Options(
-        seed=seed,
+        seed=FIRST_SEED + number,
         directories=3,
         chaos_ms=CHAOS_MS,
         topics=(topic,),
@@ -87,13 +91,5 @@ def plan_of(seed: int, cell: Cell, *, replicas: int = 3) -> Plan:
     return Plan(options=options, events=(death,))
 
 
-def plans() -> Iterator[Plan]:
-    """Yield the histories of all cells, and then of those without another replica."""
-    for seed, cell in enumerate(CELLS, FIRST_SEED):
-        yield plan_of(seed, cell)
-    for seed, cell in enumerate(ALONE, FIRST_SEED + len(CELLS)):
-        yield plan_of(seed, cell, replicas=1)
-
-
 if __name__ == "__main__":
-    print_outcomes(plans())
+    print_outcomes(plan_of(int(number)) for number in sys.argv[1:])
