@@ -114,21 +114,33 @@ class _WalkSource(Source):
                 self.line(indent, f"if n == {PRESENT[0]}:")
             self.struct(indent + kind.nullable, kind.struct)
             return
-        self.length(indent, kind)
         if kind.form is not Form.ARRAY:
-            self.line(indent, "if n > 0: p += n")
+            self._text(indent, kind)
             return
+        self.length(indent, kind)
         assert kind.element is not None
-        if not kind.nullable:
+        if kind.nullable:
+            self.line(indent, "if n > 0: a -= n")
+        else:
             # kio reads None there, which nobody expects.
             self.line(indent, "if n < 0: refuse_null()")
-        self.line(indent, "if n > 0: a -= n")
+            self.line(indent, "a -= n")
         self.line(indent, "if a < 0: refuse_count(-a)")
         if kind.element.is_fixed:
             self.line(indent, f"if n > 0: p += n * {struct.calcsize(f'>{kind.element.code}')}")
         else:
             self.line(indent, "for _ in range(n):")
             self.field(indent + 1, kind.element)
+
+    def _text(self, indent: int, kind: Kind) -> None:
+        """Step over a string or bytes."""
+        if self.flexible:
+            # As nearly all are; one that reaches beyond the message ends the walk behind it.
+            self.line(indent, "n = d[p]")
+            self.line(indent, "if n < 0x80: p += n or 1")
+            self.line(indent, "else:")
+        self.length(indent + self.flexible, kind)
+        self.line(indent + self.flexible, "if n > 0: p += n")
 
     def _tag_walk(self, kind: Kind) -> Walk:
         source = _WalkSource(self._entity_class)

@@ -329,6 +329,7 @@ class Connection(asyncio.BufferedProtocol):
                 # One client must not end the others; the traceback is all that is left of it.
                 logger.exception("cannot process a request", extra={"peer": self._session.peer})
                 self.abort()
+            self._bounds.turns.has_started()
             if self._queue:
                 unsent_bytes += sum(map(len, self._out[counted:]))
                 counted = len(self._out)

@@ -177,7 +177,7 @@ async def test_requests_are_worked_on_one_at_a_time() -> None:
 async def test_connections_take_turns_where_there_is_no_time_for_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("jbodlab.server.fair_turns.TURN_SHARE_S", 0.0)
+    monkeypatch.setattr("jbodlab.server.fair_turns.TURN_SHARE_S", 1e-9)
     names = "abc"
 
     async with AsyncExitStack() as stack:

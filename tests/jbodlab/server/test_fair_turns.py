@@ -32,7 +32,9 @@ class Turns:
 class Asking:
     """Has requests that take some time each, and starts what it may."""
 
-    def __init__(self, turns: Turns, name: str, count: int, each_s: float = TURN_SHARE_S) -> None:
+    def __init__(
+        self, turns: Turns, name: str, count: int, each_s: float = TURN_SHARE_S * 1.1
+    ) -> None:
         self.turns, self.name, self.left, self.each_s = turns, name, count, each_s
 
     def pump(self) -> None:
@@ -40,6 +42,7 @@ class Asking:
             self.left -= 1
             self.turns.done.append(self.name)
             self.turns.now_s += self.each_s
+            self.turns.fair.has_started()
 
 
 def test_requests_start_at_once_while_there_is_time() -> None:
@@ -48,6 +51,17 @@ def test_requests_start_at_once_while_there_is_time() -> None:
     Asking(turns, "b", 3, TURN_SHARE_S / 8).pump()
 
     assert "".join(turns.done) == "aaabbb"
+
+
+def test_single_requests_seldom_wait_for_a_turn_of_the_loop() -> None:
+    turns = Turns()
+    for _ in range(7):
+        Asking(turns, "a", 1, TURN_SHARE_S / 16).pump()
+        turns.now_s += 1.0
+
+    assert not turns.soon
+    Asking(turns, "a", 1, TURN_SHARE_S / 16).pump()
+    assert len(turns.soon) == 1
 
 
 def test_every_turn_has_its_own_time() -> None:
