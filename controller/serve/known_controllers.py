@@ -15,6 +15,7 @@ from typing import Any
 from uuid import UUID
 
 from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.raft.voters import NOBODY
 from jbodlab.security.acl import USER, AclOperation, ResourceType
 from jbodlab.security.node_names import NodeNames
 from jbodlab.server.answer import Answer, Handler, RequestContext
@@ -38,7 +39,10 @@ def named_ids(key: ApiKey, request: Any) -> Iterator[int]:
     """Yield the node ids that a request says to come from."""
     if key in (ApiKey.FETCH, ApiKey.FETCH_SNAPSHOT):
         # Since version 15 of Fetch the id is in a tagged field.
-        yield getattr(request, "replica_state", request).replica_id
+        replica_id = getattr(request, "replica_state", request).replica_id
+        # A controller that may have lost its log asks as nobody, who is not counted.
+        if replica_id != NOBODY.node_id:
+            yield replica_id
     elif key in (ApiKey.UPDATE_RAFT_VOTER, *OF_VOTERS):
         yield request.voter_id
     elif key is ApiKey.CONTROLLER_REGISTRATION:

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from controller.quorum.raft_wire import SENT_IN, request_message
 from controller.serve.known_controllers import KnownControllers, RightsOfControllers
@@ -28,7 +29,7 @@ from jbodlab.raft.messages import (
     Request,
     VoteRequest,
 )
-from jbodlab.raft.voters import ReplicaKey
+from jbodlab.raft.voters import NOBODY, ReplicaKey
 from jbodlab.security.acl import AclOperation
 from jbodlab.security.authorizer import AuthorizerSettings
 from jbodlab.security.node_names import NodeNames
@@ -221,6 +222,14 @@ async def test_a_request_of_each_version_names_its_sender(name: str) -> None:
         if request_message(REQUESTS[name], CLUSTER_ID, served) is not None:
             assert doors.ask(REQUESTS[name], "controller-102", served=served) is DENIED
             assert doors.ask(REQUESTS[name], "controller-101", served=served) is ALLOWED
+
+
+@pytest.mark.parametrize("name", ["fetch", "snapshot"])
+async def test_a_controller_that_has_lost_its_log_reads_as_nobody(name: str) -> None:
+    doors, request = Doors(WithEntry(())), replace(REQUESTS[name], replica=NOBODY)
+
+    assert doors.ask(request, "controller-101") is ALLOWED
+    assert doors.ask(request, "alice") is DENIED
 
 
 @pytest.mark.parametrize("name", REQUESTS)
