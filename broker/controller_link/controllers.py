@@ -3,7 +3,8 @@
 A broker that has lost its controller asks all addresses at once who leads the metadata log, and
 takes the answer with the highest epoch. An answer of an epoch lower than one that was seen before
 is that of a controller that was cut off, and counts for nothing. Each answer names the controllers
-in the metadata, so a broker that begins with the address of one finds all.
+in the metadata, so a broker that begins with the address of one finds all. It asks again as soon as
+the metadata name others: those that it knows may be gone when one of the new ones leads.
 """
 
 from __future__ import annotations
@@ -93,6 +94,8 @@ class ControllerDirectory:
         self._epoch = -1
         """Highest that was seen."""
         self._search: asyncio.Task[None] | None = None
+        self._looks: set[asyncio.Task[FoundLeader]] = set()
+        """Questions for the addresses of controllers that are new."""
         self._is_closed = False
 
     async def unary(self, method: str, message: Any, timeout_s: float) -> Any:
@@ -171,9 +174,12 @@ class ControllerDirectory:
 
     def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Look for the active controller among several as soon as there are; see the listener."""
-        del delta
         if len(image.cluster.controllers) > 1:
             self.is_sole = False
+        if delta.cluster.changed_controllers and not (self.is_sole or self._is_closed):
+            look = asyncio.create_task(self._newest(), name="find new controllers")
+            self._looks.add(look)
+            look.add_done_callback(self._looks.discard)
 
     @property
     def _only(self) -> RpcTransport:
@@ -193,6 +199,8 @@ class ControllerDirectory:
         self._is_closed = True
         if self._search is not None:
             self._search.cancel()
+        for look in self._looks:
+            look.cancel()
         for way in self._ways.values():
             await way.close()
 
@@ -287,6 +295,8 @@ class ControllerDirectory:
             )
             response: FindControllerResponse = from_proto(message)
         except (ControllerUnavailableError, DecodeError):
+            # Another controller may have its id by now, at another address.
+            self._node_ids.pop(address, None)
             return NOBODY_LEADS
         self._node_ids[address] = response.node_id
         self._named |= dict.fromkeys(response.controllers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from typing import Any
 from uuid import UUID
 
@@ -31,7 +31,7 @@ from jbodlab.metadata.records.cluster_records import RegisterControllerRecord
 from jbodlab.vocabulary.errors import ControllerUnavailableError
 from jbodlab.vocabulary.ids import NO_LEADER, BrokerEpoch, BrokerId, LeaderEpoch, Offset
 from tests.broker.controller_link.scripted_controller import ScriptedController, serving
-from tests.waiting import DEADLINE_S
+from tests.waiting import DEADLINE_S, turns
 
 HEARTBEAT = BrokerHeartbeatRequest(
     broker_id=BrokerId(1), broker_epoch=BrokerEpoch(5), current_metadata_offset=Offset(7)
@@ -49,7 +49,7 @@ class Controller:
 
     def __init__(self, epoch: int | None = None, node_id: int = 0) -> None:
         self.epoch, self.node_id = epoch, BrokerId(node_id)
-        self.is_active = True
+        self.is_active = self.is_reached = True
         self.others: tuple[ControllerAddress, ...] = ()
         self.refusal: NotControllerError | None = None
         self.asked = self.heartbeats = 0
@@ -57,6 +57,8 @@ class Controller:
         self.silent.set()
 
     def responses(self, method: str) -> list[Any]:
+        if not self.is_reached:
+            raise ControllerUnavailableError("gone")
         if method == FindControllerRequest.method():
             self.asked += 1
             return [self.known()]
@@ -164,8 +166,19 @@ async def test_metadata_with_several_controllers_make_a_broker_look_for_the_acti
 ) -> None:
     only = Controller(epoch=1)
     directory = ControllerDirectory(["only"], lambda _: Way(only), lambda: 0.0)
+
+    name_controllers(directory, range(count))
+
+    assert directory.is_sole is (count == 1)
+    await ControllerChannel(directory).call(HEARTBEAT, DEADLINE_S)
+    assert (only.asked > 0, only.heartbeats) == (count > 1, 1)
+    await directory.close()
+
+
+def name_controllers(directory: ControllerDirectory, node_ids: Iterable[int]) -> None:
+    """Tell a broker of metadata with controllers that are new."""
     delta = MetadataDelta(EMPTY)
-    for node_id in range(count):
+    for offset, node_id in enumerate(node_ids):
         record = RegisterControllerRecord(
             controller_id=BrokerId(node_id),
             incarnation_id=UUID(int=1),
@@ -173,14 +186,48 @@ async def test_metadata_with_several_controllers_make_a_broker_look_for_the_acti
             end_points=(),
             features=(),
         )
-        delta.replay(record, node_id)
+        delta.replay(record, offset)
+    directory.metadata_changed(delta, delta.apply(1, 1, 1))
 
-    directory.metadata_changed(delta, delta.apply(count, 1, 1))
 
-    assert directory.is_sole is (count == 1)
-    await ControllerChannel(directory).call(HEARTBEAT, DEADLINE_S)
-    assert (only.asked, only.heartbeats) == (count - 1, 1)
-    await directory.close()
+async def test_controllers_that_are_new_are_found_before_those_that_are_known_are_gone() -> None:
+    first, new = Controller(epoch=1, node_id=100), Controller(node_id=102)
+    standby = Controller(node_id=101)
+    ways = {"first": first, "standby": standby, "elsewhere:9093": new}
+    directory = ControllerDirectory(["first", "standby"], lambda each: Way(ways[each]), lambda: 0.0)
+    channel = ControllerChannel(directory)
+    await channel.call(HEARTBEAT, DEADLINE_S)
+
+    first.others = (ControllerAddress(node_id=new.node_id, host="elsewhere", port=9093),)
+    name_controllers(directory, (100, 101, 102))
+    await turns()
+    first.others = ()
+    first.epoch, new.epoch = None, 2
+
+    with pytest.raises(ControllerUnavailableError):
+        await channel.call(HEARTBEAT, DEADLINE_S)
+    await channel.call(HEARTBEAT, DEADLINE_S)
+    assert new.heartbeats == 1
+    await channel.close()
+
+
+async def test_a_controller_with_the_id_of_one_that_is_gone_is_found_at_its_own_address() -> None:
+    first, gone, new = Controller(1, 100), Controller(node_id=101), Controller(node_id=101)
+    ways = {"first": first, "gone": gone, "elsewhere:9093": new}
+    directory = ControllerDirectory(["first", "gone"], lambda each: Way(ways[each]), lambda: 0.0)
+    channel = ControllerChannel(directory)
+    await channel.call(HEARTBEAT, DEADLINE_S)
+    gone.is_reached = False
+
+    first.others = (ControllerAddress(node_id=new.node_id, host="elsewhere", port=9093),)
+    name_controllers(directory, (100, 101))
+    await turns()
+
+    assert new.asked == 0
+    name_controllers(directory, (100, 101))
+    await turns()
+    assert new.asked == 1
+    await channel.close()
 
 
 async def test_calls_go_to_the_active_controller_which_is_looked_for_once() -> None:
