@@ -56,6 +56,11 @@ class Authority:
         return _pem(self._certificate)
 
     @property
+    def until(self) -> datetime.datetime:
+        """The last moment at which its certificate is valid."""
+        return self._certificate.not_valid_after_utc
+
+    @property
     def key_pem(self) -> str:
         """Its private key."""
         return _key_pem(self._key)

@@ -15,6 +15,8 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from jbodlab.kafka_admin.errors import AdminError
 from jbodlab.vocabulary import kafka_uuid, properties
 from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch
@@ -37,15 +39,20 @@ CONTROLLER, VOTERS, BOOTSTRAP = (
     "controller.quorum.voters",
     "controller.quorum.bootstrap.servers",
 )
-OF_QUORUM = ("controller.listener.names", "listener.security.protocol.map", layout.GRPC_SERVERS)
-OF_NODE = ("node.id", "listeners", "log.dirs", "metadata.log.dir")
+OF_QUORUM = (
+    "controller.listener.names",
+    "listener.security.protocol.map",
+    layout.GRPC_SERVERS,
+    "super.users",
+)
+OF_NODE = ("node.id", "listeners", "log.dirs", "metadata.log.dir", "ssl.keystore.location")
 
 
 def add(cluster: Cluster) -> Node:
     """Start one more controller, and make it a voter as soon as it has the log.
 
     Raises:
-        LabError: the cluster is none of our own servers, or is closed; or a step failed.
+        LabError: the cluster is none of our own servers, or a step failed.
         NotInTimeError: a step took too long.
     """
     _check(cluster)
@@ -56,10 +63,12 @@ def add(cluster: Cluster) -> Node:
         # It has the settings that the others were started with.
         settings = properties.parse(cluster.controller.properties_file.read_text("utf-8"))
         own = properties.parse(layout.property_file(cluster.state, node.state))
-        settings |= {key: own[key] for key in OF_NODE}
+        settings |= {key: own[key] for key in OF_NODE if key in own}
         _write(cluster, node, properties.render(settings))
         for each in cluster.nodes.values():
             _rewrite(cluster, each, is_static=False)
+        if cluster.spec.security:
+            closed.admit(cluster.state, node.state, cluster.user)
         disks.make_plain([node.metadata_dir], cluster.user)
         cluster.format([node])
         node.start()
@@ -120,24 +129,32 @@ def transfer(cluster: Cluster, node: Node) -> int:
             return None
         if found.leader_id == node.id:
             return found.leader_epoch
-        _resign(cluster.nodes[found.leader_id], found.leader_epoch, node.id)
+        _resign(cluster, cluster.nodes[found.leader_id], found.leader_epoch, node.id)
         return None
 
     return wait_for(f"controller {node.id} being active", leads, DEADLINE_S)
 
 
-def _resign(leader: Node, epoch: int, successor: int) -> None:
+def _resign(cluster: Cluster, leader: Node, epoch: int, successor: int) -> None:
     import grpc
 
-    from jbodlab.controller_api.grpc_transport import ControllerStub
-    from jbodlab.controller_api.requests import ResignLeadershipRequest
+    from jbodlab.controller_api.grpc_transport import ControllerStub, channel_credentials
+    from jbodlab.controller_api.requests import Caller, ResignLeadershipRequest
     from jbodlab.controller_api.translate import to_proto
+    from lab.cluster.rights import ADMIN
 
     request = ResignLeadershipRequest(
         leader_epoch=LeaderEpoch(epoch), successor=BrokerId(successor)
     )
     state = leader.state
-    channel = grpc.insecure_channel(f"{state.host}:{state.grpc_port}")
+    address = f"{state.host}:{state.grpc_port}"
+    if cluster.spec.security:
+        # A controller listens to brokers only, which pass on what the administrator asks for.
+        request = replace(request, caller=Caller(principal=f"User:{ADMIN}", host=state.host))
+        keys = closed.keys_of(cluster.state, cluster.brokers[0].state)
+        channel = grpc.secure_channel(address, channel_credentials(keys))
+    else:
+        channel = grpc.insecure_channel(address)
     # Another one may lead by now.
     with channel, contextlib.suppress(grpc.RpcError):
         ControllerStub(channel).ResignLeadership(to_proto(request), timeout=ASK_S)
@@ -149,13 +166,12 @@ def _forget(cluster: Cluster, node: Node) -> None:
         _rewrite(cluster, each, is_static=False)
     shutil.rmtree(node.folder, ignore_errors=True)
     node.properties_file.unlink(missing_ok=True)
+    closed.dismiss(cluster.state, node.state)
 
 
 def _check(cluster: Cluster) -> None:
     if cluster.engine.is_kafka:
         raise LabError("controllers of jbodlab's engine only come and go")
-    if cluster.spec.security:
-        raise LabError("controllers of a cluster without security only come and go")
 
 
 def _make_quorum(cluster: Cluster) -> None:
@@ -178,7 +194,7 @@ def _rewrite(cluster: Cluster, node: Node, *, is_static: bool) -> None:
     """Have a node find all controllers from its next start on, by a property file of its own."""
     known = properties.parse(node.properties_file.read_text("utf-8"))
     wanted = properties.parse(layout.property_file(cluster.state, node.state))
-    known |= {key: wanted[key] for key in OF_QUORUM}
+    known |= {key: wanted[key] for key in OF_QUORUM if key in wanted}
     if node.state.role == "controller":
         known["listeners"] = wanted["listeners"]
     if is_static:

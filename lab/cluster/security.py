@@ -35,6 +35,7 @@ from lab.errors import LabError
 from lab.machine.processes import ServerUser
 
 if TYPE_CHECKING:
+    from jbodlab.controller_api.rpc_tls import RpcKeys
     from jbodlab.metadata.records.schema import Record
     from jbodlab.peers.client_properties import ClientProperties
     from jbodlab.peers.client_security import ClientSecurity
@@ -87,9 +88,7 @@ def make(state: ClusterState, user: ServerUser) -> None:
         (each / "ca.pem").write_text(authority.pem)
     _write(own / "ca.key", authority.key_pem)
     for node in state.nodes:
-        name = node.name
-        key, chain = authority.issue(name, hosts(name, node.host), now, now + VALID)
-        _write(keys / f"{name}.pem", key + chain)
+        _issue(authority, keys, node, now)
     brokers = [node.name for node in state.brokers]
     users = [*rights.USERS, *brokers] if security is Security.SASL_SSL else []
     passwords = {name: secrets.token_urlsafe(PASSWORD_BYTES) for name in users}
@@ -108,6 +107,44 @@ def make(state: ClusterState, user: ServerUser) -> None:
             _write(path, text)
 
 
+def admit(state: ClusterState, node: NodeState, user: ServerUser) -> None:
+    """Give one more server a certificate of the cluster's own authority.
+
+    It is valid for as long as that of the authority, and for `VALID` at most.
+
+    Raises:
+        LabError: the authority's certificate has expired, or its files cannot be read.
+    """
+    from jbodlab.security.authority import Authority
+
+    own, keys = folder(state), Path(state.root) / "keys"
+    now = datetime.datetime.now(datetime.UTC)
+    try:
+        authority = Authority.load((own / "ca.pem").read_bytes(), (own / "ca.key").read_bytes())
+        if now > authority.until:
+            raise LabError(f"the cluster's authority expired at {authority.until.isoformat()}")
+        path = _issue(authority, keys, node, now)
+        if user.is_other:
+            os.chown(path, user.uid, user.gid)
+    except (OSError, ValueError) as error:
+        raise LabError(f"{node.name} gets no certificate: {error}") from error
+
+
+def dismiss(state: ClusterState, node: NodeState) -> None:
+    """Remove the key of a server that is no more; harmless where it has none."""
+    _key_store(Path(state.root) / "keys", node).unlink(missing_ok=True)
+
+
+def keys_of(state: ClusterState, node: NodeState) -> RpcKeys:
+    """Return by what a server is known to others; raises OSError where it cannot be read."""
+    from jbodlab.controller_api.rpc_tls import RpcKeys
+    from jbodlab.security.secret import Secret
+
+    keys = Path(state.root) / "keys"
+    pem = _key_store(keys, node).read_bytes()
+    return RpcKeys(key=Secret(pem), chain=pem, roots=(keys / "ca.pem").read_bytes())
+
+
 def settings(state: ClusterState, node: NodeState) -> dict[str, str]:
     """Return what the property file of a node says about security."""
     security = Security(spec_of(state).security)
@@ -118,7 +155,7 @@ def settings(state: ClusterState, node: NodeState) -> dict[str, str]:
     found = {
         "listener.security.protocol.map": f"{of_controllers}{LISTENER}:{PROTOCOLS[security]}",
         "ssl.keystore.type": "PEM",
-        "ssl.keystore.location": str(keys / f"{name}.pem"),
+        "ssl.keystore.location": str(_key_store(keys, node)),
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": str(keys / "ca.pem"),
         "ssl.principal.mapping.rules": NAMES,
@@ -312,6 +349,19 @@ def _files(state: ClusterState, security: Security, user: str, password: str) ->
         "franz_go": json.dumps(go, indent=1),
     }
     return {own / f"{user}{end}": texts[client] for client, end in ENDS.items()}
+
+
+def _issue(authority: Authority, keys: Path, node: NodeState, now: datetime.datetime) -> Path:
+    """Write key and certificate of a server; returns the file."""
+    until = min(now + VALID, authority.until)
+    key, chain = authority.issue(node.name, hosts(node.name, node.host), now, until)
+    path = _key_store(keys, node)
+    _write(path, key + chain)
+    return path
+
+
+def _key_store(keys: Path, node: NodeState) -> Path:
+    return keys / f"{node.name}.pem"
 
 
 def _write(path: Path, text: str) -> None:

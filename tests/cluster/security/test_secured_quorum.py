@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import os
+import stat
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from jbodlab.security.authority import Authority
 from lab import opened, status
-from lab.cluster import Node, wait_for
+from lab.cluster import Node, membership, wait_for
 from lab.testing.clusters import Cluster
 from tests.certificates import Authority as AnotherAuthority
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
@@ -24,6 +33,12 @@ UNKNOWN = "a controller and this one do not know each other"
 @pytest.fixture(params=["mtls", "sasl_ssl"])
 def closed(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     with Cluster(brokers=2, disks=1, controllers=3, security=request.param) as cluster:
+        yield cluster
+
+
+@pytest.fixture(params=["ssl", "mtls", "sasl_ssl"])
+def closed_with_one(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    with Cluster(brokers=2, disks=1, security=request.param) as cluster:
         yield cluster
 
 
@@ -55,9 +70,13 @@ def stands_by(cluster: Cluster, node: Node) -> None:
     wait_for(f"{node.name} standing by", lambda: roles(cluster)[node.name] == "standby")
 
 
+def key_store(node: Node) -> Path:
+    return Path(node.state.properties_file).parents[1] / "keys" / f"{node.name}.pem"
+
+
 def show(node: Node, text: str) -> None:
     """Give a controller another key and certificate."""
-    store = Path(node.state.properties_file).parents[1] / "keys" / f"{node.name}.pem"
+    store = key_store(node)
     owner = store.stat()
     new = store.with_suffix(".new")
     new.touch(mode=0o600)
@@ -83,6 +102,96 @@ def test_a_closed_quorum_outlives_the_kill_of_its_active_controller(closed: Clus
     closed.new_topic(partitions=1, replicas=2)
     first.start()
     stands_by(closed, first)
+
+
+def voter_ids(cluster: Cluster) -> set[int]:
+    return set(wait_for("an active controller", cluster.inner.quorum).directory_ids)
+
+
+class Load:
+    """An application that writes while controllers come and go."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._config = {**cluster.inner.application_config, "acks": "all"}
+        self._topic = cluster.new_topic(partitions=1, replicas=2)
+        self._stop = threading.Event()
+        self._written: list[bytes] = []
+        self._thread = threading.Thread(target=self._write, daemon=True)
+
+    def _write(self) -> None:
+        producer = Producer(self._config)
+
+        def acknowledged(error: object, message: Message) -> None:
+            if error is None:
+                self._written.append(message.value())
+
+        for number in itertools.count():
+            producer.produce(self._topic, b"%d" % number, on_delivery=acknowledged)
+            producer.poll(0)
+            if self._stop.wait(0.02):
+                break
+        assert producer.flush(60) == 0
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Write until the end of the block; all that was acknowledged is there then."""
+        self._thread.start()
+        try:
+            yield
+        finally:
+            self._stop.set()
+            self._thread.join(90)
+        assert len(self._written) > 100
+        assert not set(self._written) - set(self._read())
+
+    def _read(self) -> list[bytes]:
+        settings = {"group.id": "any", "enable.auto.commit": False}
+        reader = Consumer({**self._config, **settings})
+        try:
+            place = TopicPartition(self._topic, 0)
+            _, end = reader.get_watermark_offsets(place, timeout=30)
+            place.offset = 0
+            reader.assign([place])
+            found = reader.consume(end, timeout=30)
+            return [message.value() for message in found if message.error() is None]
+        finally:
+            reader.close()
+
+
+def test_controllers_of_a_closed_cluster_come_and_go_while_it_is_written_to(
+    closed_with_one: Cluster,
+) -> None:
+    cluster, inner = closed_with_one, closed_with_one.inner
+    processes = [broker.state.process for broker in inner.brokers]
+    first = inner.controller
+    with Load(cluster).running():
+        topics = [cluster.new_topic(partitions=1, replicas=2)]
+        second, third = membership.add(inner), membership.add(inner)
+        assert voter_ids(cluster) == {first.id, second.id, third.id}
+        # Each has a key of its own, as after the first start.
+        assert len({key_store(node).read_text() for node in inner.controllers}) == 3
+        assert stat.S_IMODE(key_store(third).stat().st_mode) == 0o600
+        topics.append(cluster.new_topic(partitions=1, replicas=2))
+
+        # The first one may die: the others have all, and brokers reach them.
+        membership.transfer(inner, first)
+        first.kill()
+        assert active(cluster, not_=first) in (second, third)
+        topics.append(cluster.new_topic(partitions=1, replicas=2))
+        first.start()
+        stands_by(cluster, first)
+
+        membership.transfer(inner, third)
+        membership.remove(inner, second)
+        membership.remove(inner, first)
+        assert voter_ids(cluster) == {third.id}
+        assert not key_store(first).exists()
+        topics.append(cluster.new_topic(partitions=1, replicas=2))
+        assert [broker.state.process for broker in inner.brokers] == processes
+    # From its own files, without anybody else.
+    inner.stop()
+    inner.start()
+    assert {key.topic for key in inner.view().partitions} >= set(topics)
 
 
 def test_the_majority_goes_on_when_the_certificate_of_the_active_controller_expires(

@@ -6,11 +6,13 @@ import stat
 from pathlib import Path
 
 import pytest
+from cryptography import x509
 
 from jbodlab.cli.lab_state import ClusterState
 from jbodlab.vocabulary import properties
 from lab.cluster import ClusterSpec, layout, security
 from lab.cluster.engine import Engine
+from lab.errors import LabError
 from lab.machine import processes
 
 KAFKA = Engine("4.3.1")
@@ -57,6 +59,34 @@ def test_each_of_several_controllers_has_a_key_and_a_name_of_its_own(tmp_path: P
     names = ["admin", *(store.stem for store in stores.values())]
     for found in files(state).values():
         assert found["super.users"] == ";".join(f"User:{name}" for name in names)
+
+
+def test_one_more_controller_is_known_by_the_authority_of_the_cluster_and_leaves_no_key(
+    tmp_path: Path,
+) -> None:
+    state = closed(tmp_path, engine=Engine())
+    node = layout.next_controller(state, (11, 12))
+
+    security.admit(state, node, processes.own_user())
+
+    store = Path(security.settings(state, node)["ssl.keystore.location"])
+    assert store.name == "controller-101.pem"
+    assert stat.S_IMODE(store.stat().st_mode) == 0o600
+    authority = x509.load_pem_x509_certificate((tmp_path / "keys" / "ca.pem").read_bytes())
+    own = x509.load_pem_x509_certificate(store.read_bytes())
+    own.verify_directly_issued_by(authority)
+    assert own.not_valid_after_utc <= authority.not_valid_after_utc
+    security.dismiss(state, node)
+    assert not store.exists()
+
+
+def test_without_the_key_of_its_authority_a_cluster_takes_no_controller(tmp_path: Path) -> None:
+    state = closed(tmp_path, engine=Engine())
+    node = layout.next_controller(state, (11, 12))
+    (tmp_path / "security" / "ca.key").unlink()
+
+    with pytest.raises(LabError, match=r"controller-101 gets no certificate: .*ca\.key"):
+        security.admit(state, node, processes.own_user())
 
 
 def test_unknown_users_look_alike_at_all_brokers_and_after_each_start(tmp_path: Path) -> None:
