@@ -52,6 +52,7 @@ def up(
     files: StateFiles,
     interrupts: Interrupts,
     tell: Tell,
+    meanwhile: Callable[[], object] = lambda: None,
 ) -> ClusterState:
     """Make and start a cluster; when that fails nothing of it is left.
 
@@ -62,6 +63,7 @@ def up(
         files: Where it is written down.
         interrupts: Held back while something is made that must not be lost sight of.
         tell: Told of each step, one line each.
+        meanwhile: Called while the nodes are starting.
 
     Raises:
         LabError: it could not be made; the text tells why.
@@ -95,7 +97,7 @@ def up(
         count = len(layout.directories(cluster.state))
         tell(f"{count} directories formatted for cluster {cluster.id}")
         began = time.monotonic()
-        cluster.start()
+        cluster.start(meanwhile=meanwhile)
         tell(f"every broker answers after {time.monotonic() - began:.1f} s: {cluster.bootstrap}")
     except BaseException as error:
         with interrupts.deferred():
@@ -104,6 +106,7 @@ def up(
         if isinstance(error, NotInTimeError):
             raise LabError(str(error)) from error
         raise
+    cluster.let_go()
     return replace(cluster.state, owner=own)
 
 

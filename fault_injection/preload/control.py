@@ -71,6 +71,11 @@ class Control:
                 raise FaultError(f"{path} is not a file of rules for the preloaded library")
             return cls(path.resolve(), mmap.mmap(fd, rules.FILE_SIZE))
 
+    def close(self) -> None:
+        """Give back the file; its rules stay in force."""
+        self._state.release()
+        self._page.close()
+
     def environment(self) -> dict[str, str]:
         """Return the variables to start a broker with; builds the library where needed.
 

@@ -80,7 +80,7 @@ class Actions:
         files: StateFiles | None = None,
         length_s_max: float | None = None,
     ) -> None:
-        self._state = state
+        self.state = state
         self._last_seen = seen
         self._files = files
         self._length_s_max = length_s_max
@@ -92,7 +92,7 @@ class Actions:
     def get_health(self) -> values.Health:
         """Tell whether the cluster is well."""
         try:
-            state, seen = self._state(), self._seen()
+            state, seen = self.state(), self._seen()
         except LabError:
             return values.Health(status="starting", problems=[])
         ended = [node for node in state.nodes if self._files is not None and not _runs(node)]
@@ -115,7 +115,7 @@ class Actions:
     @get("/cluster", 409)
     def get_cluster(self) -> values.Cluster:
         """Describe the cluster."""
-        state = self._state()
+        state = self.state()
         spec = spec_of(state)
         return values.Cluster(
             name=state.name,
@@ -129,7 +129,7 @@ class Actions:
     @get("/brokers", 409)
     def list_brokers(self) -> list[values.Broker]:
         """List the brokers with their log directories."""
-        nodes = {node.node_id: node for node in self._state().brokers}
+        nodes = {node.node_id: node for node in self.state().brokers}
         seen = self._seen()
         return [_broker(nodes[one.broker_id], one, seen) for one in seen.brokers]
 
@@ -142,7 +142,7 @@ class Actions:
     @get("/controllers", 409)
     def list_controllers(self) -> list[values.Controller]:
         """List the controllers."""
-        state = self._state()
+        state = self.state()
         quorum = questions.quorum(state.brokers, ASK_TIMEOUT_S) if state.controllers else None
         return [_controller(node, quorum) for node in state.controllers]
 
@@ -200,40 +200,42 @@ class Actions:
         self, client: values.Client = "java", user: values.User = "alice"
     ) -> values.ClientConfig:
         """Return the settings by which a client reaches the cluster."""
-        config = client_config(self._state(), client, user)
+        config = client_config(self.state(), client, user)
         return values.ClientConfig(client=client, config=config)
 
     def metadata_log(self) -> Path:
         """Return the folder of the metadata log of the first controller."""
-        return self.opened().controller.metadata_dir / METADATA_DIR_NAME
+        self._files_here()
+        return Path(self.state().controllers[0].metadata_log_dir) / METADATA_DIR_NAME
 
     # Topics
 
     @post("/topics", 409, 503, status=201)
     def create_topic(self, wanted: values.NewTopic) -> values.Topic:
         """Create a topic, and wait for its leaders."""
-        cluster = self.opened()
-        if cluster.partitions(wanted.name):
-            raise RequestError(409, f"topic {wanted.name} exists")
-        replicas = min(wanted.replicas, len(cluster.brokers))
-        cluster.ask(
-            lambda client: create_topic(
-                client,
-                wanted.name,
-                wanted.config,
-                partitions=wanted.partitions,
-                replication_factor=replicas,
+        with self.opened() as cluster:
+            if cluster.partitions(wanted.name):
+                raise RequestError(409, f"topic {wanted.name} exists")
+            replicas = min(wanted.replicas, len(cluster.brokers))
+            cluster.ask(
+                lambda client: create_topic(
+                    client,
+                    wanted.name,
+                    wanted.config,
+                    partitions=wanted.partitions,
+                    replication_factor=replicas,
+                )
             )
-        )
-        cluster.wait_leaders(wanted.name)
-        # Metadata reach brokers one by one, and the next request may ask any of them.
-        wait_for(f"{wanted.name} on all brokers", partial(_all_know, cluster, wanted.name))
+            cluster.wait_leaders(wanted.name)
+            # Metadata reach brokers one by one, and the next request may ask any of them.
+            wait_for(f"{wanted.name} on all brokers", partial(_all_know, cluster, wanted.name))
         return self.get_topic(wanted.name)
 
     @delete("/topics/{topic}", 404, 409, 503, status=204)
     def delete_topic(self, topic: values.Name) -> None:
         """Delete a topic."""
-        refused = self.opened().ask(lambda client: delete_topics(client, [topic]))
+        with self.opened() as cluster:
+            refused = cluster.ask(lambda client: delete_topics(client, [topic]))
         if (error := refused.get(topic)) is not None:
             missing = error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             raise RequestError(404 if missing else 409, f"topic {topic}: {error}")
@@ -257,18 +259,18 @@ class Actions:
     @get("/faults", 409)
     def list_faults(self, all: bool = False) -> list[values.Fault]:
         """List the faults that are open, or all."""
-        cluster = self.opened()
-        return [
-            _fault(cluster, fault)
-            for fault in self._journal(cluster).values()
-            if all or fault.is_open
-        ]
+        with self.opened() as cluster:
+            return [
+                _fault(cluster, fault)
+                for fault in self._journal(cluster).values()
+                if all or fault.is_open
+            ]
 
     @get("/faults/{fault}", 404, 409)
     def get_fault(self, fault: values.Index) -> values.Fault:
         """Describe a fault."""
-        cluster = self.opened()
-        return _fault(cluster, self._known(cluster, fault))
+        with self.opened() as cluster:
+            return _fault(cluster, self._known(cluster, fault))
 
     @post("/faults", 404, 409, 422, 503, status=201, once=True, body=values.NewFault)
     def create_fault(self, wanted: Any) -> values.Fault:
@@ -353,61 +355,71 @@ class Actions:
         def left_s() -> float:
             return max(0.0, end - time.monotonic())
 
-        cluster = self.opened()
-        if active:
-            wait_for("an active controller", self._has_active_controller, left_s())
-        if leaders is not None:
-            cluster.wait_leaders(leaders, left_s())
-        if isr is not None:
-            cluster.wait_isr(isr, left_s())
         states: Mapping[str, tuple[int | None, Callable[[journal.Fault], bool]]] = {
             "detected": (detected, self._is_detected),
             "broken": (broken, lambda fault: operations.broken(self._entry(fault)).count > 0),
             "healed": (healed, lambda fault: not self._entry(fault).is_open),
         }
-        for word, (number, holds) in states.items():
-            if number is not None:
-                fault = self._known(cluster, number)
-                wait_for(f"fault {number} being {word}", partial(holds, fault), left_s())
-        if settled:
-            self._settled(cluster, left_s())
+        with self.opened() as cluster:
+            if active:
+                wait_for("an active controller", self._has_active_controller, left_s())
+            if leaders is not None:
+                cluster.wait_leaders(leaders, left_s())
+            if isr is not None:
+                cluster.wait_isr(isr, left_s())
+            for word, (number, holds) in states.items():
+                if number is not None:
+                    fault = self._known(cluster, number)
+                    wait_for(f"fault {number} being {word}", partial(holds, fault), left_s())
+            if settled:
+                self._settled(cluster, left_s())
         return values.Waited(waited_s=round(time.monotonic() - began, 3))
 
     def end(self) -> list[str]:
         """Undo the faults that were made here and are open; returns a line for each."""
-        if not self._made or self._files is None or self._files.read(self._state().name) is None:
+        if not self._made or self._files is None or self._files.read(self.state().name) is None:
             return []
-        cluster, said = self.opened(), []
-        for number in self._made[::-1]:
-            try:
-                if cluster.faults.heal(number) is not None:
-                    said.append(f"fault {number} healed")
-            except FaultError as error:
-                said.append(str(error))
+        said = []
+        with self.opened() as cluster:
+            for number in self._made[::-1]:
+                try:
+                    if cluster.faults.heal(number) is not None:
+                        said.append(f"fault {number} healed")
+                except FaultError as error:
+                    said.append(str(error))
         return said
 
     # Parts
 
-    def opened(self) -> library.Cluster:
-        """Take hold of the cluster.
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[library.Cluster]:
+        """Take hold of the cluster until the end of the block.
 
         Raises:
             LabError: it is not up.
             RequestError: it is one of somebody else.
         """
+        cluster = opened.opened(self._files_here(), self.state().name, None)
+        try:
+            yield cluster
+        finally:
+            cluster.let_go()
+
+    def _files_here(self) -> StateFiles:
         if self._files is None:
             raise RequestError(409, "`jbodlab up` did not start this cluster")
-        return opened.opened(self._files, self._state().name, None)
+        return self._files
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[library.Cluster]:
         """Hold the lock of the cluster, for which other commands may be waited."""
-        name, end = self.opened().state.name, time.monotonic() + LOCK_DEADLINE_S
-        assert self._files is not None
+        files, end = self._files_here(), time.monotonic() + LOCK_DEADLINE_S
+        name = self.state().name
         while True:
-            with self._files.try_lock(name) as is_held:
+            with files.try_lock(name) as is_held:
                 if is_held:
-                    yield self.opened()
+                    with self.opened() as cluster:
+                        yield cluster
                     return
             if time.monotonic() > end:
                 raise RequestError(409, f"cluster {name} is in use by another command")
@@ -416,7 +428,7 @@ class Actions:
     def _seen(self) -> ClusterPicture:
         if self._files is None:
             return self._last_seen()
-        return asyncio.run(picture.read(self._state(), ASK_TIMEOUT_S))
+        return asyncio.run(picture.read(self.state(), ASK_TIMEOUT_S))
 
     def _answered(self) -> ClusterPicture:
         """Return the cluster as a broker tells it; raises RequestError where none answers."""
@@ -467,7 +479,7 @@ class Actions:
         return found
 
     def _entry(self, fault: journal.Fault) -> journal.Fault:
-        return journal.read_all(self.opened().faults.journal)[fault.fault_id]
+        return journal.read_all(self._files_here().journal)[fault.fault_id]
 
     def _place(self, cluster: library.Cluster, word: str) -> str:
         """Return the words of the command line for a place.
@@ -567,7 +579,7 @@ def place_name(broker: int, number: int) -> str:
 def _all_know(cluster: library.Cluster, topic: str) -> bool:
     for broker in cluster.brokers:
         if broker.is_running:
-            view = asyncio.run(questions.ask_cluster_view(broker.state, ASK_TIMEOUT_S))
+            view = questions.view(broker.state, ASK_TIMEOUT_S)
             if view is not None and TopicPartition(topic, 0) not in view.partitions:
                 return False
     return True

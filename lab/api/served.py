@@ -29,21 +29,12 @@ class Served:
 
     Args:
         actions: Actions on it.
-        bootstrap: Returns its addresses, and the file by which it is reached; empty where it is
-            open.
         start_anew: Ends the cluster and starts the one that is described; None where the cluster
             was there before this server.
     """
 
-    def __init__(
-        self,
-        actions: Actions,
-        *,
-        bootstrap: Callable[[], tuple[str, str]],
-        start_anew: Callable[[Any], None] | None = None,
-    ) -> None:
+    def __init__(self, actions: Actions, start_anew: Callable[[Any], None] | None = None) -> None:
         self.actions = actions
-        self._bootstrap = bootstrap
         self._start_anew = start_anew
         self._one = threading.Lock()
         self.rehearsals = Rehearsals()
@@ -103,9 +94,11 @@ class Served:
         return made.getvalue()
 
     def _what_if(self, words: Sequence[str]) -> bytes:
-        bootstrap, client_file = self._bootstrap()
-        file = ["--command-config", client_file] if client_file else []
-        return _printed(["what-if", "--bootstrap-server", bootstrap, *file, *words], codes=(0, 2))
+        state = self.actions.state()
+        words = ["what-if", "--bootstrap-server", state.bootstrap, *words]
+        if client_file := state.brokers[0].client_file:
+            words += ["--command-config", client_file]
+        return _printed(words, codes=(0, 2))
 
 
 def _printed(words: Sequence[str], codes: Sequence[int] = (0,)) -> bytes:

@@ -59,7 +59,7 @@ class ClientsView:
 
         for broker in self.brokers:
             if broker.is_running:
-                (view,) = questions.views([broker.state], ASK_TIMEOUT_S)
+                view = questions.view(broker.state, ASK_TIMEOUT_S)
                 if view is not None:
                     return view
         raise LabError("no broker answers")

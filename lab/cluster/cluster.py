@@ -375,8 +375,14 @@ class Cluster(ClientsView):
 
     # Life
 
-    def start(self, *, deadline_s: float | None = None) -> None:
+    def start(
+        self, *, deadline_s: float | None = None, meanwhile: Callable[[], object] = lambda: None
+    ) -> None:
         """Start all nodes and wait until every broker serves.
+
+        Args:
+            deadline_s: Longest time to wait; None: that of the engine.
+            meanwhile: Called once, when all nodes are starting.
 
         Raises:
             LabError: a node ended at once, or cannot be executed.
@@ -384,6 +390,7 @@ class Cluster(ClientsView):
         """
         for node in self.nodes.values():
             node.start()
+        meanwhile()
         self.wait_served(deadline_s=deadline_s)
         # Without one of its controllers a quorum serves all the same.
         for node in self.controllers:
@@ -407,13 +414,14 @@ class Cluster(ClientsView):
             majority_is_gone = 2 * len(ended) >= len(self.controllers)
             for node in (*(ended if majority_is_gone else ()), *missing):
                 _refuse_ended(node)
-            views = questions.views([broker.state for broker in missing], ASK_TIMEOUT_S)
-            missing[:] = [
-                broker
-                for broker, view in zip(missing, views, strict=True)
-                if view is None or not wanted <= view.broker_ids
-            ]
-            return not missing
+            # They are ready at nearly the same time, so one is asked until it is: questions take
+            # the processors from their start.
+            while missing:
+                view = questions.view(missing[0].state, ASK_TIMEOUT_S)
+                if view is None or not wanted <= view.broker_ids:
+                    return False
+                del missing[0]
+            return True
 
         wait_for(
             f"every broker of {sorted(wanted)} serving",
@@ -457,6 +465,13 @@ class Cluster(ClientsView):
                     node.start()
                 return
         raise FaultError(f"there is no {fault.broker or fault.path} to start in {self}")
+
+    def let_go(self) -> None:
+        """Give back the descriptors of a cluster that goes on without this object."""
+        for node in self.nodes.values():
+            node.let_go()
+        for held in self._ports:
+            held.close()
 
     def close(self) -> None:
         """End everything at once and remove it: faults, processes, disks, files, ports."""

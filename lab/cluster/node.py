@@ -345,6 +345,12 @@ class Node:
         with contextlib.suppress(FaultError):
             self._preload = Control.open(self.folder / PRELOADED)
 
+    def let_go(self) -> None:
+        """Follow no rules any more, which stay in force."""
+        if self._preload is not None:
+            self._preload.close()
+            self._preload = None
+
     def heal(self) -> None:
         """Take back all that was preloaded, and let it go on if it was frozen."""
         if self._preload is not None:

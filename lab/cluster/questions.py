@@ -265,18 +265,13 @@ def quorum(nodes: Sequence[NodeState], timeout_s: float) -> Quorum | None:
         The answer of the first one that gives one; None where none does, as no controller is
         active.
     """
-    return next((one for one in _of_each(ask_quorum, nodes, timeout_s) if one is not None), None)
+
+    async def asked() -> list[Quorum | None]:
+        return await asyncio.gather(*(ask_quorum(node, timeout_s) for node in nodes))
+
+    return next((one for one in asyncio.run(asked()) if one is not None), None)
 
 
-def views(nodes: Sequence[NodeState], timeout_s: float) -> list[ClusterView | None]:
-    """Ask several brokers at once, where no event loop runs; None for each without an answer."""
-    return _of_each(ask_cluster_view, nodes, timeout_s)
-
-
-def _of_each(
-    ask: Callable[[NodeState, float], Awaitable[T]], nodes: Sequence[NodeState], timeout_s: float
-) -> list[T]:
-    async def asked() -> list[T]:
-        return await asyncio.gather(*(ask(node, timeout_s) for node in nodes))
-
-    return asyncio.run(asked())
+def view(node: NodeState, timeout_s: float) -> ClusterView | None:
+    """Ask a broker, as `ask_cluster_view`, where no event loop runs."""
+    return asyncio.run(ask_cluster_view(node, timeout_s))

@@ -263,7 +263,7 @@ def serves(cluster: Cluster, node: Node) -> bool:
             socket.create_connection((node.state.host, node.port), 0.2).close()
             return True
         return False
-    (view,) = questions.views([node.state], 0.5)
+    view = questions.view(node.state, 0.5)
     return view is not None and node.id in view.broker_ids
 
 

@@ -250,6 +250,22 @@ def test_a_rehearsal_is_run_and_cancelled(served: Served) -> None:
     assert served.call("GET", f"/rehearsals/{run['id']}/page")[0] == 409
 
 
+def test_no_request_leaves_a_descriptor_open(served: Served) -> None:
+    def descriptors() -> list[str]:
+        folder = Path(f"/proc/{served.process.pid}/fd")
+        return [each for path in folder.iterdir() if (each := str(path.readlink()))[0] == "/"]
+
+    before = descriptors()
+    for _ in range(3):
+        served.done("GET", "/faults")
+        served.done("GET", "/wait?settled=true")
+        served.done("POST", "/brokers/1/thaw")
+
+    # Only the input and the errors are files: those of the start are closed as well.
+    assert sorted(descriptors()) == sorted(before)
+    assert not [path for path in before if "/clusters/" in path]
+
+
 def test_settings_come_from_the_environment_and_another_cluster_takes_the_place(
     tmp_path: Path,
 ) -> None:
