@@ -2,7 +2,7 @@
 # Makes the virtual environment that the Makefile uses, or brings it up to date; does nothing, fast,
 # when nothing changed.
 #
-#   scripts/make_env.sh EXTRAS     EXTRAS: the project's optional dependencies, such as lab,analytics
+#   scripts/make_env.sh EXTRAS     EXTRAS: the project's optional dependencies, such as testing,pkcs12
 #   scripts/make_env.sh --remove   removes the environment
 #
 # The environment is .venv in the clone. Started by root, the servers run as an unprivileged user

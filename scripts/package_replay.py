@@ -2,7 +2,7 @@
 
 The archive holds our own packages only. The packages that they import have to be on every node, in
 the interpreter of PYSPARK_PYTHON: pyarrow, pandas, numpy, crc32c, cramjam and msgspec, for the
-driver duckdb and jinja2 as well, or an environment packed with `--archives`.
+driver duckdb, sqlglot and jinja2 as well, or an environment packed with `--archives`.
 """
 
 from __future__ import annotations
