@@ -4,6 +4,11 @@ A cluster of one controller, which speaks to brokers only, becomes a quorum firs
 gets a second port for other controllers, and is started anew. Brokers reach it where they did. Then
 its level of kraft.version is raised, so that its log names the voters. Both are done once, and the
 cluster stays a quorum, be it of one.
+
+A controller whose disk died comes back with an empty directory, which has an id of its own. Where
+the log names the voters it is another voter then: the former one is removed first, as their ids are
+unique. Fixed voters have no directories, and it is the same one, which gives no vote before it has
+caught up.
 """
 
 from __future__ import annotations
@@ -15,7 +20,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import replace
+from msgspec import structs
 
 from jbodlab.kafka_admin.errors import AdminError
 from jbodlab.vocabulary import kafka_uuid, properties
@@ -30,6 +35,8 @@ from lab.machine.ports import HeldPorts
 from lab.machine.waiting import NotInTimeError, wait_for
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from jbodlab.kafka_admin.client import AdminClient
 
 DEADLINE_S = 60.0
@@ -72,16 +79,7 @@ def add(cluster: Cluster) -> Node:
         disks.make_plain([node.metadata_dir], cluster.user)
         cluster.format([node])
         node.start()
-        directory_id = _directory_id(node)
-        listeners = (
-            (CONTROLLER, node.state.host, node.state.port),
-            (closed.GRPC, node.state.host, node.state.grpc_port),
-        )
-        _carry_out(
-            cluster,
-            f"controller {node.id} being a voter",
-            lambda client: _added(client, node.id, directory_id, listeners),
-        )
+        _make_voter(cluster, node)
     except BaseException:
         node.kill()
         _forget(cluster, node)
@@ -100,14 +98,81 @@ def remove(cluster: Cluster, node: Node) -> None:
     if len(cluster.controllers) < 2:
         raise LabError(f"{node.name} is the only controller")
     _make_quorum(cluster)
-    own = _directory_id(node)
-    _carry_out(
-        cluster,
-        f"controller {node.id} being no voter",
-        lambda client: _removed(client, node.id, own),
-    )
+    _make_no_voter(cluster, node)
     node.stop()
     _forget(cluster, node)
+
+
+def replace_disk(cluster: Cluster, node: Node) -> str:
+    """Give a controller an empty directory in place of its own; returns the id of the new one.
+
+    Faults of its directory are healed, as a new disk has none. Nothing is deleted before the others
+    go on without it.
+
+    Raises:
+        LabError: it is the only one, nobody leads without it, or a step failed.
+        FaultError: a fault of its directory could not be healed.
+        NotInTimeError: it has not caught up in time; it goes on to do so.
+    """
+    _check(cluster)
+    if len(cluster.controllers) < 2:
+        raise LabError(f"{node.name} is the only controller, and nobody else has its log")
+    cluster.faults.heal_all(under=node.folder)
+    if was_running := node.is_running:
+        node.stop()
+    try:
+        found = wait_for(f"another active controller than {node.id}", cluster.quorum, DEADLINE_S)
+        is_fixed = not found.directory_ids
+        if is_fixed:
+            _wait_committed(cluster, node)
+        else:
+            _make_no_voter(cluster, node)
+    except (LabError, NotInTimeError):
+        if was_running:
+            node.start()
+        raise
+    try:
+        if node.metadata_dir.exists():
+            shutil.rmtree(node.metadata_dir)
+        disks.make_plain([node.metadata_dir], cluster.user)
+    except OSError as error:
+        raise LabError(f"the directory of {node.name} cannot be emptied: {error}") from error
+    cluster.format([node])
+    if is_fixed:
+        node.start()
+        _wait_caught_up(cluster, node)
+    else:
+        _rewrite(cluster, node, is_static=False)
+        node.start()
+        _make_voter(cluster, node)
+    return _directory_id(node)
+
+
+def _wait_committed(cluster: Cluster, node: Node) -> None:
+    """Wait until the others commit without a controller that has ended.
+
+    An active one that nobody follows any more says so for a while, and an answer of the one that
+    has ended may have arrived late. The second commit is by others alone.
+    """
+    for _ in range(2):
+        begun = wait_for("an active controller", cluster.quorum, DEADLINE_S).high_watermark
+
+        def is_later(begun: int = begun) -> bool:
+            found = cluster.quorum()
+            return found is not None and found.high_watermark > begun
+
+        wait_for(f"a commit without controller {node.id}", is_later, DEADLINE_S)
+
+
+def _wait_caught_up(cluster: Cluster, node: Node) -> None:
+    # The leader may still tell where the log of the former directory ended; an idle one goes on.
+    begun = wait_for("an active controller", cluster.quorum).high_watermark
+
+    def has_caught_up() -> bool:
+        found = cluster.quorum()
+        return found is not None and found.end_offsets.get(node.id, -1) > begun
+
+    wait_for(f"controller {node.id} having the log", has_caught_up, DEADLINE_S)
 
 
 def transfer(cluster: Cluster, node: Node) -> int:
@@ -150,7 +215,9 @@ def _resign(cluster: Cluster, leader: Node, epoch: int, successor: int) -> None:
     address = f"{state.host}:{state.grpc_port}"
     if cluster.spec.security:
         # A controller listens to brokers only, which pass on what the administrator asks for.
-        request = replace(request, caller=Caller(principal=f"User:{ADMIN}", host=state.host))
+        request = structs.replace(
+            request, caller=Caller(principal=f"User:{ADMIN}", host=state.host)
+        )
         keys = closed.keys_of(cluster.state, cluster.brokers[0].state)
         channel = grpc.secure_channel(address, channel_credentials(keys))
     else:
@@ -158,6 +225,31 @@ def _resign(cluster: Cluster, leader: Node, epoch: int, successor: int) -> None:
     # Another one may lead by now.
     with channel, contextlib.suppress(grpc.RpcError):
         ControllerStub(channel).ResignLeadership(to_proto(request), timeout=ASK_S)
+
+
+def _make_voter(cluster: Cluster, node: Node) -> None:
+    directory_id = kafka_uuid.parse(_directory_id(node))
+    listeners = (
+        (CONTROLLER, node.state.host, node.state.port),
+        (closed.GRPC, node.state.host, node.state.grpc_port),
+    )
+    _carry_out(
+        cluster,
+        f"controller {node.id} being a voter",
+        lambda client: _added(client, node.id, directory_id, listeners),
+    )
+
+
+def _make_no_voter(cluster: Cluster, node: Node) -> None:
+    """Remove a voter by the directory that the log names; its disk need not be readable."""
+    own = wait_for("an active controller", cluster.quorum).directory_ids.get(node.id)
+    if own is None:
+        return
+    _carry_out(
+        cluster,
+        f"controller {node.id} being no voter",
+        lambda client: _removed(client, node.id, own),
+    )
 
 
 def _forget(cluster: Cluster, node: Node) -> None:
@@ -244,26 +336,26 @@ def _carry_out(
         raise LabError(f"{what}: {refusals[-1]}") from error
 
 
-async def _added(client: AdminClient, node_id: int, own: str, listeners: Any) -> None:
+async def _added(client: AdminClient, node_id: int, own: UUID, listeners: Any) -> None:
     from jbodlab.kafka_admin.errors import RequestError
     from jbodlab.kafka_admin.quorum import add_voter
     from jbodlab.vocabulary.error_code import ErrorCode
 
     try:
-        await add_voter(client, node_id, kafka_uuid.parse(own), listeners, ASK_S)
+        await add_voter(client, node_id, own, listeners, ASK_S)
     except RequestError as error:
         # The first answer may have been lost.
         if error.code is not ErrorCode.DUPLICATE_VOTER:
             raise
 
 
-async def _removed(client: AdminClient, node_id: int, own: str) -> None:
+async def _removed(client: AdminClient, node_id: int, own: UUID) -> None:
     from jbodlab.kafka_admin.errors import RequestError
     from jbodlab.kafka_admin.quorum import remove_voter
     from jbodlab.vocabulary.error_code import ErrorCode
 
     try:
-        await remove_voter(client, node_id, kafka_uuid.parse(own), ASK_S)
+        await remove_voter(client, node_id, own, ASK_S)
     except RequestError as error:
         if error.code is not ErrorCode.VOTER_NOT_FOUND:
             raise

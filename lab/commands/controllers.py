@@ -1,4 +1,4 @@
-"""`jbodlab controllers`: those of a cluster are listed, come and go, and hand over."""
+"""`jbodlab controllers`: those of a cluster are listed, come, go, get a new disk and hand over."""
 
 from __future__ import annotations
 
@@ -74,6 +74,18 @@ def remove(options: Namespace, output: Output, interrupts: Interrupts) -> int:
         node = _controller(cluster, options.controller)
         membership.remove(cluster, node)
         return {node.name: "removed"}
+
+    return _changed(options, output, interrupts, change)
+
+
+def replace(options: Namespace, output: Output, interrupts: Interrupts) -> int:
+    """Give a controller an empty directory in place of its own; returns the exit code."""
+    from lab.cluster import membership
+
+    def change(cluster: Cluster) -> dict[str, str]:
+        node = _controller(cluster, options.controller)
+        directory_id = membership.replace_disk(cluster, node)
+        return {node.name: f"has the empty directory {directory_id}, pid {node.pid}"}
 
     return _changed(options, output, interrupts, change)
 
