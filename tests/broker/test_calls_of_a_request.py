@@ -20,11 +20,11 @@ import pytest
 from kio.schema.fetch.v12.request import FetchPartition, FetchRequest, FetchTopic
 from kio.schema.produce.v9.request import PartitionProduceData, ProduceRequest, TopicProduceData
 from kio.serial import entity_writer
-from msgspec.structs import replace
 
 from jbodlab.kafka_wire.headers import request_header
 from jbodlab.runtime import tcp
 from jbodlab.runtime.machine import system_environment
+from jbodlab.server import fair_turns
 from jbodlab.server.bounds import Bounds
 from jbodlab.server.connection import Connection
 from jbodlab.server.listener_counts import ListenerCounts
@@ -81,8 +81,7 @@ class Client:
         self.answers = Answers()
         self._connection = Connection(
             node.apis.dispatcher,
-            # A clock that stands: no turn of the loop is too long for another request.
-            Bounds(replace(system_environment(), monotonic_s=lambda: 0.0)),
+            Bounds(system_environment()),
             listener_name="PLAINTEXT",
             on_made=lambda _: True,
             on_lost=lambda _: None,
@@ -104,6 +103,8 @@ class Client:
 @pytest.fixture
 def _no_socket(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tcp, "set_up", lambda *_, **__: None)
+    # No turn of the loop is too long for another request.
+    monkeypatch.setattr(fair_turns, "TURN_SHARE_S", 60.0)
 
 
 @pytest.fixture
@@ -195,6 +196,7 @@ async def calls_of(work: Callable[[], Awaitable[object]]) -> float:
         sys.setprofile(before)
     for name, number in calls.most_common():
         print(f"{number / ROUNDS:6.2f} {name.removeprefix(str(CLONE))}")
+    print(calls.total() / ROUNDS)
     return calls.total() / ROUNDS
 
 
