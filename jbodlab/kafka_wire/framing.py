@@ -8,8 +8,8 @@ A frame on the wire:
 Bytes arrive in a scratch buffer, which many connections of one thread may share: what they leave
 there of an unfinished frame is put aside until more comes. A frame larger than that buffer gets one
 of its own, so that the socket writes into its final place, as soon as its length is known and it is
-admitted. An announced size alone costs little memory, though: the buffer of a very large frame
-grows with what has arrived.
+admitted. An announced size alone costs little memory, though: a large buffer is given to a frame
+when its first one is full, and a very large one takes memory only where bytes have arrived.
 
 The decoder performs no input or output: `get_buffer` says where received bytes belong, `received`
 how many arrived there, and returns the frames that became complete.
@@ -17,6 +17,7 @@ how many arrived there, and returns the frames that became complete.
 
 from __future__ import annotations
 
+import mmap
 import struct
 from collections.abc import Callable
 
@@ -36,8 +37,9 @@ START_BYTES = 64
 FIRST_BUFFER_BYTES = 1 << 20
 """Given to a large frame before more of it has arrived: room for the requests of most producers."""
 
-GROWTH_FACTOR = 4
-"""How often as large the next buffer of a frame is that has filled its last one."""
+CLEARED_BYTES_MAX = 4 << 20
+"""A larger buffer is not taken from the heap: to clear 100 MiB at once occupies the loop for tens
+of ms."""
 
 SIZE = struct.Struct(">i")
 
@@ -169,9 +171,10 @@ class FrameDecoder:
         if self._large_filled < len(large):
             return []
         if self._large_filled < self._large_size:
-            grown = memoryview(bytearray(min(self._large_size, GROWTH_FACTOR * len(large))))
-            grown[: len(large)] = large
-            self._large = grown
+            size = self._large_size
+            grown = bytearray(size) if size <= CLEARED_BYTES_MAX else mmap.mmap(-1, size)
+            self._large = memoryview(grown)
+            self._large[: len(large)] = large
             return []
         self._large = None
         return [large.toreadonly()]

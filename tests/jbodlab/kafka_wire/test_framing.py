@@ -7,6 +7,7 @@ import tracemalloc
 import pytest
 
 from jbodlab.kafka_wire.framing import (
+    CLEARED_BYTES_MAX,
     FIRST_BUFFER_BYTES,
     SCRATCH_BYTES,
     START_BYTES,
@@ -85,6 +86,25 @@ def test_an_announced_size_takes_little_memory_before_its_bytes_are_there() -> N
     finally:
         tracemalloc.stop()
     assert size < 2 * FIRST_BUFFER_BYTES
+
+
+def test_no_call_clears_or_copies_a_very_large_buffer() -> None:
+    size = 10 * CLEARED_BYTES_MAX
+    decoder = FrameDecoder()
+    tracemalloc.start()
+    try:
+        frames = received(decoder, struct.pack(">i", size) + bytes(CLEARED_BYTES_MAX))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    rest = size - CLEARED_BYTES_MAX
+    assert not frames
+    assert len(decoder.get_buffer()) == rest
+    assert peak < 3 * CLEARED_BYTES_MAX
+
+    frames = received(decoder, b"x" * rest)
+
+    assert [bytes(frame) for frame in frames] == [bytes(CLEARED_BYTES_MAX) + b"x" * rest]
 
 
 def test_decoders_may_share_their_scratch_buffer() -> None:
