@@ -131,13 +131,16 @@ class Dispatcher:
             if codec is not None:
                 self._ready[header.api_key, header.api_version] = api, handler, codec
         context = RequestContext(header, session)
+        is_large = len(frame) > LARGE_REQUEST_BYTES and not api.has_records
         if login is not None:
             try:
                 login.admit(header.api_key, self._monotonic_s())
             except KafkaError as error:
+                if is_large:
+                    # A stranger's; its refusal would take long.
+                    raise CloseConnectionError(str(error)) from error
                 session.closes = True
                 handler = Refusing(handler, error)
-        is_large = len(frame) > LARGE_REQUEST_BYTES and not api.has_records
         if is_large or codec is None:
             turn = self._turn if is_large else nullcontext()
             work = self._answer_aside(api, handler, frame, context, turn)

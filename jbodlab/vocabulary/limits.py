@@ -49,8 +49,9 @@ MAX_REQUEST_ITEMS = 50_000
 partitions needs where a request names all of them with their replicas."""
 MAX_CHANGED_ITEMS = 20_000
 """The same for a request that the controller decides in one step: 10,000 partitions."""
-LARGE_REQUEST_BYTES = 32 << 10
-"""Bytes of a request from which on it takes turns with other large ones."""
+LARGE_REQUEST_BYTES = 8 << 10
+"""Bytes of a request from which on it takes turns with other large ones: the smallest items that
+fit, some two thousand, are decoded, answered and encoded in a turn of the loop."""
 SLICE_S = 0.005
 """Time of one slice of a large request; other requests wait that long, and one part longer."""
 FIRST_SLICE_S = 0.0005

@@ -7,7 +7,7 @@ import gc
 import struct
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -23,7 +23,8 @@ from jbodlab.server.request_handler import Pending
 from jbodlab.server.resources import nothing
 from jbodlab.server.response import Response
 from jbodlab.server.session import Session
-from jbodlab.vocabulary.errors import DecodeError
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import CloseConnectionError, DecodeError, KafkaError
 from jbodlab.vocabulary.limits import LARGE_REQUEST_BYTES, MAX_REQUEST_BYTES, MAX_REQUEST_ITEMS
 from tests.waiting import DEADLINE_S
 from tests.waiting import turns as loop_turns
@@ -120,6 +121,20 @@ async def test_request_with_more_items_than_any_real_one_is_refused_undecoded() 
 
     with pytest.raises(DecodeError, match="METADATA version 1 of client 'tester': 1 items more"):
         await answered(found)
+
+
+def test_large_request_of_a_stranger_is_not_decoded_to_be_refused() -> None:
+    class Login:
+        takes_raw_tokens = False
+
+        def admit(self, api_key: int, now_s: float) -> None:
+            raise KafkaError(ErrorCode.ILLEGAL_SASL_STATE, "the login has begun")
+
+    stranger = Session(listener_name="CLIENTS", peer="10.0.0.1:1")
+    stranger.authentication = cast(Any, Login())
+
+    with pytest.raises(CloseConnectionError, match="the login has begun"):
+        dispatcher().handle(LARGE, stranger)
 
 
 @pytest.mark.parametrize("frame", [SMALL, LARGE], ids=["small", "large"])
