@@ -117,14 +117,6 @@ class Journal:
         """All faults by their ids, as they are now; raises as `read_all`."""
         return read_all(self.path)
 
-    def open_faults(self) -> list[Fault]:
-        """Return the faults that are not healed, oldest first."""
-        return read_faults(self.path)
-
-    def next_id(self) -> int:
-        """Return the id for a new fault; ids are never used twice."""
-        return max(self.faults, default=0) + 1
-
     @contextlib.contextmanager
     def begin(self, plan: Callable[[int], Mapping[str, object]]) -> Iterator[Fault]:
         """Write down a new fault, and hold it while the block runs.
@@ -134,7 +126,8 @@ class Journal:
                 meanwhile. An error that it raises leaves the journal as it was.
         """
         with self._locked():
-            fault_id = self.next_id()
+            # No id is used twice.
+            fault_id = max(self.faults, default=0) + 1
             values = plan(fault_id)
             _try_lock(self._fd, fault_id)
             self._append("begin", fault_id, values)

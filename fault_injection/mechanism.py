@@ -111,8 +111,8 @@ class Target:
         cluster: The cluster, where it is closed; the place itself of faults of a whole cluster.
     """
 
-    directory: Path | None
-    broker: TargetBroker | None
+    directory: Path | None = None
+    broker: TargetBroker | None = None
     uid: int
     gid: int
     cluster: ClosedCluster | None = None

@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from fault_injection import check, process_control, processes, registry
-from fault_injection.closed_cluster import ClosedCluster
 from fault_injection.errors import FaultError
 from fault_injection.fuse import disk
-from fault_injection.journal import Fault, Journal
+from fault_injection.journal import Fault, Journal, read_faults
 from fault_injection.kinds import KINDS, FaultSpec, Scope
 from fault_injection.mechanism import Broken, Healing, Start, Target, TargetBroker
 from jbodlab.cli.lab_state import STATE_DIR_VARIABLE
@@ -63,18 +62,6 @@ def directory_target(
     except OSError as error:
         raise FaultError(f"nothing injected: {_text(error)}") from error
     return Target(directory=path, broker=broker, uid=user.uid, gid=user.gid)
-
-
-def broker_target(
-    broker: TargetBroker, uid: int, gid: int, cluster: ClosedCluster | None = None
-) -> Target:
-    """Return a broker as a target, with its cluster where that is closed."""
-    return Target(directory=None, broker=broker, uid=uid, gid=gid, cluster=cluster)
-
-
-def cluster_target(cluster: ClosedCluster, uid: int, gid: int) -> Target:
-    """Return a whole cluster as a target."""
-    return Target(directory=None, broker=None, uid=uid, gid=gid, cluster=cluster)
 
 
 def inject(
@@ -166,7 +153,7 @@ def broken(fault: Fault) -> Broken:
 
 def _plan(spec: FaultSpec, target: Target, journal: Journal, fault_id: int) -> dict[str, Any]:
     """Return what the journal says before anything is changed; nothing is changed here."""
-    _refuse_together(spec, target.path, journal.open_faults())
+    _refuse_together(spec, target.path, read_faults(journal.path))
     if target.directory in journal.path.parents:
         raise FaultError(
             f"the journal {journal.path} is in {target.path}: name another folder in "

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from fault_injection import processes
 from fault_injection.errors import FaultError
-from fault_injection.mechanism import Peer, TargetBroker
+from fault_injection.mechanism import COMMAND_LINE, Advice, Peer, TargetBroker
 from fault_injection.preload.control import RULES_VARIABLE
 from jbodlab.cli import lab_state
 from jbodlab.cli.lab_state import ClusterState, NodeState, ProcessState
@@ -72,25 +73,37 @@ def target_node(node: NodeState, state: ClusterState) -> TargetBroker:
     process = running(node)
     found = {} if process is None else processes.variables(process.pid)
     rules = found.get(RULES_VARIABLE)
-    return TargetBroker(
-        name=node.name,
-        folder=_folder(node),
-        log_dirs=tuple(map(Path, node.log_dirs)),
-        process=process,
-        rules=Path(rules) if rules else None,
-        host=node.host,
-        ports=ports(node),
-        peers=tuple(
-            peer for one in state.nodes if one.node_id != node.node_id for peer in _peers(one)
-        ),
-        is_controller=node in state.controllers,
-    )
+    peers = [peer for one in state.nodes if one.node_id != node.node_id for peer in _peers(one)]
+    return as_target(node, process, Path(rules) if rules else None, peers)
 
 
 def _peers(node: NodeState) -> list[Peer]:
-    process, rules = running(node), _folder(node) / PRELOADED
+    process, rules = running(node), node.folder / PRELOADED
     pid = 0 if process is None else process.pid
     return as_peers(node, pid, rules if rules.exists() else None)
+
+
+def as_target(
+    node: NodeState,
+    process: ProcessState | None,
+    rules: Path | None,
+    peers: Iterable[Peer],
+    advice: Advice = COMMAND_LINE,
+) -> TargetBroker:
+    """Return a node as its faults know it."""
+    of_controller = _controller_ports(node)
+    return TargetBroker(
+        name=node.name,
+        folder=node.folder,
+        log_dirs=tuple(map(Path, node.log_dirs)),
+        process=process,
+        rules=rules,
+        host=node.host,
+        ports=(node.port, *of_controller) if node.role == "broker" else of_controller,
+        peers=tuple(peers),
+        is_controller=node.role == "controller" or bool(node.controller_port),
+        advice=advice,
+    )
 
 
 def as_peers(node: NodeState, pid: int, rules: Path | None) -> list[Peer]:
@@ -104,21 +117,10 @@ def as_peers(node: NodeState, pid: int, rules: Path | None) -> list[Peer]:
     return found
 
 
-def ports(node: NodeState) -> tuple[int, ...]:
-    """Return where a node listens, a broker for clients first."""
-    of_controller = _controller_ports(node)
-    return (node.port, *of_controller) if node.role == "broker" else of_controller
-
-
 def _controller_ports(node: NodeState) -> tuple[int, ...]:
     """Return where a node listens as a controller; empty where it is none, or nobody knows."""
     own = node.port if node.role == "controller" else node.controller_port
     return tuple(port for port in (own, node.grpc_port) if port)
-
-
-def _folder(node: NodeState) -> Path:
-    """Return what all directories of a broker lie in."""
-    return Path(node.metadata_log_dir).parent.parent
 
 
 def patient_with(state_dir: Path, given: str) -> TargetBroker | None:

@@ -19,10 +19,10 @@ from admin_tool.log_dir_actions.planning import (
     dir_states,
     execute,
     reasons_value,
-    why_blocked,
 )
 from admin_tool.log_dir_actions.table import BrokerDirs, moves
 from admin_tool.reassignment.moves import DEFAULT_TIMEOUT_S, start_moves, why_refused
+from admin_tool.reassignment.target_dirs import why_blocked
 from jbodlab.cli.output import Output, counted, place
 from jbodlab.cli.parser import UsageError
 from jbodlab.kafka_admin.errors import AdminError
@@ -57,7 +57,7 @@ def movable(found: list[BrokerDirs], output: Output) -> list[BrokerDirs]:
     Raises:
         AdminError: all are skipped.
     """
-    reasons = {one.broker: why_blocked(one) for one in found}
+    reasons = {one.broker: why_blocked(one.broker, one.log_dirs) for one in found}
     skipped = [reason for reason in reasons.values() if reason is not None]
     if len(skipped) == len(found):
         raise AdminError("; ".join(skipped))

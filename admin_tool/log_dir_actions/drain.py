@@ -19,9 +19,9 @@ from admin_tool.log_dir_actions.planning import (
     dir_states,
     execute,
     immovable,
-    why_blocked,
 )
 from admin_tool.log_dir_actions.table import BrokerDirs, moves, state_of
+from admin_tool.reassignment.target_dirs import why_blocked
 from jbodlab.cli.output import Output, counted
 from jbodlab.kafka_admin.errors import AdminError
 from jbodlab.kafka_admin.log_dirs import DescribedLogDir
@@ -54,7 +54,7 @@ def check_source(one: BrokerDirs, log_dir: DescribedLogDir) -> None:
     if log_dir.error_code:
         state = state_of(log_dir)
         raise AdminError(f"cannot read {log_dir.path} of broker {one.broker}: it is {state}")
-    reason = why_blocked(one)
+    reason = why_blocked(one.broker, one.log_dirs)
     if reason is not None:
         raise AdminError(reason)
 

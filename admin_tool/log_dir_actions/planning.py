@@ -99,19 +99,6 @@ def dir_states(one: BrokerDirs) -> list[DirState]:
     return [_dir_state(one, log_dir, current, moving) for log_dir in online]
 
 
-def why_blocked(one: BrokerDirs) -> str | None:
-    """Return why a broker moves no replica, None if it does; pure.
-
-    Nobody knows the replicas in an offline directory, so brokers refuse to copy anything.
-    """
-    offline = [log_dir.path for log_dir in one.log_dirs if log_dir.error_code]
-    if not offline:
-        return None
-    return (
-        f"broker {one.broker} moves nothing while a log directory is offline: {', '.join(offline)}"
-    )
-
-
 def immovable(one: BrokerDirs, path: str) -> dict[Replica, str]:
     """Return which replicas in a directory its broker would refuse to move, and why."""
     return {

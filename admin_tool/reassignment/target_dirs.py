@@ -6,7 +6,7 @@ and by then the reassignment is under way.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from admin_tool.reassignment.moves import why_immovable
@@ -36,7 +36,6 @@ def problem_of(
 ) -> tuple[Replica, str] | None:
     """Return the first replica of a broker that cannot go where it should, and why; pure."""
     known = {log_dir.path: log_dir for log_dir in log_dirs}
-    offline = [log_dir.path for log_dir in log_dirs if log_dir.error_code]
     coming: dict[str, int] = {}
     for replica, path in targets.items():
         target = known.get(path)
@@ -55,11 +54,9 @@ def problem_of(
         if _holds(target, replica):
             # It stays there, or is on its way there already.
             continue
-        if offline and any(_holds(log_dir, replica) for log_dir in log_dirs):
-            return replica, (
-                f"broker {replica.broker} moves nothing while a log directory is offline: "
-                f"{', '.join(offline)}"
-            )
+        blocked = why_blocked(replica.broker, log_dirs)
+        if blocked is not None and any(_holds(log_dir, replica) for log_dir in log_dirs):
+            return replica, blocked
         if target.is_cordoned:
             return replica, f"{where} is cordoned"
         coming[path] = coming.get(path, 0) + _size_bytes(log_dirs, replica)
@@ -69,6 +66,17 @@ def problem_of(
                 f"and {size_text(coming[path])} would come in"
             )
     return None
+
+
+def why_blocked(broker: int, log_dirs: Iterable[DescribedLogDir]) -> str | None:
+    """Return why a broker moves no replica, None if it does; pure.
+
+    Nobody knows the replicas in an offline directory, so brokers refuse to copy anything.
+    """
+    offline = [log_dir.path for log_dir in log_dirs if log_dir.error_code]
+    if not offline:
+        return None
+    return f"broker {broker} moves nothing while a log directory is offline: {', '.join(offline)}"
 
 
 def _holds(log_dir: DescribedLogDir, replica: Replica) -> bool:

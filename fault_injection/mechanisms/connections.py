@@ -51,9 +51,7 @@ class Connections:
     def refusal(self, spec: FaultSpec, target: Target) -> str:
         broker = target.broker
         assert broker is not None
-        if broker.process is None:
-            return f"{broker.name} does not run"
-        if reason := unknown_party(spec, broker):
+        if reason := refusal(spec, broker):
             return reason
         cut_off = parties(spec, broker)
         with contextlib.suppress(ValueError):
@@ -70,6 +68,7 @@ class Connections:
                 return broker.advice.not_preloaded(name)
         if reason := process_control.refusal(broker, must_run=True):
             return reason
+        assert broker.process is not None
         return sockets.refusal(broker.process.pid)
 
     def prepare(self, spec: FaultSpec, target: Target, fault_id: int) -> dict[str, Any]:
@@ -187,8 +186,10 @@ class Connections:
         return ""
 
 
-def unknown_party(spec: FaultSpec, broker: TargetBroker) -> str:
+def refusal(spec: FaultSpec, broker: TargetBroker) -> str:
     """Return why a node cannot be cut off from whom a fault names; empty if it can."""
+    if broker.process is None:
+        return f"{broker.name} does not run"
     known = {CONTROLLER, BROKERS, CLIENTS, *(peer.name for peer in broker.peers)}
     for word in spec.cut_from:
         if word not in known:

@@ -22,7 +22,7 @@ from fault_injection.errors import FaultError
 from fault_injection.journal import Fault
 from fault_injection.kinds import CLIENTS, FaultSpec
 from fault_injection.mechanism import Broken, Healing, RecordUndo, Start, Target
-from fault_injection.mechanisms.connections import parties, unknown_party
+from fault_injection.mechanisms.connections import parties, refusal
 
 NAMESPACES = Path("/run/netns")
 """Where `ip netns` keeps namespaces, which then outlive their processes."""
@@ -47,9 +47,7 @@ class Packets:
     def refusal(self, spec: FaultSpec, target: Target) -> str:
         broker = target.broker
         assert broker is not None
-        if broker.process is None:
-            return f"{broker.name} does not run"
-        if reason := unknown_party(spec, broker):
+        if reason := refusal(spec, broker):
             return reason
         for name, host in ((broker.name, broker.host), *((p.name, p.host) for p in broker.peers)):
             try:

@@ -73,6 +73,11 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
         """Its name, such as `broker-1` or `controller-100`."""
         return f"{self.role}-{self.node_id}"
 
+    @property
+    def folder(self) -> Path:
+        """Folder that all its directories lie in; `.` where nothing is known of its files."""
+        return Path(self.metadata_log_dir).parent.parent
+
 
 class ClusterState(msgspec.Struct, frozen=True, kw_only=True):
     """One cluster.

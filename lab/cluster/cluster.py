@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from msgspec.structs import replace
 
-from fault_injection import kinds, operations
+from fault_injection import kinds
 from fault_injection.closed_cluster import ClosedCluster
 from fault_injection.errors import FaultError
 from fault_injection.journal import Fault as InjectedFault
@@ -242,7 +242,7 @@ class Cluster(ClientsView):
         closed_cluster = self._closed()
         if closed_cluster is None:
             raise LabError(f"an open cluster has no users and no rights: {self._advice.closed}")
-        return operations.cluster_target(closed_cluster, self.user.uid, self.user.gid)
+        return Target(cluster=closed_cluster, uid=self.user.uid, gid=self.user.gid)
 
     def fails(self, kind: str, **parameters: Any) -> Fault:
         """Take something from users of the cluster; otherwise as `LogDir.fails`."""

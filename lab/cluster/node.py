@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec.structs import replace
 
-from fault_injection import kinds, operations, targets
+from fault_injection import kinds, targets
 from fault_injection.closed_cluster import ClosedBroker, ClosedCluster
 from fault_injection.errors import FaultError
 from fault_injection.mechanism import Advice, Peer, Target, TargetBroker
@@ -191,8 +191,8 @@ class Node:
 
     @property
     def folder(self) -> Path:
-        """Folder that all its directories lie in; `.` where nothing is known of its files."""
-        return self.metadata_dir.parent.parent
+        """Folder that all its directories lie in."""
+        return self.state.folder
 
     # Process
 
@@ -359,20 +359,9 @@ class Node:
 
     def target_node(self) -> TargetBroker:
         """Return it as faults know it, with the process that runs it now."""
-        return TargetBroker(
-            name=self.name,
-            folder=self.folder,
-            log_dirs=tuple(self.paths),
-            process=self.state.process if self.is_running else None,
-            rules=self._rules,
-            host=self.state.host,
-            ports=targets.ports(self.state),
-            peers=tuple(
-                peer for one in self._around.nodes() if one is not self for peer in one.peers()
-            ),
-            is_controller=self.state.role == "controller" or bool(self.state.controller_port),
-            advice=self._around.advice,
-        )
+        process = self.state.process if self.is_running else None
+        peers = [peer for one in self._around.nodes() if one is not self for peer in one.peers()]
+        return targets.as_target(self.state, process, self._rules, peers, self._around.advice)
 
     def peers(self) -> list[Peer]:
         """Return it as another node's faults know it."""
@@ -384,10 +373,8 @@ class Node:
 
     def target(self) -> Target:
         """Return it as the target of a fault."""
-        around = self._around
-        return operations.broker_target(
-            self.target_node(), around.user.uid, around.user.gid, around.closed()
-        )
+        user, cluster = self._around.user, self._around.closed()
+        return Target(broker=self.target_node(), uid=user.uid, gid=user.gid, cluster=cluster)
 
     def fails(self, kind: str = "kill", **parameters: Any) -> Fault:
         """Break the process, connections or certificate; otherwise as `LogDir.fails`."""

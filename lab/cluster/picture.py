@@ -61,7 +61,7 @@ def of_node(
     return BrokerPicture(
         broker_id=node.node_id,
         address=address_text(node.host, node.port),
-        folder=Path(node.metadata_log_dir).parent.parent,
+        folder=node.folder,
         paths=named if paths is None else paths,
         log_dirs=log_dirs,
         serves=serves,

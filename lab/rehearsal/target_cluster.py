@@ -117,20 +117,18 @@ class TargetCluster:
         return any(view.path == str(self.path(place)) and not view.error for view in found)
 
 
-def of_lab(cluster: Cluster) -> TargetCluster:
-    """Return a cluster that the lab runs, and goes on running."""
+def of_lab(cluster: Cluster, *, outlives_us: bool = True) -> TargetCluster:
+    """Return a cluster that the lab runs; one that goes on running has a name to tell."""
+    engine, named = cluster.engine, f", {cluster.state.name}" if outlives_us else ""
     return TargetCluster(
         cluster=cluster,
         may_start=True,
-        outlives_us=True,
-        revives=cluster.engine.revives,
+        outlives_us=outlives_us,
+        revives=engine.revives,
         metadata_logs=[each.metadata_dir for each in cluster.controllers],
         places=places_of(cluster.state.brokers),
         metrics=_metrics(cluster),
-        versions={
-            "cluster": f"{cluster.engine.title}, {cluster.state.name}",
-            "engine": str(cluster.engine),
-        },
+        versions={"cluster": f"{engine.title}{named}", "engine": str(engine)},
     )
 
 
@@ -152,16 +150,7 @@ def started(
     with prepared(plan, root, interrupts, engine) as cluster:
         cluster.start()
         check_faults(plan.faults, cluster)
-        yield TargetCluster(
-            cluster=cluster,
-            may_start=True,
-            outlives_us=False,
-            revives=engine.revives,
-            metadata_logs=[each.metadata_dir for each in cluster.controllers],
-            places=places_of(cluster.state.brokers),
-            metrics=_metrics(cluster),
-            versions={"cluster": engine.title, "engine": str(engine)},
-        )
+        yield of_lab(cluster, outlives_us=False)
 
 
 @contextlib.contextmanager

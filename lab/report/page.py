@@ -271,15 +271,18 @@ def _fault_row(fault: Mapping[str, Any]) -> tuple[Value, ...]:
 
 
 def _directory_rows(place: str, states: Sequence[Sequence[Any]]) -> Iterable[tuple[Value, ...]]:
-    ends = [*(state[0] for state in states), None]
-    for (begin, state), end in zip([[0.0, "online"], *states], ends, strict=True):
+    for (begin, state), end in _until([[0.0, "online"], *states]):
         if end is None or end > begin:
             yield place, state, _ms(begin), _ms(end), ""
 
 
+def _until(states: Sequence[Sequence[Any]]) -> Iterable[tuple[Sequence[Any], float | None]]:
+    """Return states, which begin with their time, each with when it ends; None: it does not."""
+    return zip(states, [*(state[0] for state in states[1:]), None], strict=False)
+
+
 def _partition_rows(name: str, states: Sequence[Sequence[Any]]) -> Iterable[tuple[Value, ...]]:
-    ends = [*(state[0] for state in states[1:]), None]
-    for (begin, leader, isr, replicas, elr, last_known), end in zip(states, ends, strict=False):
+    for (begin, leader, isr, replicas, elr, last_known), end in _until(states):
         state = "no leader" if leader < 0 else "in sync" if isr >= replicas else "not all in sync"
         led = f"broker {leader} leads" if leader >= 0 else "no leader"
         if end is None or end > begin:
@@ -418,13 +421,11 @@ def _transactions(run: Run, prefix: str) -> Iterable[Block]:
     )
     rows: list[tuple[Value, ...]] = []
     for name, states in run["transactions"].items():
-        ends = [*(state[0] for state in states[1:]), None]
-        for (begin, state), end in zip(states, ends, strict=True):
+        for (begin, state), end in _until(states):
             if state != "ended":
                 rows.append((name, state, _ms(begin), _ms(end), ""))
     for name, states in run["last_stable_offsets"].items():
-        ends = [*(state[0] for state in states[1:]), None]
-        for (begin, stands, offset, behind), end in zip(states, ends, strict=True):
+        for (begin, stands, offset, behind), end in _until(states):
             if stands:
                 text = f"at {offset}, {behind} before the high watermark"
                 rows.append((name, "last stable offset stands", _ms(begin), _ms(end), text))
@@ -550,25 +551,22 @@ def _figure_rows(found: Compared) -> Iterable[tuple[str, ...]]:
 def _figure_cell(name: str, runs: Sequence[Run]) -> str:
     if len(runs) == 1:
         return _shown(runs[0], name)
-    one = distribution(runs).get(name)
-    if one is None or one["median"] is None:
-        return UNKNOWN
-    unit = MetricUnit[one["unit"].upper()]
-    least, middle, most = (
-        "never" if one[key] == NEVER else show(one[key], unit) for key in ("min", "median", "max")
-    )
-    return middle if least == most else f"{middle} ({least} to {most})"
+    for found, least, middle, most in _spread_rows(runs):
+        if found == name:
+            return middle if least == most else f"{middle} ({least} to {most})"
+    return UNKNOWN
 
 
 def _spread_rows(runs: Sequence[Run]) -> Iterable[tuple[str, str, str, str]]:
+    """Yield each metric that is known with its least, middle and greatest value."""
     for name, one in distribution(runs).items():
         if one["median"] is not None:
             unit = MetricUnit[one["unit"].upper()]
-            cells = [
+            least, middle, most = (
                 "never" if one[key] == NEVER else show(one[key], unit)
                 for key in ("min", "median", "max")
-            ]
-            yield name, cells[0], cells[1], cells[2]
+            )
+            yield name, least, middle, most
 
 
 def _spread(runs: Sequence[Run]) -> Block:

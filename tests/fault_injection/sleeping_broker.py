@@ -76,7 +76,7 @@ class Bed:
 
     def target(self, directory: Path | None = None) -> Target:
         if directory is None:
-            return operations.broker_target(self.patient, os.geteuid(), os.getegid())
+            return Target(broker=self.patient, uid=os.geteuid(), gid=os.getegid())
         return operations.directory_target(str(directory), None, self.patient)
 
     def inject(self, kind: str, target: Target, **words: object) -> Fault:

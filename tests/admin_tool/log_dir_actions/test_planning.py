@@ -21,11 +21,11 @@ from admin_tool.log_dir_actions.planning import (
     immovable,
     report,
     shown_effect,
-    why_blocked,
 )
 from admin_tool.log_dir_actions.table import BrokerDirs
 from admin_tool.reassignment import moves as reassignment_moves
 from admin_tool.reassignment.moves import why_refused
+from admin_tool.reassignment.target_dirs import why_blocked
 from jbodlab.cli.output import Output
 from jbodlab.kafka_admin.errors import AdminError
 from jbodlab.kafka_admin.log_dirs import DescribedLogDir, HeldReplica, Replica, ReplicaDirs
@@ -129,8 +129,8 @@ def test_a_broker_with_an_offline_directory_moves_nothing() -> None:
     whole = broker(log_dir("/a"), log_dir("/b"))
     broken = broker(log_dir("/a"), log_dir("/b", error_code=56, usable=-1))
     reason = "broker 1 moves nothing while a log directory is offline: /b"
-    assert why_blocked(whole) is None
-    assert why_blocked(broken) == reason
+    assert why_blocked(1, whole.log_dirs) is None
+    assert why_blocked(1, broken.log_dirs) == reason
     assert movable([whole], Output()) == [whole]
     with pytest.raises(AdminError, match=f"^{reason}$"):
         movable([broken], Output())

@@ -24,7 +24,7 @@ import pytest
 from fault_injection import kinds, operations, processes, registry
 from fault_injection.errors import FaultError
 from fault_injection.journal import Fault
-from fault_injection.mechanism import Peer, TargetBroker
+from fault_injection.mechanism import Peer, Target, TargetBroker
 from fault_injection.preload import Control
 from lab.machine.ports import HeldPorts
 from lab.machine.waiting import wait_for
@@ -163,7 +163,7 @@ class Network:
     @contextlib.contextmanager
     def cut(self, number: int, **words: object) -> Iterator[Fault]:
         uid = SERVER_UID if os.geteuid() == 0 else os.geteuid()
-        target = operations.broker_target(self.patient(number), uid, uid)
+        target = Target(broker=self.patient(number), uid=uid, gid=uid)
         fault = making.inject(self.journal, "cut", target, set_timer=making.no_timer, **words)
         yield fault
         making.heal(self.journal, fault)
@@ -302,13 +302,13 @@ def test_a_cut_that_cannot_be_made_is_refused_before_anything_happens(
     patient = replace(network.patient(1), **changes)
 
     with pytest.raises(FaultError, match=reason):
-        registry.choose(kinds.spec("cut", words), operations.broker_target(patient, 0, 0))
+        registry.choose(kinds.spec("cut", words), Target(broker=patient, uid=0, gid=0))
 
 
 def test_another_broker_that_follows_no_rules_is_told_by_its_name(network: Network) -> None:
     patient = network.patient(1)
     peers = tuple(replace(peer, rules=None) for peer in patient.peers)
-    target = operations.broker_target(replace(patient, peers=peers), 0, 0)
+    target = Target(broker=replace(patient, peers=peers), uid=0, gid=0)
 
     assert "broker-2 runs without the library" in registry.check(kinds.spec("cut", {}), target)
     assert registry.check(kinds.spec("cut", {"from": "controller"}), target) == ""

@@ -165,7 +165,8 @@ def test_ids_are_never_used_twice(journal_file: Path, log_dir: Path) -> None:
     heal(journal_file)
 
     with open_journal(journal_file) as journal:
-        assert journal.next_id() == 2
+        with journal.begin(lambda _: {"kind": "x", "path": "/x", "uid": 0, "undo": {}}) as fault:
+            assert fault.fault_id == 2
         assert isinstance(journal.faults[1], Fault)
 
 
