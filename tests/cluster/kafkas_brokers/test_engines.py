@@ -89,15 +89,17 @@ def test_a_setting_that_the_release_refuses_is_named_before_anything_is_started(
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("how", "nodes"), [({"controllers": 3}, 5), ({"combined": True}, 2)])
+@pytest.mark.parametrize(
+    ("how", "nodes"), [({"brokers": 1, "controllers": 3}, 4), ({"brokers": 2, "combined": True}, 2)]
+)
 def test_controllers_are_as_many_as_is_said_and_topics_can_be_made(
     how: dict[str, Any], nodes: int
 ) -> None:
     jars(NEW)
     more = {"config": {"log.retention.hours": 5}, "jvm_options": "-Dkey=value"}
-    with Cluster(brokers=2, disks=1, engine=f"kafka:{NEW}", **how, **more) as cluster:
+    with Cluster(disks=1, engine=f"kafka:{NEW}", **how, **more) as cluster:
         assert len(cluster.inner.nodes) == nodes
-        cluster.wait_leaders(cluster.new_topic(partitions=2, replicas=2))
+        cluster.wait_leaders(cluster.new_topic(partitions=2, replicas=1))
         broker = cluster.inner.broker(1)
         assert "log.retention.hours=5" in broker.properties_file.read_text("utf-8")
         assert b"-Dkey=value" in Path(f"/proc/{broker.pid}/cmdline").read_bytes().split(b"\0")

@@ -20,6 +20,7 @@ from jbodlab.storage.directory.names import METADATA_DIR_NAME
 from jbodlab.vocabulary.error_code import ErrorCode
 from lab import status
 from lab.cluster.node import Node
+from lab.machine.folders import make_folder, remove_folder
 from lab.machine.waiting import wait_for
 from tests.cluster.harness import Cluster, running
 
@@ -36,10 +37,33 @@ SHORT_LOG = {
 }
 
 
-@pytest.fixture
-def cluster(cluster_root: Path) -> Iterator[Cluster]:
-    with running(cluster_root, brokers=2, dirs=1, controllers=3) as started:
+@pytest.fixture(scope="module")
+def quorum_of_three() -> Iterator[Cluster]:
+    """One for all tests, each of which leaves it whole."""
+    root = make_folder()
+    with running(root / "cluster", brokers=2, dirs=1, controllers=3) as started:
         yield started
+    remove_folder(root)
+
+
+@pytest.fixture
+def cluster(quorum_of_three: Cluster) -> Iterator[Cluster]:
+    cluster = quorum_of_three
+    yield cluster
+    for node in cluster.nodes.values():
+        node.thaw()
+        if not node.is_running:
+            node.start()
+    cluster.wait_served()
+    stand_by = dict.fromkeys((each.id for each in cluster.controllers), "standby")
+
+    def is_whole() -> bool:
+        found = roles(cluster)
+        return any(found == stand_by | {each: "active"} for each in stand_by)
+
+    wait_for("one active controller, and the others standing by", is_whole)
+    cluster.wait_all_in_sync()
+    cluster.delete_topics(*{key.topic for key in cluster.view().partitions})
 
 
 def active(cluster: Cluster) -> Node:
@@ -221,7 +245,7 @@ def test_a_quorum_outlives_the_directory_of_its_active_controller(
 ) -> None:
     cluster.create_topic("before", partitions=1, replicas=2)
     first = active(cluster)
-    first.metadata_dir.rename(first.metadata_dir.with_name("gone"))
+    gone = first.metadata_dir.rename(first.metadata_dir.with_name("gone"))
     if fault == "replaced":
         first.metadata_dir.mkdir()
 
@@ -233,6 +257,8 @@ def test_a_quorum_outlives_the_directory_of_its_active_controller(
     assert second is not first
     first.wait_ended(10)
     cluster.create_topic("after", partitions=1, replicas=2)
+    shutil.rmtree(first.metadata_dir, ignore_errors=True)
+    gone.rename(first.metadata_dir)
 
 
 def test_a_controller_that_was_frozen_stands_by_when_it_goes_on(cluster: Cluster) -> None:
