@@ -21,6 +21,7 @@ from broker.assemblies.disks import Disks
 from broker.assemblies.encryption import Encryption
 from broker.assemblies.front import Front
 from broker.assemblies.replicas import Replicas
+from broker.bounds.limits import LAST_WORD_S
 from broker.bounds.resources import WantedResources, check, memory_limit, open_files_limit
 from broker.compaction.settings import CleanerSettings
 from broker.config import BrokerConfig
@@ -110,7 +111,7 @@ class BrokerServer:
                 task.cancel()
             await asyncio.gather(starting, *ending, return_exceptions=True)
             if self._is_last_word_wanted:
-                await self._link.leave_at_once()
+                await self._link.life.leave_at_once(LAST_WORD_S)
             else:
                 await self._stop()
         if self._failure is not None:
@@ -191,7 +192,7 @@ class BrokerServer:
         disks.conditions.add_listener(roles)
         # The metadata changes: settings and replicas, then what clients are told, who
         # waits for other leaders, then groups and reports.
-        link.publish_to(
+        link.publisher.publish_to(
             internal_listeners=[self._dynamic, roles],
             listeners_after_clients=[
                 self._coordinators.groups,
@@ -224,7 +225,9 @@ class BrokerServer:
         replicas.start()
         link.feed.begin_publishing()
         # Changes since the logs were loaded have taken replicas away that nobody will ask for.
-        replicas.put_strays_aside(link.feed.image)
+        replicas.manager.placement.put_strays_aside(
+            replicas.loading_rules(link.feed.image).replica_of
+        )
         await disks.start()
         await replicas.reports.all_known()
         await link.unfence()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from broker.bounds.limits import LAST_WORD_S
 from broker.config import BrokerConfig
 from broker.controller_link.assignment_sender import AssignmentSender
 from broker.controller_link.broker_life import BrokerIdentity, BrokerLife
@@ -12,7 +11,7 @@ from broker.controller_link.broker_life_events import DirectoriesDegraded
 from broker.controller_link.broker_life_rules import BrokerLifeSettings
 from broker.controller_link.channel import ControllerChannel
 from broker.controller_link.controllers import ControllerDirectory
-from broker.controller_link.metadata_feed import MetadataFeed, MetadataListener
+from broker.controller_link.metadata_feed import MetadataFeed
 from broker.controller_link.registration_check import RegistrationCheck
 from broker.disk.condition import DegradedLogDirs
 from broker.disk.life import OpenedLogDirs
@@ -89,27 +88,19 @@ class ControllerLink:
             online_directories=log_dirs.online_ids,
             register_again=self.life.register_again,
         )
-        self._publisher = MetadataPublisher(self.cache)
+        self.publisher = MetadataPublisher(self.cache)
         self.feed = MetadataFeed(
             channel=self.channel,
             metadata_dir=log_dirs.metadata_dir,
             broker_id=config.node_id,
             cluster_id=opened.cluster_id,
-            listener=self._publisher,
+            listener=self.publisher,
             on_fatal=on_fatal,
             monotonic_s=environment.monotonic_s,
             wall_ms=environment.wall_ms,
             settings=metadata_log_settings(config.values),
             is_sole=lambda: self.controllers.is_sole,
         )
-
-    def publish_to(
-        self,
-        internal_listeners: Sequence[MetadataListener],
-        listeners_after_clients: Sequence[MetadataListener],
-    ) -> None:
-        """Name the listeners that follow the metadata before and after clients see it, in order."""
-        self._publisher.publish_to(internal_listeners, listeners_after_clients)
 
     async def start(self) -> None:
         """Register, and learn the metadata up to there.
@@ -131,18 +122,10 @@ class ControllerLink:
     async def stop(self) -> None:
         """Say and hear nothing more."""
         await self.feed.stop()
-        self._publisher.stop()
+        self.publisher.stop()
         await self.assignments.stop()
         await self.life.stop()
         await self.channel.close()
-
-    async def leave_at_once(self) -> None:
-        """Say the last word of a process that cannot go on."""
-        await self.life.leave_at_once(LAST_WORD_S)
-
-    def metadata_failures(self) -> int:
-        """Return how often a follower of the metadata has failed."""
-        return self._publisher.failure_count
 
     def broker_epoch(self) -> BrokerEpoch:
         """Return the epoch of the current registration; -1 before the first."""

@@ -87,7 +87,7 @@ class Disks:
             rules: Rules of the present metadata for logs that may be found.
         """
         config = self._config
-        self._checkpoints = CheckpointWriter(
+        self.checkpoints = CheckpointWriter(
             self.log_dirs,
             logs,
             high_watermark_interval_ms=config.replica_high_watermark_checkpoint_interval_ms,
@@ -98,7 +98,7 @@ class Disks:
         self._retention = RetentionTask(
             self.log_dirs,
             logs,
-            self._checkpoints.write_log_starts,
+            self.checkpoints.write_log_starts,
             check_interval_ms=config.log_retention_check_interval_ms,
             initial_delay_ms=config.log_initial_task_delay_ms,
             wall_ms=self._environment.wall_ms,
@@ -106,7 +106,7 @@ class Disks:
         self.cleaner = LogCleaner(
             self.log_dirs,
             logs,
-            self._checkpoints.write_cleaner_offsets,
+            self.checkpoints.write_cleaner_offsets,
             environment=self._environment,
             settings=CleanerSettings.of(config.values),
         )
@@ -122,7 +122,7 @@ class Disks:
 
     async def start(self) -> None:
         """Begin with the upkeep; the logs are loaded."""
-        self._checkpoints.start()
+        self.checkpoints.start()
         self._retention.start()
         self.cleaner.start()
         self.probe.start()
@@ -137,7 +137,7 @@ class Disks:
         await self.probe.stop()
         await self.conditions.stop()
         await self._retention.stop()
-        await self._checkpoints.stop()
+        await self.checkpoints.stop()
         self.remover.stop()
 
     async def stop(self, broker_epoch: BrokerEpoch) -> None:
@@ -152,12 +152,8 @@ class Disks:
 
     def replica_moved(self, source: LogDir, target: LogDir) -> None:
         """Let the checkpoints follow a replica, where it is now first."""
-        self._checkpoints.write_all(target)
-        self._checkpoints.write_all(source)
-
-    async def lower_checkpoints(self, log_dir: LogDir) -> None:
-        """Write what a log that is about to be cut has lowered; raises LogDirError."""
-        await self._checkpoints.lower(log_dir)
+        self.checkpoints.write_all(target)
+        self.checkpoints.write_all(source)
 
     async def _schedule_leftovers(self, log_dir: LogDir) -> None:
         await self.remover.schedule_leftovers_in(log_dir, self._config.log_segment_delete_delay_ms)

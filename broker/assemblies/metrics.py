@@ -56,7 +56,7 @@ def broker_metrics(
         lambda: move_metrics(manager.moves),
         lambda: cleaner_metrics(disks.cleaner, disks.log_dirs, now_ms),
         lambda: life_metrics(link.assignments, link.life),
-        lambda: metadata_metrics(image, link.metadata_failures(), now_ms),
+        lambda: metadata_metrics(image, link.publisher.failure_count, now_ms),
         lambda: coordinator_metrics(
             coordinators.groups,
             "group",

@@ -310,7 +310,7 @@ class Replicas:
             assigner=self.reports,
             remove_later=disks.remover.schedule,
             on_moved=disks.replica_moved,
-            write_checkpoints=disks.lower_checkpoints,
+            write_checkpoints=lambda log_dir: disks.checkpoints.lower(log_dir),
             leader_quota=self._quotas.leader,
         )
 
@@ -326,10 +326,6 @@ class Replicas:
                 loaded, image, self._config.node_id, any_offline=log_dirs.any_offline
             )
         )
-
-    def put_strays_aside(self, image: MetadataImage) -> None:
-        """Put logs aside whose replicas have left this broker while they were loaded."""
-        self.manager.placement.put_strays_aside(self.loading_rules(image).replica_of)
 
     def start(self) -> None:
         """Begin to look after the replicas; they come with the metadata."""

@@ -26,7 +26,7 @@ from broker.bounds.limits import (
 from broker.controller_link.assignment_sender import AssignmentSender
 from broker.disk.calls import ReplicaLostError, missing_folders
 from broker.disk.directory import FoundLog, LogDir, LogDirs
-from broker.disk.upkeep import PeriodicTask
+from broker.disk.upkeep import PeriodicTasks
 from broker.placement.reported_directory import (
     Placement,
     Presence,
@@ -47,7 +47,7 @@ from jbodlab.vocabulary.ids import DirectoryId, TopicId, TopicIdPartition
 logger = logging.getLogger(__name__)
 
 
-class DirectoryReports:
+class DirectoryReports(PeriodicTasks):
     """Reports of directories to the controller, and whether it knows all of them.
 
     Args:
@@ -72,20 +72,20 @@ class DirectoryReports:
         self._is_new = is_new
         self._is_first = True
         self._changed = asyncio.Event()
-        self._tasks = (
-            PeriodicTask("review of directories", REVIEW_INTERVAL_MS, self._review_later),
-            PeriodicTask("look for lost replicas", FOLDERS_INTERVAL_MS, self.find_lost_replicas),
+        super().__init__(
+            (
+                "review of directories",
+                REVIEW_INTERVAL_MS,
+                REVIEW_INTERVAL_MS,
+                self._review_later,
+            ),
+            (
+                "look for lost replicas",
+                FOLDERS_INTERVAL_MS,
+                FOLDERS_INTERVAL_MS,
+                self.find_lost_replicas,
+            ),
         )
-
-    def start(self) -> None:
-        """Begin to look at all replicas now and then."""
-        for task in self._tasks:
-            task.start()
-
-    async def stop(self) -> None:
-        """End."""
-        for task in self._tasks:
-            await task.stop()
 
     def assign(
         self,

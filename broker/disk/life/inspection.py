@@ -67,29 +67,6 @@ def inspect(
         raise FormatError(
             f"Duplicate log directory found: same directory as {identities[identity]}"
         )
-    _verify(fs, path, node_id, cluster_id, metadata_log_dir, ids)
-    fs.listdir(path)
-    # The lock is the process's: a second one on the same file would end with the first.
-    lock = None if held is not None and held.is_at_its_path else lock_it()
-    try:
-        meta = with_directory_id(fs, path, meta_properties.read(fs, path), random_bytes)
-        for _ in range(PROBES):
-            probe(fs, path, identity)
-    except BaseException:
-        if lock is not None:
-            lock.release()
-        raise
-    return Inspected(meta.directory_id, identity, lock)
-
-
-def _verify(
-    fs: FileSystem,
-    path: Path,
-    node_id: BrokerId,
-    cluster_id: str,
-    metadata_log_dir: Path,
-    ids: Mapping[Path, DirectoryId | None],
-) -> None:
     try:
         meta, holds_metadata_log = meta_properties.look_into(fs, path)
     except FileNotFoundError as error:
@@ -111,3 +88,15 @@ def _verify(
         node_id=node_id,
         cluster_id=cluster_id,
     )
+    fs.listdir(path)
+    # The lock is the process's: a second one on the same file would end with the first.
+    lock = None if held is not None and held.is_at_its_path else lock_it()
+    try:
+        meta = with_directory_id(fs, path, meta_properties.read(fs, path), random_bytes)
+        for _ in range(PROBES):
+            probe(fs, path, identity)
+    except BaseException:
+        if lock is not None:
+            lock.release()
+        raise
+    return Inspected(meta.directory_id, identity, lock)

@@ -4,7 +4,7 @@ from broker.disk.upkeep.checkpoints import CONTENTS, CheckpointWriter
 from broker.disk.upkeep.condition_monitor import ConditionMonitor, ConditionSettings
 from broker.disk.upkeep.cordon import Cordon, check_paths
 from broker.disk.upkeep.metrics import directory_metrics
-from broker.disk.upkeep.periodic import PeriodicTask
+from broker.disk.upkeep.periodic import PeriodicTasks
 from broker.disk.upkeep.probe import LogDirProbe, watch_steps
 from broker.disk.upkeep.retention import DirectoryRemover, RetentionTask
 
@@ -16,7 +16,7 @@ __all__ = [
     "Cordon",
     "DirectoryRemover",
     "LogDirProbe",
-    "PeriodicTask",
+    "PeriodicTasks",
     "RetentionTask",
     "check_paths",
     "directory_metrics",

@@ -21,7 +21,7 @@ from weakref import WeakKeyDictionary
 
 from broker.disk.calls import ReplicaLostError, WaitsForRoomError
 from broker.disk.directory import LogDir, LogDirs, LogDirState, LogsInUse, LogWithState
-from broker.disk.upkeep.periodic import PeriodicTask
+from broker.disk.upkeep.periodic import PeriodicTasks
 from jbodlab.storage.directory import names
 from jbodlab.storage.directory.checkpoints import write_offsets
 from jbodlab.storage.log import checkpointed
@@ -33,7 +33,7 @@ Logs = Sequence[tuple[LogWithState, int]]
 """Logs and their high watermarks."""
 
 
-class CheckpointWriter:
+class CheckpointWriter(PeriodicTasks):
     """Keeps the checkpoint files of all directories up to date.
 
     Args:
@@ -62,42 +62,33 @@ class CheckpointWriter:
         self._pending: WeakKeyDictionary[LogDir, dict[str, asyncio.Future[None]]] = (
             WeakKeyDictionary()
         )
-        self._tasks = (
-            PeriodicTask(
+        super().__init__(
+            (
                 "checkpoint of high watermarks",
+                high_watermark_interval_ms,
                 high_watermark_interval_ms,
                 partial(self._everywhere, self.write_high_watermarks),
             ),
-            PeriodicTask(
+            (
                 "checkpoint of recovery points",
+                initial_delay_ms,
                 recovery_point_interval_ms,
                 partial(self._everywhere, self.write_recovery_points),
-                initial_delay_ms=initial_delay_ms,
             ),
-            PeriodicTask(
+            (
                 "checkpoint of log starts",
+                initial_delay_ms,
                 log_start_interval_ms,
                 partial(self._everywhere, self.write_log_starts),
-                initial_delay_ms=initial_delay_ms,
             ),
             # A follower has gaps of offsets that its leader's compaction has left.
-            PeriodicTask(
+            (
                 "checkpoint of cleaner offsets",
+                initial_delay_ms,
                 log_start_interval_ms,
                 partial(self._everywhere, self.write_cleaner_offsets),
-                initial_delay_ms=initial_delay_ms,
             ),
         )
-
-    def start(self) -> None:
-        """Begin to write."""
-        for task in self._tasks:
-            task.start()
-
-    async def stop(self) -> None:
-        """End; what the last checkpoint lacks is written by the clean shutdown."""
-        for task in self._tasks:
-            await task.stop()
 
     def write_high_watermarks(self, log_dir: LogDir) -> asyncio.Future[None]:
         """Write `replication-offset-checkpoint` of one directory if it changed."""

@@ -1,4 +1,4 @@
-"""Runs an action again and again until it is stopped."""
+"""Runs actions again and again until they are stopped."""
 
 from __future__ import annotations
 
@@ -10,49 +10,39 @@ from jbodlab.runtime.supervised import end_tasks
 
 logger = logging.getLogger(__name__)
 
+Action = tuple[str, int, int, Callable[[], Awaitable[object]]]
+"""Name for the log, pause before the first run, pause between two runs in ms, and the call."""
 
-class PeriodicTask:
-    """Awaits `action`, pauses, and does so again; what it raises is logged and ends nothing.
+
+class PeriodicTasks:
+    """Awaits each action, pauses, and does so again; what it raises is logged and ends nothing.
 
     Args:
-        name: For the log.
-        interval_ms: Pause between the end of one run and the start of the next.
-        action: The call that is repeated.
-        initial_delay_ms: Pause before the first run; `interval_ms` if None.
+        actions: The actions; they do not wait for each other.
     """
 
-    def __init__(
-        self,
-        name: str,
-        interval_ms: int,
-        action: Callable[[], Awaitable[object]],
-        *,
-        initial_delay_ms: int | None = None,
-    ) -> None:
-        self._name = name
-        self._interval_s = interval_ms / 1000
-        self._initial_delay_s = (
-            self._interval_s if initial_delay_ms is None else initial_delay_ms / 1000
-        )
-        self._action = action
-        self._task: asyncio.Task[None] | None = None
+    def __init__(self, *actions: Action) -> None:
+        self._actions = actions
+        self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
         """Begin, on the running loop."""
-        assert self._task is None
-        self._task = asyncio.create_task(self._run(), name=self._name)
+        assert not self._tasks
+        self._tasks = [asyncio.create_task(_run(each), name=each[0]) for each in self._actions]
 
     async def stop(self) -> None:
-        """End; a run under way is cancelled."""
-        task, self._task = self._task, None
-        await end_tasks([task])
+        """End; runs under way are cancelled."""
+        tasks, self._tasks = self._tasks, []
+        await end_tasks(tasks)
 
-    async def _run(self) -> None:
-        await asyncio.sleep(self._initial_delay_s)
-        while True:
-            try:
-                await self._action()
-            except Exception:
-                logger.exception("%s failed; it will be retried", self._name)
-            # An interval of zero must not starve everything else.
-            await asyncio.sleep(max(self._interval_s, 0.01))
+
+async def _run(action: Action) -> None:
+    name, initial_delay_ms, interval_ms, call = action
+    await asyncio.sleep(initial_delay_ms / 1000)
+    while True:
+        try:
+            await call()
+        except Exception:
+            logger.exception("%s failed; it will be retried", name)
+        # An interval of zero must not starve everything else.
+        await asyncio.sleep(max(interval_ms / 1000, 0.01))

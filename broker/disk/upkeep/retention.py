@@ -22,7 +22,7 @@ from pathlib import Path
 from broker.bounds.limits import EXPIRED_FILES_INTERVAL_MS, LOGS_PER_TURN, RMTREE_ATTEMPTS
 from broker.disk.calls import ReplicaLostError
 from broker.disk.directory import LogDir, LogDirs, LogDirState, LogsInUse, OwnedLog
-from broker.disk.upkeep.periodic import PeriodicTask
+from broker.disk.upkeep.periodic import PeriodicTasks
 from jbodlab.runtime.supervised import supervised
 from jbodlab.storage.directory.filesystem import FileSystem
 from jbodlab.storage.directory.names import DirKind, parse_partition_dir
@@ -31,7 +31,7 @@ from jbodlab.vocabulary.errors import KafkaError, LogDirError
 logger = logging.getLogger(__name__)
 
 
-class RetentionTask:
+class RetentionTask(PeriodicTasks):
     """Applies retention to every log in use.
 
     Args:
@@ -57,24 +57,15 @@ class RetentionTask:
         self._wall_ms = wall_ms
         self._in_use = in_use
         self._write_log_starts = write_log_starts
-        self._tasks = (
-            PeriodicTask(
-                "retention", check_interval_ms, self.check, initial_delay_ms=initial_delay_ms
-            ),
-            PeriodicTask(
-                "removal of deleted segments", EXPIRED_FILES_INTERVAL_MS, self.remove_expired
+        super().__init__(
+            ("retention", initial_delay_ms, check_interval_ms, self.check),
+            (
+                "removal of deleted segments",
+                EXPIRED_FILES_INTERVAL_MS,
+                EXPIRED_FILES_INTERVAL_MS,
+                self.remove_expired,
             ),
         )
-
-    def start(self) -> None:
-        """Begin to check."""
-        for task in self._tasks:
-            task.start()
-
-    async def stop(self) -> None:
-        """End."""
-        for task in self._tasks:
-            await task.stop()
 
     async def check(self) -> None:
         """Delete what may go of every log in use."""
