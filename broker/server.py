@@ -149,7 +149,7 @@ class BrokerServer:
         )
         self._disks.watch(
             self._replicas.manager,
-            self._replicas.manager.roles,
+            self._replicas.manager.roles.returning,
             lambda: self._replicas.loading_rules(self._link.feed.image),
         )
         self._front = Front(
@@ -181,7 +181,7 @@ class BrokerServer:
         # One returns: the replicas first, as what follows depends on where they are now.
         for back in (
             disks.cordon,
-            roles,
+            roles.returning,
             disks.conditions,
             disks.probe,
             link.life,

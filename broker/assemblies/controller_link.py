@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec.structs import asdict
+
 from broker.config import BrokerConfig
 from broker.controller_link.assignment_sender import AssignmentSender
 from broker.controller_link.broker_life import BrokerIdentity, BrokerLife
@@ -137,11 +139,7 @@ class ControllerLink:
 
     def tell_degraded(self, degraded: DegradedLogDirs) -> None:
         """Tell the controller which online directories are full or slow."""
-        self.life.directories_degraded(
-            DirectoriesDegraded(
-                degraded=degraded.degraded, full=degraded.full, tolerated=degraded.tolerated
-            )
-        )
+        self.life.directories_degraded(DirectoriesDegraded(**asdict(degraded)))
 
     def _leads_in(self, directory: DirectoryId) -> bool:
         """Return whether this broker leads something in a directory that has failed."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec.structs import asdict
 
@@ -163,7 +163,10 @@ class Coordinators:
             link.cache,
             ShardContext(
                 new_core=lambda: GroupCore(
-                    self._settings, topics, lambda: str(environment.new_id()), self._configs_of
+                    self._settings,
+                    topics,
+                    lambda: str(environment.new_id()),
+                    lambda group_id: link.cache.image.configs.resource(GROUP_RESOURCE, group_id),
                 ),
                 codec=records,
                 append_errors=APPEND_ERRORS,
@@ -222,9 +225,6 @@ class Coordinators:
                 )
             case _:
                 return None
-
-    def _configs_of(self, group_id: str) -> Mapping[str, str]:
-        return self._cache.image.configs.resource(GROUP_RESOURCE, group_id)
 
 
 class CachedTopics:

@@ -111,7 +111,12 @@ class Disks:
             settings=CleanerSettings.of(config.values),
         )
         self.revival = LogDirRevival(
-            self._opened, replicas, rules=rules, schedule_leftovers=self._schedule_leftovers
+            self._opened,
+            replicas,
+            rules=rules,
+            schedule_leftovers=lambda log_dir: self.remover.schedule_leftovers_in(
+                log_dir, config.log_segment_delete_delay_ms
+            ),
         )
         self._logs = logs
 
@@ -154,6 +159,3 @@ class Disks:
         """Let the checkpoints follow a replica, where it is now first."""
         self.checkpoints.write_all(target)
         self.checkpoints.write_all(source)
-
-    async def _schedule_leftovers(self, log_dir: LogDir) -> None:
-        await self.remover.schedule_leftovers_in(log_dir, self._config.log_segment_delete_delay_ms)

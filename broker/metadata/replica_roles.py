@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 from broker.disk.calls import NoSpaceError
-from broker.disk.directory import FoundLog, LogDir, LogDirs
+from broker.disk.directory import LogDir, LogDirs
 from broker.following.fetcher import FetcherManager
 from broker.moves.moves import RunningMoves
 from broker.placement.directory_reports import DirectoryReports
@@ -76,7 +76,7 @@ class ReplicaRoles:
         self._assigner = assigner
         self._broker_id = registry.broker_id
         self._is_leaving = False
-        self._returning = ReturningReplicas(
+        self.returning = ReturningReplicas(
             registry,
             placement,
             moves.formers,
@@ -108,7 +108,7 @@ class ReplicaRoles:
                 if partition.leader is not None:
                     partition.in_sync.set_joinable(self._registry.joinable(partition))
         if self._broker_id in delta.changed_brokers:
-            self._returning.registration_changed()
+            self.returning.registration_changed()
 
     def begin_shutdown(self) -> None:
         """Follow no more where this broker is not in sync, as it is about to leave.
@@ -155,23 +155,7 @@ class ReplicaRoles:
             if isinstance(partition.state, Absent):
                 # There may have been no directory with room for it.
                 self._guard(self._open, partition)
-        self._returning.make_missing()
-
-    def unsettled(self, log_dir: LogDir) -> str:
-        """Return why the replicas of a failed directory may not come back; see `LogDirRevival`."""
-        return self._returning.unsettled(log_dir)
-
-    def topic_partitions_in_use(self) -> frozenset[TopicPartition]:
-        """Return the replicas of which no other copy may come back."""
-        return self._returning.topic_partitions_in_use()
-
-    async def load_formers(self, log_dir: LogDir, logs: Sequence[FoundLog]) -> None:
-        """Have ready what moves have left elsewhere of replicas that come back, or do not."""
-        await self._returning.load_formers(log_dir, logs)
-
-    def log_dir_returned(self, former: LogDir, log_dir: LogDir, logs: Sequence[FoundLog]) -> None:
-        """Give the logs of a revived directory to the replicas that miss them."""
-        self._returning.log_dir_returned(former, log_dir, logs)
+        self.returning.make_missing()
 
     # Inside
 

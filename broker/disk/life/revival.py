@@ -14,7 +14,7 @@ step fails, the directory stays offline as before. The rest of the broker serves
 
 *Settled* makes the last step safe. The returning replicas may lack records that their disk
 confirmed and lost, so none of them may count as in sync or lead in its old epoch. The controller
-ensures both when it processes the failure; see `ReplicaManager.unsettled`.
+ensures both when it processes the failure; see `ReturningReplicas.unsettled`.
 
 *Silent* concerns a thread that hangs. Its fence stops its later steps, but a disk that recovers may
 still carry out the hung call. So a directory whose thread hangs in a write cannot be revived as

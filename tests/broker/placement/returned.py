@@ -38,7 +38,7 @@ class Returned(Reported):
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
-        for listener in (self.host.manager.roles, self.reports):
+        for listener in (self.host.manager.roles.returning, self.reports):
             self.host.log_dirs.add_return_listener(listener)
         self.named |= {"new": directory_id(15), "third": directory_id(12)}
         self.kept = root / "kept"
@@ -61,7 +61,7 @@ class Returned(Reported):
         life = former.next_life(new_id or former.directory_id, identity)
         roles = self.host.manager.roles
         if in_use is None:
-            in_use = roles.topic_partitions_in_use()
+            in_use = roles.returning.topic_partitions_in_use()
         logs = await load_revived(
             self.host.log_dirs,
             life,
@@ -71,7 +71,7 @@ class Returned(Reported):
             lambda _: LogConfig(),
             is_ours=lambda _: True,
         )
-        assert not roles.unsettled(former)
+        assert not roles.returning.unsettled(former)
         life.replica_count = len(logs)
         self.host.log_dirs.revive(former, life, logs)
         return life
@@ -123,7 +123,7 @@ class Returned(Reported):
             case "told":
                 await until(lambda: self._told(*names))
             case "unsettled":
-                return self.host.manager.roles.unsettled(self.first) or "no"
+                return self.host.manager.roles.returning.unsettled(self.first) or "no"
             case "shows":
                 return ", ".join(self._shown(int(name)) for name in names)
             case _:

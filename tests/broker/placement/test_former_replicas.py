@@ -61,7 +61,7 @@ async def moved(moving: Moving, disk: SlowDisk) -> Partition:
     """Move a replica to directory 1, which fails before the copy is on its disk."""
     host = moving.host
     host.assignments.accepts = True
-    host.log_dirs.add_return_listener(host.manager.roles)
+    host.log_dirs.add_return_listener(host.manager.roles.returning)
     partition = await moving.lead()
     disk.syncs.open.clear()
     await moving.moved(1)
@@ -100,7 +100,7 @@ async def revived(moving: Moving, number: int = 1, *, also_fails: str = "") -> L
             return answer
 
         host.dirs[0].run = run_and_fail  # type: ignore[method-assign]
-    await host.manager.roles.load_formers(life, logs)
+    await host.manager.roles.returning.load_formers(life, logs)
     if also_fails == "after":
         host.log_dirs.fail(host.dirs[0], "test")
     life.replica_count = len(logs)
@@ -215,7 +215,7 @@ async def restarted(before: Moving, disk: SlowDisk, *, is_first_offline: bool) -
     after = Moving(root, disk)
     after.sent = before.sent
     host = after.host
-    host.log_dirs.add_return_listener(host.manager.roles)
+    host.log_dirs.add_return_listener(host.manager.roles.returning)
     host.log_dirs.fail(host.dirs[1], "test")
     (folder,) = host.dirs[0].path.glob("*-stray")
     if is_first_offline:

@@ -52,11 +52,14 @@ async def test_replica_comes_back_as_a_follower_with_its_log(story: Returned) ->
     await story.host.produced(batch(5), acks=1)
     old = story.partition.log
     story.host.log_dirs.fail(story.first, "test")
-    assert story.host.manager.roles.unsettled(story.first)
+    assert story.host.manager.roles.returning.unsettled(story.first)
     story.apply(change(leader=2, isr=(2,)), config("segment.bytes", "2000000"))
-    assert story.host.manager.roles.unsettled(story.first) == "the directory id is still registered"
+    assert (
+        story.host.manager.roles.returning.unsettled(story.first)
+        == "the directory id is still registered"
+    )
     story.apply(directories_left(1, story.host.directory(1)))
-    assert not story.host.manager.roles.unsettled(story.first)
+    assert not story.host.manager.roles.returning.unsettled(story.first)
 
     life = await story.revive()
 
