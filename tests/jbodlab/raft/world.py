@@ -224,6 +224,7 @@ class Node:
         self.pieces: dict[OffsetAndEpoch, int] = {}
         self.high_watermark = -1
         self.proposed: tuple[Batch, ...] = ()
+        self.formatted_with = world.voters
 
     # The process.
 
@@ -258,7 +259,7 @@ class Node:
 
     def voters_on_disk(self) -> History[VoterSet]:
         """The voter sets of the log and of the snapshot that it begins with."""
-        history = History(self.world.voters)
+        history = History(self.formatted_with)
         start = self.ordered.start
         if start in self.world.snapshot_voters:
             history.restart(start.offset - 1, self.world.snapshot_voters[start])
@@ -482,11 +483,13 @@ class World:
     Args:
         voters: Their number; ids begin at 1.
         observers: Further nodes.
+        settings: Of all nodes.
     """
 
     settings = RaftSettings()
 
-    def __init__(self, voters: int, observers: int = 0) -> None:
+    def __init__(self, voters: int, observers: int = 0, settings: RaftSettings = settings) -> None:
+        self.settings = settings
         self.now_ms = 0
         self.draw: Callable[[], float] = lambda: 0.0
         self.voters = VoterSet.of(voter(number) for number in range(1, voters + 1))
@@ -677,6 +680,10 @@ class World:
             request = AddVoterRequest(
                 voter=key_of(number), endpoints=voter(number).endpoints, timeout_ms=5_000
             )
+        self.ask(node, request)
+
+    def ask(self, node: Node, request: Request) -> None:
+        """Ask a node as an operator does."""
         self.requests += 1
         node.asked[self.requests] = (node.number, node.life, 0), request
         node.handle(RequestReceived(self.requests, request))
