@@ -24,6 +24,8 @@ from controller.quorum.raft_files import RaftFiles
 from controller.quorum.raft_log import RaftLog
 from jbodlab.controller_api.requests import AllocateProducerIdsResponse
 from jbodlab.metadata.log import quorum_state
+from jbodlab.metadata.log.snapshot_writer import SnapshotWriter
+from jbodlab.metadata.log.snapshots import parse_name
 from jbodlab.raft import instructions
 from jbodlab.raft.events import RequestReceived
 from jbodlab.raft.messages import FetchRequest, VoterChangeRequest, VoteRequest, VoteResponse
@@ -119,7 +121,8 @@ class Quorum:
         """The batches that a controller has appended since it began."""
         self._committed: dict[int, int] = {}
         """Checksums of what is committed, by offset."""
-        self._ends: dict[int, int] = {}
+        self._borders = {0}
+        """Where a batch that is committed ends."""
         self._watermarks: dict[Process, int] = {}
         self._answered = -1
         """The highest epoch in which something was answered."""
@@ -142,6 +145,7 @@ class Quorum:
         after(CommittedState, "committed", self._has_committed)
         around(ActiveController, "submit", self._answers)
         before(RaftLog, "installed", self._installs)
+        after(SnapshotWriter, "__init__", self._writes_snapshot)
 
     def core(self, node: Node) -> Any:
         """Return the core of a controller that runs; None before it has one."""
@@ -325,6 +329,13 @@ class Quorum:
         if snapshot.content.end_offset > self._world.metadata.next_offset:
             self._report("R5", PROCESS.get(), f"it begins at {snapshot.content.end_offset}")
 
+    def _writes_snapshot(self, writer: Any, *_: Any) -> None:
+        """RL2: a snapshot ends where a batch does, so that a log can begin behind it."""
+        end, _epoch = parse_name(writer.path.name)
+        self._world.moment("a snapshot is written beside a quorum")
+        if end not in self._borders:
+            self._report("RL2", PROCESS.get(), f"its snapshot ends at {end}, inside of a batch")
+
     def _advances(self, core: Any, high_watermark: int) -> None:
         """R6, R7: the high watermark never falls; a majority has all below it on its disks."""
         me, world = PROCESS.get(), self._world
@@ -352,7 +363,8 @@ class Quorum:
         for (base_offset, data), end in zip(committed.batches, ends, strict=True):
             checksum = zlib.crc32(data)
             if base_offset >= self._world.metadata.next_offset:
-                self._committed[base_offset], self._ends[base_offset] = checksum, end
+                self._committed[base_offset] = checksum
+                self._borders.add(end)
                 self._load(data)
             elif self._committed.get(base_offset) != checksum:
                 self._report("R5", PROCESS.get(), f"another batch is committed at {base_offset}")

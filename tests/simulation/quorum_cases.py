@@ -164,6 +164,20 @@ CASES = (
         controllers=5,
         chaos_ms=10_000,
     ),
+    Case(
+        "calls-of-directories-fail-one-by-one",
+        tuple(("controller_error", 1_200 * n, 600, "") for n in range(1, 10)),
+        chaos_ms=12_000,
+    ),
+    Case(
+        "snapshots-are-due-inside-of-batches",
+        (
+            *(("new_topic", 500 * n, 0, "") for n in range(1, 10)),
+            ("kill_active", 2_600, 500, "a snapshot is written beside a quorum"),
+        ),
+        ("a snapshot is written beside a quorum",),
+        MANY_SNAPSHOTS,
+    ),
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import SimpleNamespace as Values
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from jbodlab.controller_api.requests import AllocateProducerIdsResponse
 from jbodlab.metadata.log.quorum_state import FILE_NAME
+from jbodlab.metadata.log.snapshots import snapshot_name
 from jbodlab.metadata.records.control_records import KRaftVersionFeature, KRaftVoter
 from jbodlab.raft.instructions import (
     AdvanceHighWatermark,
@@ -30,7 +32,7 @@ from jbodlab.raft.messages import (
 )
 from jbodlab.raft.states import Leader
 from jbodlab.raft.voters import UNKNOWN_DIRECTORY, History, ReplicaKey, VoterSet
-from jbodlab.record_batch.record_batch import build_batch
+from jbodlab.record_batch.record_batch import build_batch, iterate_headers
 from jbodlab.storage.directory.names import METADATA_DIR_NAME
 from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset
 from tests.simulation import faults, plan, quorum_faults, settled, taps
@@ -139,8 +141,14 @@ class Controllers(World):
 
     def commits(self, node: int, *batches: bytes) -> Controllers:
         found = [(int.from_bytes(each[:8]), each) for each in batches]
-        end = found[-1][0] + 1
+        last = next(header for _, header in iterate_headers(batches[-1]))
+        end = last.next_offset
         self.at(node, self.its._commits, None, Values(batches=found, end_offset=end))
+        return self
+
+    def snapshots(self, node: int, end_offset: int) -> Controllers:
+        path = Path(snapshot_name(end_offset, 0))
+        self.at(node, self.its._writes_snapshot, Values(path=path))
         return self
 
     def answers(self, epoch: int, *, after: int = 0, needs: int = 0, response: Any = None) -> None:
@@ -170,6 +178,11 @@ def leader() -> Leader:
 
 def batch(offset: int, epoch: int = 0, value: bytes = b"a") -> bytes:
     return build_batch([(None, value)], base_offset=offset, leader_epoch=epoch, timestamp_ms=0)
+
+
+def wide_batch(offset: int) -> bytes:
+    values = [(None, b"a"), (None, b"b"), (None, b"c")]
+    return build_batch(values, base_offset=offset, leader_epoch=0, timestamp_ms=0)
 
 
 def vote(candidate: int, epoch: int) -> VoteRequest:
@@ -264,6 +277,7 @@ CASES: list[tuple[str, Callable[[Controllers], Any]]] = [
     ("R20", lambda w: [w.answers(3, response=each) for each in (GIVEN, again())]),
     ("RL1", settled.check_led),
     ("RL2", lambda w: [w.report(*each) for each in settled._of_controllers(w)]),
+    ("RL2", lambda w: w.commits(HERE, wide_batch(0)).snapshots(THERE, 2)),
     ("RL5", lambda w: [w.report(*each) for each in led_alone(w)]),
     ("RL4", lambda w: (setattr(w, "is_settled", True), w.does(HERE, writes(1)))),
 ]
@@ -290,6 +304,7 @@ FINE: list[Callable[[Controllers], Any]] = [
     lambda w: w.answers(3, after=4, needs=0),
     lambda w: w.does(HERE, begins(3), is_whole=False),
     lambda w: w.has(9, THERE).does(THERE, asks_from(THERE, 9)),
+    lambda w: w.commits(HERE, wide_batch(0)).snapshots(THERE, 3),
 ]
 
 
