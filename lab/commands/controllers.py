@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from argparse import Namespace
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 from jbodlab.cli.output import Output, table
 from jbodlab.vocabulary import kafka_uuid
 from lab import opened
-from lab.cluster import Cluster, Node, NotInTimeError
+from lab.cluster import Cluster, Node, NotInTimeError, membership
 from lab.errors import LabError
 from lab.machine.interrupts import Interrupts
 from lab.state_files import StateFiles
@@ -17,6 +18,8 @@ from lab.state_files import StateFiles
 if TYPE_CHECKING:
     from jbodlab.cli.results import Controller
     from jbodlab.kafka_admin.quorum import Quorum
+
+Command = Callable[[Namespace, Output, Interrupts], int]
 
 
 def list_all(options: Namespace, output: Output, interrupts: Interrupts) -> int:
@@ -55,68 +58,53 @@ def _described(node: Node, quorum: Quorum | None) -> Controller:
     }
 
 
-def add(options: Namespace, output: Output, interrupts: Interrupts) -> int:
-    """Start one more controller; returns the exit code."""
-    from lab.cluster import membership
+def _changing(change: Callable[[Cluster, Namespace], dict[str, str]]) -> Command:
+    """Return the command that changes the controllers so, and prints a text for each of them."""
 
-    def change(cluster: Cluster) -> dict[str, str]:
-        node = membership.add(cluster)
-        return {node.name: f"added, pid {node.pid}"}
+    @functools.wraps(change)
+    def carry_out(options: Namespace, output: Output, interrupts: Interrupts) -> int:
+        files = StateFiles.open()
+        with files.lock(options.cluster):
+            cluster = opened.opened(files, options.cluster, interrupts)
+            try:
+                done = change(cluster, options)
+            except NotInTimeError as error:
+                raise LabError(str(error).splitlines()[0]) from error
+        output.texts(done)
+        return 0
 
-    return _changed(options, output, interrupts, change)
-
-
-def remove(options: Namespace, output: Output, interrupts: Interrupts) -> int:
-    """End a controller for good; returns the exit code."""
-    from lab.cluster import membership
-
-    def change(cluster: Cluster) -> dict[str, str]:
-        node = _controller(cluster, options.controller)
-        membership.remove(cluster, node)
-        return {node.name: "removed"}
-
-    return _changed(options, output, interrupts, change)
+    return carry_out
 
 
-def replace(options: Namespace, output: Output, interrupts: Interrupts) -> int:
-    """Give a controller an empty directory in place of its own; returns the exit code."""
-    from lab.cluster import membership
-
-    def change(cluster: Cluster) -> dict[str, str]:
-        node = _controller(cluster, options.controller)
-        directory_id = membership.replace_disk(cluster, node)
-        return {node.name: f"has the empty directory {directory_id}, pid {node.pid}"}
-
-    return _changed(options, output, interrupts, change)
+@_changing
+def add(cluster: Cluster, _: Namespace) -> dict[str, str]:
+    """Start one more controller."""
+    node = membership.add(cluster)
+    return {node.name: f"added, pid {node.pid}"}
 
 
-def transfer(options: Namespace, output: Output, interrupts: Interrupts) -> int:
-    """Have another controller be active; returns the exit code."""
-    from lab.cluster import membership
-
-    def change(cluster: Cluster) -> dict[str, str]:
-        node = _controller(cluster, options.controller)
-        epoch = membership.transfer(cluster, node)
-        return {node.name: f"active in epoch {epoch}"}
-
-    return _changed(options, output, interrupts, change)
+@_changing
+def remove(cluster: Cluster, options: Namespace) -> dict[str, str]:
+    """End a controller for good."""
+    node = _controller(cluster, options.controller)
+    membership.remove(cluster, node)
+    return {node.name: "removed"}
 
 
-def _changed(
-    options: Namespace,
-    output: Output,
-    interrupts: Interrupts,
-    change: Callable[[Cluster], dict[str, str]],
-) -> int:
-    files = StateFiles.open()
-    with files.lock(options.cluster):
-        cluster = opened.opened(files, options.cluster, interrupts)
-        try:
-            done = change(cluster)
-        except NotInTimeError as error:
-            raise LabError(str(error).splitlines()[0]) from error
-    output.texts(done)
-    return 0
+@_changing
+def replace(cluster: Cluster, options: Namespace) -> dict[str, str]:
+    """Give a controller an empty directory in place of its own."""
+    node = _controller(cluster, options.controller)
+    directory_id = membership.replace_disk(cluster, node)
+    return {node.name: f"has the empty directory {directory_id}, pid {node.pid}"}
+
+
+@_changing
+def transfer(cluster: Cluster, options: Namespace) -> dict[str, str]:
+    """Have another controller be active."""
+    node = _controller(cluster, options.controller)
+    epoch = membership.transfer(cluster, node)
+    return {node.name: f"active in epoch {epoch}"}
 
 
 def _controller(cluster: Cluster, word: str) -> Node:

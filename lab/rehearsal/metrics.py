@@ -250,12 +250,8 @@ class Measured:
                     if writer.errors.get(error, "") in TIMED_OUT
                 ]
                 return answers.unanswered + sum(timed_out)
-            case "lost":
-                return None if judged is None else judged.lost
-            case "unread":
-                return None if judged is None else judged.unread
-            case "duplicated":
-                return None if judged is None else judged.duplicated
+            case "lost" | "unread" | "duplicated":
+                return None if judged is None else getattr(judged, metric.field)
             case "reordered":
                 return None if judged is None else judged.out_of_order
             case "behind":

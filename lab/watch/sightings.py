@@ -56,6 +56,7 @@ class LeadingController(NamedTuple):
         return f"controller-{self.controller} leads the metadata log in epoch {self.epoch}"
 
 
+_OfPartition = PartitionRecord | PartitionChangeRecord
 _ANSWERS = {
     "answers": "answers again",
     "silent": "does not answer",
@@ -100,24 +101,11 @@ class MetadataNews:
         match record:
             case TopicRecord():
                 self._topics[record.topic_id] = record.name
-            case PartitionRecord():
-                yield from self._changed(
-                    record.topic_id,
-                    record.partition_id,
-                    record.leader,
-                    len(record.replicas),
-                    len(record.isr),
-                )
-                yield from self._changed_elr(record)
-            case PartitionChangeRecord():
-                yield from self._changed(
-                    record.topic_id,
-                    record.partition_id,
-                    None if record.leader < -1 else record.leader,
-                    None if record.replicas is None else len(record.replicas),
-                    None if record.isr is None else len(record.isr),
-                )
-                yield from self._changed_elr(record)
+            case PartitionRecord() | PartitionChangeRecord() if record.topic_id in self._topics:
+                name = self._topics[record.topic_id]
+                partition = TopicPartition(name, record.partition_id)
+                yield from self._changed(partition, record)
+                yield from self._changed_elr(partition, record)
             case ClearElrRecord():
                 for partition, before in self.eligible.items():
                     if record.topic_name in ("", partition.topic) and before != Eligible():
@@ -136,23 +124,13 @@ class MetadataNews:
             case UnfenceBrokerRecord():
                 yield from self._fence(record.id, is_fenced=False)
 
-    def _changed(
-        self,
-        topic_id: TopicId,
-        index: int,
-        leader: int | None,
-        replicas: int | None,
-        isr: int | None,
-    ) -> Iterator[Event]:
-        name = self._topics.get(topic_id)
-        if name is None:
-            return
-        partition = TopicPartition(name, index)
+    def _changed(self, partition: TopicPartition, record: _OfPartition) -> Iterator[Event]:
         before = self._partitions.get(partition, (-1, 0, 0))
+        # A change has -2 for a leader that stays, and None for what else does.
         now = (
-            before[0] if leader is None else leader,
-            before[1] if replicas is None else replicas,
-            before[2] if isr is None else isr,
+            before[0] if record.leader < -1 else record.leader,
+            before[1] if record.replicas is None else len(record.replicas),
+            before[2] if record.isr is None else len(record.isr),
         )
         self._partitions[partition] = now
         if now[0] != before[0]:
@@ -160,12 +138,8 @@ class MetadataNews:
         if now[1:] != before[1:]:
             yield isr_event("metadata", partition, now[2], now[1])
 
-    def _changed_elr(self, record: PartitionRecord | PartitionChangeRecord) -> Iterator[Event]:
-        name = self._topics.get(record.topic_id)
+    def _changed_elr(self, partition: TopicPartition, record: _OfPartition) -> Iterator[Event]:
         elr, last_known = record.eligible_leader_replicas, record.last_known_elr
-        if name is None or (elr is None and last_known is None):
-            return
-        partition = TopicPartition(name, record.partition_id)
         before = self.eligible.get(partition, Eligible())
         now = Eligible(
             before.elr if elr is None else elr,
@@ -182,21 +156,16 @@ class MetadataNews:
             for one in sorted(changed):
                 place = self._places.get(one)
                 text = f"broker {broker} is registered {'without' if kind == 'offline' else 'with'}"
-                yield Event(
-                    t_ns=0,
-                    source="metadata",
-                    kind=kind,
-                    text=f"{text} {place or kafka_uuid.to_text(one)}",
-                    place=place,
-                )
+                event = _event("metadata", kind, f"{text} {place or kafka_uuid.to_text(one)}")
+                yield replace(event, place=place)
 
     def _fence(self, broker: BrokerId, *, is_fenced: bool) -> Iterator[Event]:
         if self._fenced.get(broker) == is_fenced:
             return
         self._fenced[broker] = is_fenced
         kind = "fenced" if is_fenced else "unfenced"
-        text = f"broker {broker} is {kind}"
-        yield Event(t_ns=0, source="metadata", kind=kind, text=text, place=Place(int(broker)))
+        event = _event("metadata", kind, f"broker {broker} is {kind}")
+        yield replace(event, place=Place(int(broker)))
 
 
 class PolledNews:
