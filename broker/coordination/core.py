@@ -128,6 +128,19 @@ class Core(Protocol[Record]):
         """Change the state as a decision says; its records, if any, are in the log from there."""
         ...
 
+    def replay_bytes(self, key: bytes, value: bytes | None) -> bool:
+        """Change the state as a committed record of the log says, perhaps without decoding it.
+
+        Args:
+            key: Of a record of no transaction.
+            value: Its value.
+
+        Returns:
+            Whether the state has changed; else the record is to be decoded for `replay`, which says
+            what is wrong with it, too.
+        """
+        ...
+
     def replay(
         self, record: Record, offset: int, end_offset: int, producer_id: int | None = None
     ) -> None:

@@ -44,9 +44,11 @@ async def load(partition: Partition, core: Core[Record], codec: RecordCodec[Reco
     remaining = _in_order(reduction, high_watermark, end_offset)
     core.committed_up_to(high_watermark)
     for number, (raw, batch_end, producer_id) in enumerate(remaining, 1):
-        record = decoding.record(raw)
-        if record is not None:
-            core.replay(record, raw.offset, batch_end, producer_id)
+        is_plain = producer_id is None and batch_end <= high_watermark
+        if not (is_plain and core.replay_bytes(raw.key, raw.value)):
+            record = decoding.record(raw)
+            if record is not None:
+                core.replay(record, raw.offset, batch_end, producer_id)
         if number % LOADED_AT_ONCE == 0:
             # At the end of a long log all of it at once would block the event loop.
             core.committed_up_to(high_watermark)

@@ -7,9 +7,50 @@ differ has a transition that is pending.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from broker.transactions.transaction import PREPARED, Transaction, TransactionState
+from broker.transactions.transaction import PREPARED, Transaction, TransactionState, from_idle
+
+
+class WrittenTransactions(Mapping[str, Transaction]):
+    """Transactions by transactional id.
+
+    Of most ids of a long log nobody asks for hours: what a load has left as it was read becomes a
+    transaction when it is first asked for.
+    """
+
+    def __init__(self) -> None:
+        self._entries: dict[str, Transaction | bytes] = {}
+
+    def __getitem__(self, transactional_id: str) -> Transaction:
+        found = self._entries[transactional_id]
+        if isinstance(found, bytes):
+            found = self._entries[transactional_id] = from_idle(found)
+        return found
+
+    def __contains__(self, transactional_id: object) -> bool:
+        return transactional_id in self._entries
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def put(self, transactional_id: str, value: Transaction | bytes | None) -> None:
+        """Take a transaction, or the bytes of one that is idle; None takes the id away."""
+        if value is None:
+            self._entries.pop(transactional_id, None)
+        else:
+            self._entries[transactional_id] = value
+
+    def snapshot(self) -> Iterator[tuple[str, Transaction]]:
+        """Return all as they are now; whoever goes through them, on any thread, keeps none."""
+        entries = self._entries.copy()
+        return (
+            (transactional_id, from_idle(each) if isinstance(each, bytes) else each)
+            for transactional_id, each in entries.items()
+        )
 
 
 class TransactionTables:
@@ -22,7 +63,7 @@ class TransactionTables:
     """
 
     def __init__(self) -> None:
-        self.written: dict[str, Transaction] = {}
+        self.written = WrittenTransactions()
         self.ongoing: dict[str, None] = {}
         self.prepared: dict[str, None] = {}
         self._pending: deque[tuple[int, str, Transaction | None]] = deque()
@@ -42,7 +83,7 @@ class TransactionTables:
 
     def all_committed(self) -> Iterator[tuple[str, Transaction]]:
         """Yield each id with what is committed of it."""
-        for transactional_id in {**self.written, **self._former} if self._former else self.written:
+        for transactional_id in dict.fromkeys((*self.written, *self._former)):
             found = self.committed(transactional_id)
             if found is not None:
                 yield transactional_id, found
@@ -59,13 +100,16 @@ class TransactionTables:
         if end_offset > self._committed_to:
             self._former.setdefault(transactional_id, self.written.get(transactional_id))
             self._pending.append((end_offset, transactional_id, value))
-        if value is None:
-            self.written.pop(transactional_id, None)
-        else:
-            self.written[transactional_id] = value
+        self.written.put(transactional_id, value)
         state = None if value is None else value.state
         _mark(self.ongoing, transactional_id, state is TransactionState.ONGOING)
         _mark(self.prepared, transactional_id, state in PREPARED)
+
+    def write_idle(self, transactional_id: str, value: bytes) -> None:
+        """Take a record of a transaction that is idle, read at the load, and committed."""
+        self.written.put(transactional_id, value)
+        self.ongoing.pop(transactional_id, None)
+        self.prepared.pop(transactional_id, None)
 
     def committed_up_to(self, offset: int) -> None:
         """Let readers see the records whose batches end at an offset or before."""

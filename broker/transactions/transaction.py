@@ -14,6 +14,8 @@ Source: `org.apache.kafka.coordinator.transaction.TransactionMetadata`, KIP-98, 
 
 from __future__ import annotations
 
+import re
+import struct
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from functools import lru_cache
@@ -296,6 +298,47 @@ def from_value(value: TransactionLogValue) -> Transaction:
         partitions=tuple(sorted(partitions)) if partitions else (),
         updated_ms=value.transaction_last_update_timestamp_ms,
         started_ms=value.transaction_start_timestamp_ms,
+        transaction_version=version,
+    )
+
+
+_IDLE_VALUE, _IDLE_VERSION_AT = struct.Struct(">2xqhibxqq3xq"), 47
+_IS_IDLE = re.compile(
+    rb"\x00\x01.{14}[\x00\x04\x05][\x00\x01].{16}(?:\x01\x00\x08.{8}|\x02\x00\x08.{8}\x02\x02..)",
+    re.DOTALL,
+).fullmatch
+"""Whether a value of version 1 is that of a transaction that has ended or never began, and has the
+fields that most have: the id of its producer before, and at most the version of its client."""
+
+
+def idle_id(key: bytes, value: bytes | None) -> str | None:
+    """Return the transactional id of a record that `from_idle` can read; None for any other."""
+    if value is None or _IS_IDLE(value) is None or key[:2] != b"\0\0":
+        return None
+    if len(key) < 4 or int.from_bytes(key[2:4], "big", signed=True) != len(key) - 4:
+        return None
+    try:
+        return key[4:].decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def from_idle(value: bytes) -> Transaction:
+    """Return what a record says that `idle_id` has taken; it is as `from_value` says."""
+    fields = _IDLE_VALUE.unpack_from(value)
+    producer_id, epoch, timeout_ms, status, updated_ms, started_ms, previous_id = fields
+    version = int.from_bytes(value[_IDLE_VERSION_AT:], "big", signed=True)
+    state = _STORED[status]
+    is_bumped = version >= EPOCH_BUMP_FROM and state in COMPLETE
+    return Transaction(
+        producer_id=producer_id,
+        previous_producer_id=previous_id,
+        producer_epoch=epoch,
+        last_producer_epoch=epoch - 1 if is_bumped else NO_EPOCH,
+        timeout_ms=timeout_ms,
+        state=state,
+        updated_ms=updated_ms,
+        started_ms=started_ms,
         transaction_version=version,
     )
 

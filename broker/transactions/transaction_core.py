@@ -63,6 +63,7 @@ from broker.transactions.transaction import (
     completed,
     fenced,
     from_value,
+    idle_id,
     to_record,
     with_partitions,
 )
@@ -358,7 +359,7 @@ class TransactionCore:
                 return TransactionDecision(
                     timers=(Timer(EXPIRY, now_ms + self._expiry_interval_ms),),
                     work=Work(
-                        ExpiryWork(), partial(unused, self._tables.written.copy(), before_ms)
+                        ExpiryWork(), partial(unused, self._tables.written.snapshot(), before_ms)
                     ),
                 )
             case (_, str(name)):
@@ -445,6 +446,15 @@ class TransactionCore:
                 self._waiting.pop(name, None)
             else:
                 self._waiting[name] = addition
+
+    def replay_bytes(self, key: bytes, value: bytes | None) -> bool:
+        """Take an idle transaction as it is in the log; most are, and few are ever asked for."""
+        name = idle_id(key, value)
+        if name is None or value is None:
+            return False
+        self._tables.write_idle(name, value)
+        self._unmarked.pop(name, None)
+        return True
 
     def replay(
         self,

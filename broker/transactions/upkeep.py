@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from broker.transactions.decision import MarkersDue
 from broker.transactions.transaction import EPOCH_MAX, PREPARED, Transaction, TransactionState
@@ -65,6 +65,6 @@ def is_unused(transaction: Transaction, before_ms: int) -> bool:
     return is_idle and transaction.state not in PREPARED and transaction.updated_ms < before_ms
 
 
-def unused(transactions: Mapping[str, Transaction], before_ms: int) -> tuple[str, ...]:
+def unused(transactions: Iterable[tuple[str, Transaction]], before_ms: int) -> tuple[str, ...]:
     """Return the transactional ids that are unused since a time."""
-    return tuple(name for name, each in transactions.items() if is_unused(each, before_ms))
+    return tuple(name for name, each in transactions if is_unused(each, before_ms))

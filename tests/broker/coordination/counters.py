@@ -75,6 +75,9 @@ class Counters:
         if decision.parked is not None:
             self.parked = decision.parked
 
+    def replay_bytes(self, key: bytes, value: bytes | None) -> bool:
+        return False
+
     def replay(
         self, record: Count, offset: int, end_offset: int, producer_id: int | None = None
     ) -> None:
