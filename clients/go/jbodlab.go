@@ -134,7 +134,13 @@ func Start(t testing.TB, spec Spec) *Cluster {
 // Connect uses the cluster of a server that runs; at the end of the test it is healed.
 func Connect(t testing.TB, url, token string) *Cluster {
 	t.Helper()
-	cluster := &Cluster{t: t, api: api{base: strings.TrimSuffix(url, "/") + "/v1", token: token}}
+	return (&Cluster{api: api{base: strings.TrimSuffix(url, "/") + "/v1", token: token}}).In(t)
+}
+
+// In returns the cluster for another test, such as a subtest: a method that fails ends that one, and
+// at its end the cluster is healed.
+func (c *Cluster) In(t testing.TB) *Cluster {
+	cluster := &Cluster{t: t, api: c.api}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("jbodlab: faults: %v", cluster.try("GET", "/faults?all=true", nil))

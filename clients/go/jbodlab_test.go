@@ -41,6 +41,18 @@ func TestABrokerIsKilledAndHealStartsIt(t *testing.T) {
 	}
 }
 
+func TestASubtestHealsTheClusterThatItShares(t *testing.T) {
+	cluster := Start(t, Spec{Brokers: 3, Disks: 1})
+	t.Run("one kills a broker", func(t *testing.T) { cluster.In(t).Broker(2).Kill() })
+	t.Run("the next has all of them", func(t *testing.T) {
+		var told []struct{ Running bool }
+		cluster.In(t).call("GET", "/brokers", nil, &told)
+		if len(told) != 3 || !told[1].Running {
+			t.Fatalf("expected three brokers that run, got %v", told)
+		}
+	})
+}
+
 func TestARefusalHasTheReason(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer secret" {
