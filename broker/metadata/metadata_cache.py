@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from jbodlab.group_records.partitions import coordinator_partition
@@ -41,7 +41,7 @@ class BrokerNode(NamedTuple):
 
 
 class MetadataCache:
-    """Holds the current image.
+    """Holds the current image; the topics of groups, too (`broker.groups.topics.Topics`).
 
     Args:
         broker_id: Ours.
@@ -56,6 +56,9 @@ class MetadataCache:
         self.listeners: list[Callable[[], None]] = []
         """Called after each exchange."""
         self._live: dict[str, list[BrokerNode]] = {}
+        self._topic_ids: frozenset[TopicId] = frozenset()
+        self._names_version = -1
+        self._topics: object = None
 
     def is_for_brokers(self, listener_name: str) -> bool:
         """Return whether brokers find each other at a listener; clients may be there as well."""
@@ -85,6 +88,26 @@ class MetadataCache:
         finally:
             self.listeners.remove(happened)
 
+    @property
+    def version(self) -> int:
+        """Offset of the image."""
+        return self.image.offset
+
+    @property
+    def names_version(self) -> int:
+        """The version at which it was last noticed that a topic had been created or deleted."""
+        topics = self.image.topics
+        if topics is not self._topics:
+            self._topics = topics
+            ids = frozenset(topics.by_id)
+            if ids != self._topic_ids:
+                self._topic_ids, self._names_version = ids, self.image.offset
+        return self._names_version
+
+    def names(self) -> Iterable[str]:
+        """Return the names of all topics."""
+        return self.image.topics.by_name.keys()
+
     def topic_id(self, name: str) -> TopicId | None:
         """Return the id of a topic."""
         topic = self.image.topics.by_name.get(name)
@@ -94,6 +117,19 @@ class MetadataCache:
         """Return the name of a topic."""
         topic = self.image.topics.by_id.get(topic_id)
         return None if topic is None else topic.name
+
+    def partition_count(self, name: str) -> int:
+        """Return how many partitions a topic has; 0 if there is no such topic."""
+        topic = self.image.topics.by_name.get(name)
+        return 0 if topic is None else len(topic.partitions)
+
+    def racks(self, name: str, partition: int) -> frozenset[str]:
+        """Return the racks of a partition's replicas."""
+        found = self.partition(TopicPartition(name, partition))
+        brokers = () if found is None else map(self.image.cluster.brokers.get, found.replicas)
+        return frozenset(
+            broker.rack for broker in brokers if broker is not None and broker.rack is not None
+        )
 
     def partition(self, topic_partition: TopicPartition) -> PartitionRegistration | None:
         """Return the state of a partition."""

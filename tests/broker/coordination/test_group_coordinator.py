@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from broker.assemblies.coordinators import CachedTopics, GroupCoordinatorService
+from broker.assemblies.coordinators import GroupCoordinatorService
 from broker.compaction.log_cleaner import LogCleaner
 from broker.compaction.settings import CleanerSettings
 from broker.coordination import loading
@@ -66,10 +66,9 @@ class Cluster(LedTopic[GroupCoordinatorService]):
         def new_service(
             host: Host, cache: MetadataCache, wall_ms: Callable[[], int]
         ) -> GroupCoordinatorService:
-            topics = CachedTopics(cache)
             context = ShardContext(
                 new_core=lambda: GroupCore(
-                    settings, topics, lambda: f"id-{next(numbers)}", lambda _group: {}
+                    settings, cache, lambda: f"id-{next(numbers)}", lambda _group: {}
                 ),
                 codec=records,
                 append_errors=APPEND_ERRORS,
