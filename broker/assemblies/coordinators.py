@@ -21,13 +21,12 @@ from broker.produce.transaction_admission import Part
 from broker.replica.partition import Partition
 from broker.replica.registry import ReplicaRegistry
 from broker.transaction_markers.marker_sender import MarkerSender
-from broker.transactions.append_errors import APPEND_ERRORS as TRANSACTION_APPEND_ERRORS
-from broker.transactions.append_errors import COMMIT_TIMEOUT_MS
 from broker.transactions.decision import MarkersDue
 from broker.transactions.requests import AddPartitions, VerifyPartitions
 from broker.transactions.settings import TransactionSettings
 from broker.transactions.transaction import EPOCH_BUMP_FROM
-from broker.transactions.transaction_core import TransactionCore
+from broker.transactions.transaction_core import APPEND_ERRORS as TRANSACTION_APPEND_ERRORS
+from broker.transactions.transaction_core import COMMIT_TIMEOUT_MS, TransactionCore
 from jbodlab.controller_api.requests import NewTopic
 from jbodlab.group_records import records
 from jbodlab.group_records.records import GroupRecord

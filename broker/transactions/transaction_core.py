@@ -23,6 +23,7 @@ from typing import Any, assert_never
 
 from msgspec.structs import replace
 
+from broker.coordination import core
 from broker.coordination.core import Answer, Ticket, Timer, Work
 from broker.transactions.decision import (
     NOTHING,
@@ -80,6 +81,15 @@ COMPLETION_WAIT_MS = 1_000
 """Longest wait of a client for the end of its transaction before."""
 AT_ONCE_MAX = 500
 """Most transactions that one batch of the coordinator's own ends or takes away."""
+
+APPEND_ERRORS: Mapping[ErrorCode, ErrorCode] = {
+    **core.APPEND_ERRORS,
+    ErrorCode.NETWORK_EXCEPTION: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+"""Errors of a failed append, as producers get them."""
+
+COMMIT_TIMEOUT_MS = 5_000
+"""Longest wait for the replicas of a record; the client asks again after that."""
 
 TIMEOUTS, EXPIRY, MARKERS = ("timeouts",), ("expiry",), ("markers",)
 """Keys of timers: open transactions, unused ids and unwritten markers are looked through."""

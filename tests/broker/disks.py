@@ -207,6 +207,13 @@ async def eventually(condition: Callable[[], object], timeout_s: float = 10) -> 
             await asyncio.sleep(0.005)
 
 
+def failed_ids(log_dirs: LogDirs) -> tuple[DirectoryId, ...]:
+    """Ids of the directories that are offline, as far as they are known."""
+    return tuple(
+        each.directory_id for each in log_dirs.all if not each.is_online and each.directory_id
+    )
+
+
 def run(test: Callable[[], Awaitable[None]]) -> None:
     """Run an asynchronous test, with a deadline."""
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from broker.api.parts import ApiParts
+from broker.api.services.topic_results import by_topic
 from broker.produce.record_deletion import DeletedRecords, RecordDeletion
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation
@@ -47,14 +48,8 @@ class DeleteRecordsApi(FailsBySchema):
 
 
 def _response(request: DeleteRecordsRequest, results: Iterable[DeletedRecords]) -> Response:
-    remaining = iter(results)
-    topics = tuple(
-        DELETE_RECORDS.DeleteRecordsTopicResult(
-            name=topic.name,
-            partitions=tuple(_partition(next(remaining)) for _ in topic.partitions),
-        )
-        for topic in request.topics
-    )
+    make = DELETE_RECORDS.DeleteRecordsTopicResult
+    topics = by_topic(make, request.topics, map(_partition, results))
     return DELETE_RECORDS.response(topics=topics)
 
 

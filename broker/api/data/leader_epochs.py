@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from broker.api.parts import ApiHandler, ApiParts
+from broker.api.services.topic_results import by_topic
 from broker.fetch.fetch_requests import EpochAnswer, EpochQuery
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation
@@ -46,15 +46,8 @@ class OffsetForLeaderEpochApi(ApiHandler, FailsBySchema):
 
 
 def _response(request: OffsetForLeaderEpochRequest, partitions: Iterable[Any]) -> Response:
-    remaining = iter(partitions)
-    topics = tuple(
-        OFFSET_FOR_LEADER_EPOCH.OffsetForLeaderTopicResult(
-            topic=topic.topic,
-            partitions=tuple(islice(remaining, len(topic.partitions))),
-        )
-        for topic in request.topics
-    )
-    assert next(remaining, None) is None
+    make = OFFSET_FOR_LEADER_EPOCH.OffsetForLeaderTopicResult
+    topics = by_topic(make, request.topics, partitions, "topic")
     return OFFSET_FOR_LEADER_EPOCH.response(topics=topics)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from broker.api.followers import asking_replica, by_follower
 from broker.api.parts import ApiHandler, ApiParts
+from broker.api.services.topic_results import by_topic
 from broker.bounds.limits import OFFSETS_AT_ONCE
 from broker.fetch.fetch_requests import OffsetAnswer, OffsetQuery
 from jbodlab.kafka_wire.api_table import ApiKey
@@ -68,15 +68,7 @@ class ListOffsetsApi(ApiHandler, FailsBySchema):
 
 
 def _response(request: ListOffsetsRequest, partitions: Iterable[Any]) -> Response:
-    remaining = iter(partitions)
-    topics = tuple(
-        LIST_OFFSETS.ListOffsetsTopicResponse(
-            name=topic.name,
-            partitions=tuple(islice(remaining, len(topic.partitions))),
-        )
-        for topic in request.topics
-    )
-    assert next(remaining, None) is None
+    topics = by_topic(LIST_OFFSETS.ListOffsetsTopicResponse, request.topics, partitions)
     return LIST_OFFSETS.response(topics=topics)
 
 

@@ -1,4 +1,4 @@
-"""Rights to the APIs that jbodlab has in addition to Kafka's.
+"""ReviveLogDir and DescribeLogDirStates: the APIs that jbodlab has in addition to Kafka's.
 
 ApiVersions does not list them, because Kafka's clients and proxies treat an unknown key as an
 error. Our tools know the keys.
@@ -8,10 +8,24 @@ from __future__ import annotations
 
 from typing import Any
 
+from broker.api.parts import ApiHandler, ApiParts
+from broker.disk.directory import LogDir
 from broker.metadata.metadata_cache import MetadataCache
-from jbodlab.server.answer import Answer, Handler, RequestContext
+from jbodlab.kafka_wire.api_table import ApiKey
+from jbodlab.kafka_wire.describe_log_dir_states import DescribeLogDirStatesRequest
+from jbodlab.kafka_wire.revive_log_dir import ReviveLogDirRequest
+from jbodlab.security.acl import AclOperation
+from jbodlab.server.answer import Answer, Handler, Later, RequestContext, in_background
+from jbodlab.server.api import Api
+from jbodlab.server.failures import FailsBySchema
+from jbodlab.server.resources import on_cluster
+from jbodlab.server.response import Response
+from jbodlab.server.response_structs import ResponseStructs
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
+
+REVIVE_LOG_DIR = ResponseStructs(ApiKey.REVIVE_LOG_DIR, 0)
+STATES = ResponseStructs(ApiKey.DESCRIBE_LOG_DIR_STATES, 0)
 
 
 class BrokersOnly:
@@ -40,3 +54,49 @@ class BrokersOnly:
                 f"listener {context.listener_name} does not serve this request; use the listener "
                 "of inter.broker.listener.name",
             )
+
+
+class ReviveLogDirApi(ApiHandler, FailsBySchema):
+    """Brings a repaired directory back online without a restart, though the client goes away."""
+
+    def answer(self, request: ReviveLogDirRequest, context: RequestContext) -> Later:
+        """Revive one directory; takes as long as the recovery of its logs."""
+        return in_background(self._revive(request.path))
+
+    async def _revive(self, path: str) -> Response:
+        revived = await self._parts.revival.revive(path)
+        return REVIVE_LOG_DIR.response(directory_id=revived.directory_id, replicas=revived.replicas)
+
+
+class DescribeLogDirStatesApi(ApiHandler, FailsBySchema):
+    """Answers from memory: no file is touched, so that a hung disk delays nothing."""
+
+    def answer(self, request: DescribeLogDirStatesRequest, context: RequestContext) -> Response:
+        """Describe id, state and conditions of every configured directory."""
+        return STATES.response(log_dirs=tuple(map(_entry, self._parts.log_dirs())))
+
+
+def _entry(log_dir: LogDir) -> Any:
+    return STATES.LogDirStateEntry(
+        path=str(log_dir.path),
+        directory_id=log_dir.directory_id,
+        state=log_dir.state.name,
+        conditions=log_dir.condition.names if log_dir.is_online else (),
+        cause=log_dir.cause,
+    )
+
+
+APIS: tuple[Api[ApiParts], ...] = (
+    Api(
+        key=ApiKey.REVIVE_LOG_DIR,
+        versions=(0, 0),
+        resources=on_cluster(AclOperation.ALTER),
+        handler=lambda parts: BrokersOnly(ReviveLogDirApi(parts), parts.cache),
+    ),
+    Api(
+        key=ApiKey.DESCRIBE_LOG_DIR_STATES,
+        versions=(0, 0),
+        resources=on_cluster(AclOperation.DESCRIBE),
+        handler=lambda parts: BrokersOnly(DescribeLogDirStatesApi(parts), parts.cache),
+    ),
+)

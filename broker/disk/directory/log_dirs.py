@@ -64,7 +64,6 @@ class LogDirs:
         self._on_fatal = on_fatal
         self._listeners: list[LogDirFailureListener] = []
         self._return_listeners: list[LogDirReturnListener] = []
-        self._failed_ids: list[DirectoryId] = []
         for log_dir in self.watched:
             log_dir.report_failures_to(self.fail)
 
@@ -101,10 +100,6 @@ class LogDirs:
         ids = [log_dir.directory_id for log_dir in self.online() if log_dir.directory_id]
         return tuple(sorted(ids, key=kafka_uuid.order_key))
 
-    def offline_ids(self) -> tuple[DirectoryId, ...]:
-        """Return the ids of the directories that failed since the start and did not come back."""
-        return tuple(self._failed_ids)
-
     def add_failure_listener(self, listener: LogDirFailureListener) -> None:
         """Add who is told of failures; the listeners are told in the order they were added."""
         self._listeners.append(listener)
@@ -128,8 +123,6 @@ class LogDirs:
         log_dir.go_offline(cause)
         logger.error("%s", log_dir.error(), extra={**log_dir.log_fields(), "cause": cause})
         if log_dir in self.all:
-            if log_dir.directory_id is not None:
-                self._failed_ids.append(log_dir.directory_id)
             self._tell(log_dir)
         if log_dir is self.metadata_dir:
             self._on_fatal(f"the metadata log directory {log_dir.path} has failed: {cause}")
@@ -150,8 +143,6 @@ class LogDirs:
         log_dir.handle(LogDirEvent.LOADED)
         log_dir.report_failures_to(self.fail)
         self.all = tuple(log_dir if each is former else each for each in self.all)
-        if former.directory_id in self._failed_ids:
-            self._failed_ids.remove(former.directory_id)
         # Nothing but giving files back is left for its thread to do.
         former.stop()
         for listener in self._return_listeners:

@@ -18,7 +18,7 @@ from broker.disk.upkeep.probe import LogDirProbe
 from jbodlab.storage.directory.checkpoints import write_offsets
 from jbodlab.storage.log.log_config import LogConfig
 from jbodlab.vocabulary.errors import LogDirError
-from tests.broker.disks import DeadDisk, eventually, make_log_dirs
+from tests.broker.disks import DeadDisk, eventually, failed_ids, make_log_dirs
 from tests.broker.logs import TOPIC_ID, append, topic_partition
 from tests.jbodlab.storage.log.direct_log import DirectLog
 
@@ -78,7 +78,7 @@ async def test_io_error_takes_exactly_its_directory_offline(
     assert not first.is_online
     assert os.strerror(disk.error) in (first.cause or "")
     assert [each.is_online for each in others] == [True, True]
-    assert log_dirs.offline_ids() == (first.directory_id,)
+    assert failed_ids(log_dirs) == (first.directory_id,)
     # More errors of the same disk, and more work for it, change nothing.
     first.clean_up(lambda: append(log))
     with pytest.raises(LogDirError):
@@ -165,4 +165,4 @@ async def test_directory_that_fails_while_another_failure_is_handled(tmp_path: P
 
     assert told == ["d1", "d2"]
     assert [each.is_online for each in log_dirs.all] == [False, False, True]
-    assert len(log_dirs.offline_ids()) == 2
+    assert len(failed_ids(log_dirs)) == 2

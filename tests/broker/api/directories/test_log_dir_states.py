@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
-from broker.api.directories.log_dir_states import DescribeLogDirStatesApi
+from broker.api.directories.brokers_only import DescribeLogDirStatesApi
 from broker.disk.condition.condition import DirectoryCondition
 from broker.disk.directory.lifecycle import LogDirEvent
 from broker.disk.directory.log_dir import LogDir

@@ -9,7 +9,14 @@ from broker.disk.directory.log_dir import LogDir
 from broker.disk.directory.log_dirs import LogDirs
 from broker.disk.directory.logs_in_use import FoundLog
 from jbodlab.vocabulary.errors import LogDirError
-from tests.broker.disks import bring_back, directory_id, eio, make_log_dir, make_log_dirs
+from tests.broker.disks import (
+    bring_back,
+    directory_id,
+    eio,
+    failed_ids,
+    make_log_dir,
+    make_log_dirs,
+)
 
 
 class Listener:
@@ -43,7 +50,7 @@ def test_exactly_the_failed_directory_goes_offline(tmp_path: Path) -> None:
     assert log_dirs.by_id(directory_id(1)) is log_dirs.all[0]
     assert log_dirs.by_path(tmp_path / "d2") is log_dirs.all[1]
     assert log_dirs.online_ids() == (directory_id(1), directory_id(3))
-    assert log_dirs.offline_ids() == (directory_id(2),)
+    assert failed_ids(log_dirs) == (directory_id(2),)
 
 
 def test_listeners_are_told_once_and_in_order(tmp_path: Path) -> None:
@@ -86,7 +93,7 @@ def test_the_metadata_directory_takes_the_process_along(tmp_path: Path) -> None:
     log_dirs = make_log_dirs(tmp_path, on_fatal=reasons.append)
     log_dirs.fail(log_dirs.metadata_dir, "gone")
     assert reasons == [f"the metadata log directory {tmp_path}/metadata has failed: gone"]
-    assert log_dirs.offline_ids() == ()
+    assert failed_ids(log_dirs) == ()
 
     reasons.clear()
     shared = make_log_dir(tmp_path / "shared", 1)
@@ -97,7 +104,7 @@ def test_the_metadata_directory_takes_the_process_along(tmp_path: Path) -> None:
     )
     log_dirs.fail(shared, "gone")
     assert len(reasons) == 1
-    assert log_dirs.offline_ids() == (directory_id(1),)
+    assert failed_ids(log_dirs) == (directory_id(1),)
 
 
 async def test_a_failed_call_takes_its_directory_offline_and_no_other(tmp_path: Path) -> None:
@@ -126,12 +133,12 @@ def test_revived_directory_takes_the_place_of_what_failed(tmp_path: Path) -> Non
 
     assert [log_dir.path.name for log_dir in log_dirs.online()] == ["d2", "d3"]
     assert log_dirs.by_id(directory_id(2)) is log_dirs.by_path(tmp_path / "d2") is life
-    assert log_dirs.offline_ids() == (directory_id(1),)
+    assert failed_ids(log_dirs) == (directory_id(1),)
     assert log_dirs.any_offline
     log_dirs.fail(former, "late news of the former life")
     assert life.is_online
     log_dirs.fail(life, "again")
-    assert log_dirs.offline_ids() == (directory_id(1), directory_id(2))
+    assert failed_ids(log_dirs) == (directory_id(1), directory_id(2))
     assert told == [
         "replicas: d1 gone",
         "replicas: d2 gone",

@@ -32,7 +32,7 @@ from jbodlab.vocabulary.directory_id import LOST
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import BrokerId, TopicPartition
-from tests.broker.disks import FaultPlan, directory_id, eventually, fails
+from tests.broker.disks import FaultPlan, directory_id, eventually, failed_ids, fails
 from tests.broker.logs import append, make_log, topic_partition
 from tests.waiting import turns
 
@@ -196,7 +196,7 @@ async def test_repaired_directory_is_another_life_in_the_place_of_the_old(
         make_full(broker.paths[1], number)
     old = broker.second
     broker.log_dirs.fail(old, "[Errno 5] Input/output error")
-    assert broker.log_dirs.offline_ids() == (directory_id(2),)
+    assert failed_ids(broker.log_dirs) == (directory_id(2),)
 
     revived = await broker.revival.revive(str(broker.paths[1]))
 
@@ -207,7 +207,7 @@ async def test_repaired_directory_is_another_life_in_the_place_of_the_old(
     assert (new.path, new.directory_id, new.cause) == (old.path, old.directory_id, None)
     assert (new.revivals, new.replica_count) == (1, 2)
     assert broker.log_dirs.online_ids() == tuple(directory_id(n) for n in (1, 2, 3))
-    assert broker.log_dirs.offline_ids() == ()
+    assert failed_ids(broker.log_dirs) == ()
     assert not broker.log_dirs.any_offline
     ((former, log_dir, logs),) = broker.returned
     assert (former, log_dir) == (old, new)
@@ -223,7 +223,7 @@ async def test_repaired_directory_is_another_life_in_the_place_of_the_old(
 
     # It fails again as any other.
     broker.log_dirs.fail(new, "again")
-    assert broker.log_dirs.offline_ids() == (directory_id(2),)
+    assert failed_ids(broker.log_dirs) == (directory_id(2),)
     assert (await broker.revival.revive(str(new.path))).replicas == 2
     assert broker.second.revivals == 2
 
@@ -298,7 +298,7 @@ async def test_what_a_start_would_refuse_stays_offline_as_it_was(
     assert reason in refused.message
     assert broker.second is former
     assert former.cause == "gone"
-    assert broker.log_dirs.offline_ids() == (directory_id(2),)
+    assert failed_ids(broker.log_dirs) == (directory_id(2),)
     assert not broker.returned
     if path.is_dir() and not path.is_symlink():
         assert content(path) == before
@@ -317,7 +317,7 @@ async def test_replaced_disk_comes_with_its_own_id_and_lock(
 
     assert (revived.directory_id, revived.replicas) == (directory_id(7), 0)
     assert broker.log_dirs.online_ids() == tuple(directory_id(n) for n in (1, 3, 7))
-    assert broker.log_dirs.offline_ids() == ()
+    assert failed_ids(broker.log_dirs) == ()
     assert "has a new id" in caplog.text
     assert is_locked(path)
     await eventually(lambda: not is_locked(tmp_path / "old disk"))
