@@ -47,6 +47,19 @@ function bytes(count) {
 const counted = (count, one, many = `${one}s`) => `${count} ${count === 1 ? one : many}`;
 const mark = (level, text) => make("span", { class: `state ${level}` }, `${SHAPES[level]} ${text}`);
 
+const button = (row, name) => make("button", { type: "button", class: "plain", id: `p-${name}`, onclick: () => showPartition(row) }, name);
+// The columns of the table of partitions, and the content of their cells.
+const OF_PARTITIONS = {
+  partition: (row) => button(row, `${row.topic}-${row.partition}`),
+  state: ({ state: now }) => mark({ "in sync": "good", "no leader": "bad" }[now] ?? "warn", now),
+  leader: ({ leader }) => leader < 0 ? "none" : String(leader),
+  replicas: ({ replicas }) => replicas.join(", "),
+  "in sync": ({ isr }) => isr.join(", "),
+  eligible: ({ elr }) => elr.join(", "),
+  "last known eligible": ({ last_known_elr }) => last_known_elr.join(", "),
+};
+fill(at("of-partitions"), ...Object.keys(OF_PARTITIONS).map((title) => make("th", { scope: "col" }, title)));
+
 const draw = {
   cluster({ name, bootstrap, leading_controller, not_known, may_break, kinds }) {
     at("name").textContent = name;
@@ -84,18 +97,7 @@ const draw = {
   partitions({ count, shown }) {
     const rest = count - shown.length;
     at("counted").textContent = counted(count, "partition") + (rest > 0 ? `; ${rest} in-sync partitions are not listed` : "");
-    fill(at("partitions"), ...shown.map((row) => {
-      const name = `${row.topic}-${row.partition}`;
-      const level = { "in sync": "good", "no leader": "bad" }[row.state] ?? "warn";
-      return make("tr", {},
-        make("td", {}, make("button", { type: "button", class: "plain", id: `p-${name}`, onclick: () => showPartition(row) }, name)),
-        make("td", {}, mark(level, row.state)),
-        make("td", {}, row.leader < 0 ? "none" : String(row.leader)),
-        make("td", {}, row.replicas.join(", ")),
-        make("td", {}, row.isr.join(", ")),
-        make("td", {}, row.elr.join(", ")),
-        make("td", {}, row.last_known_elr.join(", ")));
-    }));
+    fill(at("partitions"), ...shown.map((row) => make("tr", {}, ...Object.values(OF_PARTITIONS).map((cell) => make("td", {}, cell(row))))));
   },
   faults() {},
 };
