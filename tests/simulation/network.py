@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import ssl
 from collections import defaultdict, deque
 from collections.abc import Callable
 from contextvars import Context, copy_context
@@ -83,6 +84,10 @@ class Network:
         """Nodes without power: they refuse nothing, they say nothing."""
         self.blackouts: list[Callable[[str, str], None]] = []
         """Told of each link that is held from now on."""
+        self.strangers: set[frozenset[str]] = set()
+        """Pairs of nodes of which one does not accept the certificate of the other."""
+        self.partings: list[Callable[[frozenset[str]], None]] = []
+        """Told of each such pair from now on."""
 
     def link(self, source: str, target: str) -> Link:
         key = (source, target)
@@ -99,9 +104,29 @@ class Network:
             tell(source, target)
 
     def release_all(self) -> None:
+        self.strangers.clear()
         for link in self._links.values():
             link.slowness_s = 0.0
             link.release()
+
+    def disown(self, one: str, other: str) -> None:
+        """End the connections of two nodes, and let them make no other: a certificate is no good.
+
+        Each side ends a connection when the certificate of the other one expires, and when it has
+        keys of its own that are new.
+        """
+        pair = frozenset({one, other})
+        self.strangers.add(pair)
+        for process, connections in list(self.open.items()):
+            for each in list(connections):
+                if frozenset({node_of(process), node_of(each.peer.process)}) == pair:
+                    each.abort()
+        for tell in self.partings:
+            tell(pair)
+
+    def own_again(self, one: str, other: str) -> None:
+        """Let two nodes accept each other's certificates."""
+        self.strangers.discard(frozenset({one, other}))
 
     def is_cut_off(self, node: str) -> bool:
         """Return whether something is held on the way to a node, or from it."""
@@ -138,7 +163,11 @@ class Network:
                 return
             server = self.listening.get(port)
             if server is None:
-                back.send(answer, None, context=context)
+                refused = ConnectionRefusedError(errno.ECONNREFUSED, "refused")
+                back.send(answer, refused, context=context)
+                return
+            if frozenset({node_of(me), node}) in self.strangers:
+                back.send(answer, _not_accepted(), context=context)
                 return
             mine = SimTransport(self, context, there)
             other = SimTransport(self, server.context, back)
@@ -146,12 +175,12 @@ class Network:
             self._loop.call_soon(other.begin, server.factory, context=server.context)
             back.send(answer, mine, context=context)
 
-        def answer(mine: SimTransport | None) -> None:
+        def answer(mine: SimTransport | OSError) -> None:
             if made.done():
-                if mine is not None:
+                if isinstance(mine, SimTransport):
                     mine.abort()
-            elif mine is None:
-                made.set_exception(ConnectionRefusedError(errno.ECONNREFUSED, "refused"))
+            elif isinstance(mine, OSError):
+                made.set_exception(mine)
             else:
                 made.set_result(mine)
 
@@ -159,6 +188,13 @@ class Network:
         transport = await made
         transport.begin(factory)
         return transport, transport.protocol
+
+
+def _not_accepted() -> ssl.SSLError:
+    """Return what a handshake ends with; its attributes are those that OpenSSL gives it."""
+    error = ssl.SSLCertVerificationError(1, "certificate verify failed")
+    error.reason, error.verify_message = "CERTIFICATE_VERIFY_FAILED", "certificate has expired"
+    return error
 
 
 def node_of(process: Process) -> str:
@@ -196,7 +232,7 @@ class SimTransport(asyncio.Transport):
         self._network = network
         self._context = context
         self._lane = lane
-        self._process: Process = context[PROCESS]
+        self.process: Process = context[PROCESS]
         self._received: deque[bytes] = deque()
         self._is_paused = False
         self._in_flight_bytes = 0
@@ -206,7 +242,7 @@ class SimTransport(asyncio.Transport):
         self.protocol: Any = None
 
     def begin(self, factory: Callable[[], Any]) -> None:
-        self._network.open[self._process][self] = None
+        self._network.open[self.process][self] = None
         self.protocol = factory()
         self.protocol.connection_made(self)
         self._feed()
@@ -254,7 +290,7 @@ class SimTransport(asyncio.Transport):
 
     def _end(self, error: Exception | None) -> None:
         self._is_closing = True
-        self._network.open[self._process].pop(self, None)
+        self._network.open[self.process].pop(self, None)
         asyncio.get_running_loop().call_soon(self._lose, error, context=self._context)
 
     def _lose(self, error: Exception | None) -> None:

@@ -27,7 +27,7 @@ from jbodlab.metadata.log import quorum_state
 from jbodlab.metadata.log.snapshot_writer import SnapshotWriter
 from jbodlab.metadata.log.snapshots import parse_name
 from jbodlab.raft import instructions
-from jbodlab.raft.events import RequestReceived
+from jbodlab.raft.events import LeaderSuspected, RequestReceived
 from jbodlab.raft.messages import FetchRequest, VoterChangeRequest, VoteRequest, VoteResponse
 from jbodlab.raft.states import Leader
 from jbodlab.record_batch.record_batch import iterate_headers
@@ -39,6 +39,8 @@ from tests.simulation.world import Node, World
 
 EPOCH_AT = slice(12, 16)
 """Of a batch's header."""
+ANSWER_S = 5.0
+"""For which an answer may be on its way to a controller, whatever has happened since."""
 WAY = 10
 """Records that may be on their way to a controller that has all."""
 Batch = tuple[int, int]
@@ -131,6 +133,8 @@ class Quorum:
         self._compared: dict[Process, Any] = {}
         self._voters: dict[Process, Any] = {}
         """The newest voters that a controller has in its log."""
+        self._begun: dict[int, float] = {}
+        """When the processes of controllers began."""
         self._drivers: dict[Process | None, Any] = {}
         self._leaderships: dict[Process | None, Any] = {}
 
@@ -175,9 +179,17 @@ class Quorum:
     def _node(self) -> Node:
         return self._world.nodes[int(PROCESS.get().name.split(".")[0].removeprefix("node-"))]
 
-    def _takes_in(self, _driver: Any, event: Any) -> None:
+    def _takes_in(self, driver: Any, event: Any) -> None:
+        """R18: nobody takes a leader for dead that does not know it, or refuses its certificate."""
         if isinstance(event, RequestReceived) and isinstance(event.request, VoteRequest):
             self._asked[PROCESS.get(), event.request_id] = event.request
+        elif isinstance(event, LeaderSuspected):
+            leader = self._world.nodes.get(driver.core.state.leader_id)
+            me, now_s = self._node, self._world.now_s()
+            if leader is None or frozenset({me.name, leader.name}) not in self._strangers:
+                return
+            if leader.is_up and now_s - self._begun[leader.id] > ANSWER_S:
+                self._report("R18", me.name, f"it takes {leader.name} for dead, which is up")
 
     def ask(self, node: Node, request: VoterChangeRequest) -> asyncio.Task[None]:
         """Ask a controller for other voters; what comes of it is seen in its log."""
@@ -313,8 +325,13 @@ class Quorum:
     def _was_cut(self, *_: Any) -> None:
         self.durable.cut(self._node)
 
+    @property
+    def _strangers(self) -> set[frozenset[str]]:
+        return self._world.network.strangers
+
     def _begins(self, driver: Any, *_: Any) -> None:
         node = self._node
+        self._begun[node.id] = self._world.now_s()
         self._drivers[node.process] = driver
         # Its log may be shorter than it was.
         self._last.pop(node.id, None)

@@ -178,6 +178,27 @@ CASES = (
         ("a snapshot is written beside a quorum",),
         MANY_SNAPSHOTS,
     ),
+    Case(
+        "certificate-of-the-active-expires",
+        (("certificate_of_active_expires", 6_000, 1_000, ""),),
+        ("claimed",),
+        chaos_ms=16_000,
+    ),
+    Case(
+        "certificates-expire-and-are-not-trusted",
+        tuple(("certificate_of_controller", 900 * n, 1_500, "") for n in range(1, 11)),
+        chaos_ms=12_000,
+    ),
+    Case(
+        "certificate-expires-as-voters-change",
+        (
+            ("change_voters", 1_000, 500, ""),
+            ("certificate_of_controller", 1_000, 2_500, "a controller has other voters"),
+            ("certificate_of_controller", 4_500, 2_500, "claimed"),
+        ),
+        ("a controller has other voters",),
+        chaos_ms=10_000,
+    ),
 )
 
 

@@ -38,6 +38,9 @@ from tests.simulation.world import Node, World, address, directory_id
 
 CLAIM_S = 1.0
 """By when another one is active, if nothing else is wrong."""
+RESIGNED_S, ELECTED_S = 3.5, 4.5
+"""By when a leader that no other controller reaches has resigned (one and a half fetch timeouts),
+and by when another one is active behind that: the timers of an election end, perhaps twice."""
 VOTERS_S = 10.0
 """For which an operator asks for other voters."""
 NOTICED_S = 4.0
@@ -296,6 +299,34 @@ async def slow_controllers(hit: Hit, node: Node) -> None:
     await for_a_while(hit, link, "slowness_s", 10 ** hit.random.uniform(-2, 0.3), 0.0)
 
 
+# Certificates
+
+
+@fault(QUORUM, 0, a_controller)
+async def certificate_of_controller(hit: Hit, node: Node) -> None:
+    """A controller's certificate has expired, or some others do not trust it, for a while."""
+    others = [each for each in hit.world.nodes.values() if each is not node]
+    if hit.random.random() < 0.5:
+        others = hit.random.sample(others, hit.random.randint(1, len(others)))
+    _disown(hit, node, others)
+    await asyncio.sleep(hit.length_s)
+    _own_again(hit, node, others)
+
+
+def _disown(hit: Hit, node: Node, others: Iterable[Node]) -> None:
+    hit.world.note(f"the certificate of {node.name} is no good for {[o.name for o in others]}")
+    for each in others:
+        hit.world.network.disown(node.name, each.name)
+        if not each.is_controller:
+            hit.world.hit(each, hit.length_s)
+
+
+def _own_again(hit: Hit, node: Node, others: Iterable[Node]) -> None:
+    hit.world.note(f"the certificate of {node.name} is good again")
+    for each in others:
+        hit.world.network.own_again(node.name, each.name)
+
+
 # One thing that goes wrong alone, as a failover has bounds then
 
 
@@ -317,10 +348,26 @@ async def disk_of_active_dies(hit: Hit, node: Node) -> None:
     await _check_claim(hit, node)
 
 
-async def _check_claim(hit: Hit, former: Node) -> None:
+@fault("calm", 0, the_active)
+async def certificate_of_active_expires(hit: Hit, node: Node) -> None:
+    """R18, RL6: an active controller that nobody accepts resigns and goes on, another is active."""
+    others = [each for each in hit.world.nodes.values() if each is not node]
+    process = node.process
+    _disown(hit, node, others)
+    await asyncio.sleep(RESIGNED_S)
+    if hit.world.quorum.is_active(node):
+        hit.world.report("R18", node.name, "nobody accepts its certificate, and it is active")
+    await _check_claim(hit, node, ELECTED_S)
+    await asyncio.sleep(hit.length_s)
+    _own_again(hit, node, others)
+    if node.process is not process:
+        hit.world.report("R18", node.name, "it ended, as others do not accept its certificate")
+
+
+async def _check_claim(hit: Hit, former: Node, within_s: float = CLAIM_S) -> None:
     def is_claimed() -> bool:
         active = [each for each in hit.world.controllers if hit.world.quorum.is_active(each)]
         return bool(active) and active != [former]
 
-    if not await hit.world.until(is_claimed, CLAIM_S, 0.05):
-        hit.world.report("RL6", former.name, f"{CLAIM_S} s after it nobody else is active")
+    if not await hit.world.until(is_claimed, within_s, 0.05):
+        hit.world.report("RL6", former.name, f"{within_s} s after it nobody else is active")

@@ -57,6 +57,7 @@ class RpcNetwork:
         self.on_call: Callable[[str], object] = lambda _method: None
         self.calls: dict[_Call, None] = {}
         network.blackouts.append(self._held)
+        network.partings.append(self._parted)
 
     def heal(self) -> None:
         self.lose_answers.clear()
@@ -86,6 +87,13 @@ class RpcNetwork:
                     call.broken("keepalive watchdog timeout")
 
         self.loop.call_later(KEEP_ALIVE_S, look, context=Context())
+
+    def _parted(self, pair: frozenset[str]) -> None:
+        """End streams of a client whose certificate is no good any more; calls are carried out."""
+        for call in list(self.calls):
+            streams = SERVICE.methods_by_name[call.method].server_streaming
+            if streams and {node_of(call.client), call.server_node} == pair:
+                call.broken("UNAUTHENTICATED: its certificate has expired")
 
 
 class SimRpcServer:
@@ -168,7 +176,8 @@ class _Call:
         server = self.rpc.servers.get(self.transport.port)
         if self._is_over or self.server_node in self.rpc.network.dark:
             return
-        if server is None:
+        ends = frozenset({node_of(self.client), self.server_node})
+        if server is None or ends in self.rpc.network.strangers:
             self.broken("no connection to the controller", has_left=False)
             return
         self.server = server

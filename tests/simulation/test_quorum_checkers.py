@@ -15,6 +15,7 @@ from jbodlab.controller_api.requests import AllocateProducerIdsResponse
 from jbodlab.metadata.log.quorum_state import FILE_NAME
 from jbodlab.metadata.log.snapshots import snapshot_name
 from jbodlab.metadata.records.control_records import KRaftVersionFeature, KRaftVoter
+from jbodlab.raft.events import LeaderSuspected
 from jbodlab.raft.instructions import (
     AdvanceHighWatermark,
     ElectionState,
@@ -146,6 +147,16 @@ class Controllers(World):
         self.at(node, self.its._commits, None, Values(batches=found, end_offset=end))
         return self
 
+    def refuses(self, node: int, other: int) -> Controllers:
+        self.network.disown(self.nodes[node].name, self.nodes[other].name)
+        return self
+
+    def suspects(self, node: int, leader_id: int) -> Controllers:
+        self.its._begun[leader_id] = -10.0
+        core = Values(state=Values(leader_id=leader_id))
+        self.at(node, self.its._takes_in, Values(core=core), LeaderSuspected())
+        return self
+
     def snapshots(self, node: int, end_offset: int) -> Controllers:
         path = Path(snapshot_name(end_offset, 0))
         self.at(node, self.its._writes_snapshot, Values(path=path))
@@ -274,6 +285,7 @@ CASES: list[tuple[str, Callable[[Controllers], Any]]] = [
     ("R14", lambda w: w.asked(HERE, THERE, 3).does(HERE, answer(0, is_granted=True))),
     ("R14", lambda w: w.stores(HERE, leaderEpoch=3, votedId=-1).does(HERE, stands(HERE, 3))),
     ("R14", lambda w: w.has(8, THERE).does(THERE, asks_from(THERE, 9))),
+    ("R18", lambda w: w.refuses(HERE, THERE).suspects(HERE, THERE)),
     ("R20", lambda w: [w.answers(3, response=each) for each in (GIVEN, again())]),
     ("RL1", settled.check_led),
     ("RL2", lambda w: [w.report(*each) for each in settled._of_controllers(w)]),
@@ -305,6 +317,11 @@ FINE: list[Callable[[Controllers], Any]] = [
     lambda w: w.does(HERE, begins(3), is_whole=False),
     lambda w: w.has(9, THERE).does(THERE, asks_from(THERE, 9)),
     lambda w: w.commits(HERE, wide_batch(0)).snapshots(THERE, 3),
+    lambda w: w.suspects(HERE, THERE),
+    lambda w: w.refuses(HERE, YONDER).suspects(HERE, THERE),
+    lambda w: (
+        setattr(w.nodes[THERE], "process", None) or w.refuses(HERE, THERE).suspects(HERE, THERE)
+    ),
 ]
 
 
