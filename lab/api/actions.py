@@ -340,7 +340,7 @@ class Actions:
 
         Args:
             detected: A fault: clients are told that its directory is offline, or its broker is
-                gone.
+                gone; another controller than its own is active.
             broken: A fault: it has broken something.
             healed: A fault: it has ended.
             leaders: A topic: every partition of it has a leader.
@@ -355,11 +355,6 @@ class Actions:
         def left_s() -> float:
             return max(0.0, end - time.monotonic())
 
-        states: Mapping[str, tuple[int | None, Callable[[journal.Fault], bool]]] = {
-            "detected": (detected, self._is_detected),
-            "broken": (broken, lambda fault: operations.broken(self._entry(fault)).count > 0),
-            "healed": (healed, lambda fault: not self._entry(fault).is_open),
-        }
         with self.opened() as cluster:
             if active:
                 wait_for("an active controller", self._has_active_controller, left_s())
@@ -367,6 +362,11 @@ class Actions:
                 cluster.wait_leaders(leaders, left_s())
             if isr is not None:
                 cluster.wait_isr(isr, left_s())
+            states: Mapping[str, tuple[int | None, Callable[[journal.Fault], bool]]] = {
+                "detected": (detected, lambda fault: self._is_detected(cluster, fault)),
+                "broken": (broken, lambda fault: operations.broken(self._entry(fault)).count > 0),
+                "healed": (healed, lambda fault: not self._entry(fault).is_open),
+            }
             for word, (number, holds) in states.items():
                 if number is not None:
                     fault = self._known(cluster, number)
@@ -518,10 +518,15 @@ class Actions:
                 "say `even_last_in_sync` to break it",
             )
 
-    def _is_detected(self, fault: journal.Fault) -> bool:
+    def _is_detected(self, cluster: library.Cluster, fault: journal.Fault) -> bool:
         broken = operations.broken(self._entry(fault))
         if broken.clients is not None:
             return broken.count > 0
+        role, _, number = _where(cluster, fault.path).partition("/")[0].partition("-")
+        if role == "controller":
+            # The others notice it by the one of them that becomes active.
+            found = self.list_controllers()
+            return any(one.role == "active" and one.id != int(number) for one in found)
         seen = self._seen()
         for one in seen.brokers:
             if one.folder == fault.path:
@@ -597,21 +602,10 @@ def _one(found: Iterator[T], missing: str) -> T:
 
 
 def _act(act: str, node: library.Node) -> None:
-    if act == "start":
-        if not node.is_running:
-            node.start()
-        return
-    if not node.is_running:
-        if act in ("stop", "kill"):
-            return
+    if not node.is_running and act in ("freeze", "thaw"):
         raise RequestError(409, f"{node} does not run")
-    acts: Mapping[str, Callable[[], object]] = {
-        "stop": node.stop,
-        "kill": node.kill,
-        "freeze": node.freeze,
-        "thaw": node.thaw,
-    }
-    acts[act]()
+    if node.is_running != (act == "start"):
+        getattr(node, act)()
 
 
 def _controller(node: NodeState, quorum: Quorum | None) -> values.Controller:
@@ -691,9 +685,9 @@ def _fault(cluster: library.Cluster, fault: journal.Fault) -> values.Fault:
 
 
 def _where(cluster: library.Cluster, path: Path) -> str:
-    for broker in cluster.brokers:
-        if path == broker.folder:
-            return f"broker-{broker.id}"
-        if path in broker.paths:
-            return f"broker-{broker.id}/{broker.paths.index(path) + 1}"
+    for node in cluster.nodes.values():
+        if path == node.folder:
+            return node.name
+        if path in node.paths:
+            return f"{node.name}/{node.paths.index(path) + 1}"
     return "cluster"

@@ -21,8 +21,8 @@ Place = Annotated[
     str,
     Meta(
         description="A target: `broker-1/2` (the second log directory of broker 1), `broker-1`, "
-        "`leader of orders-0` or `follower of orders-0` (the directory with that replica), "
-        "or `cluster`.",
+        "`controller-100`, `controller-100/1`, `leader of orders-0` or `follower of orders-0` (the "
+        "directory with that replica), or `cluster`.",
         max_length=400,
     ),
 ]

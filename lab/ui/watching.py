@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import aiofiles
@@ -135,8 +135,10 @@ class Watching:
             may_break=may_break,
             needs_token=needs_token,
             is_closed=bool(spec_of(state).security),
+            not_known=watched.not_known,
         )
-        self._watched = watched
+        self._journal = watched.journal
+        self._root = Path(state.root)
         self._published = published
         self._changed = changed
         self._observer = Observer(
@@ -171,17 +173,12 @@ class Watching:
         faults = await self._faults()
         open_faults = [fault for fault in faults.values() if fault.is_open]
         picture = self._observer.picture
-        seen = Seen(
-            name=self.seen.name,
-            bootstrap=self.seen.bootstrap,
+        seen = replace(
+            self.seen,
             brokers=picture.brokers,
             listed=picture.listed,
             partitions=picture.partitions,
             faults=open_faults,
-            not_known=self._watched.not_known,
-            may_break=self.seen.may_break,
-            needs_token=self.seen.needs_token,
-            is_closed=self.seen.is_closed,
             leading_controller=str(self._observer.leading_controller or ""),
             open_transactions=self._observer.open_transactions,
             stuck=dict(self._observer.stuck),
@@ -201,11 +198,12 @@ class Watching:
         return self._published.publish(sections, msgspec.to_builtins(items))
 
     async def _faults(self) -> Mapping[int, Fault]:
-        if self._watched.journal is None:
+        if self._journal is None:
             return {}
-        root = Path(self._watched.state.root)
         with contextlib.suppress(OSError, FaultError):
-            async with aiofiles.open(self._watched.journal, "rb") as file:
-                found = journal.parse(await file.read(), self._watched.journal)
-            return {number: fault for number, fault in found.items() if root in fault.path.parents}
+            async with aiofiles.open(self._journal, "rb") as file:
+                found = journal.parse(await file.read(), self._journal)
+            return {
+                number: fault for number, fault in found.items() if self._root in fault.path.parents
+            }
         return {}

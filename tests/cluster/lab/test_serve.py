@@ -329,6 +329,16 @@ def test_another_controller_is_active_when_the_active_one_is_killed() -> None:
         after = {one["id"]: one["role"] for one in found.done("GET", "/controllers")}
         assert after[killed] is None
         assert "active" in after.values()
+
+        found.done("POST", f"/controllers/{killed}/start")
+        found.done("GET", "/wait?active=true")
+        active = next(
+            one["id"] for one in found.done("GET", "/controllers") if one["role"] == "active"
+        )
+        place = f"controller-{active}"
+        fault = found.done("POST", "/faults", {"kind": "kill", "where": place})
+        assert fault["where"] == place
+        found.done("GET", f"/wait?detected={fault['id']}&timeout=30s")
     finally:
         ended(found)
         remove_folder(folder)
