@@ -1,4 +1,7 @@
-"""`python -m bench.first_record`: from the call of `jbodlab serve` to the first produced record."""
+"""`python -m bench.first_record`: from the call of `jbodlab serve` to the first produced record.
+
+With `--image` also from `docker run` of an image to the answer that its cluster is well.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from pathlib import Path
 from typing import NamedTuple
 
@@ -52,11 +56,36 @@ def first_record(folder: Path, engine: str) -> First:
         served.wait(DEADLINE_S)
 
 
+def healthy_s(image: str) -> float:
+    """Run an image; returns the seconds until its API tells that the cluster is well."""
+    begun = time.monotonic()
+    container = _docker("run", "--detach", "--rm", "--publish=127.0.0.1::8080", image)
+    try:
+        address = _docker("port", container, "8080").splitlines()[0]
+        while time.monotonic() - begun < DEADLINE_S:
+            try:
+                with urllib.request.urlopen(f"http://{address}/v1/health", timeout=5) as answer:
+                    if json.load(answer)["status"] == "ok":
+                        return time.monotonic() - begun
+            except OSError:
+                time.sleep(0.01)
+        raise TimeoutError(f"{image} is not well after {DEADLINE_S:g} s")
+    finally:
+        _docker("rm", "--force", container)
+
+
+def _docker(*words: str) -> str:
+    return subprocess.run(
+        ["docker", *words], capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
 def main() -> int:
     """Measure it a few times for each engine, one after the other."""
     parser = argparse.ArgumentParser(prog="python -m bench.first_record", description=__doc__)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--engines", nargs="*", default=[], help="such as kafka:4.3.1, beside ours")
+    parser.add_argument("--image", default="", help="an image that was built, such as jbodlab")
     options = parser.parse_args()
     found: dict[str, list[First]] = {}
     for _ in range(options.runs):
@@ -69,6 +98,9 @@ def main() -> int:
     for name, runs in found.items():
         lines, records = (median(list(one)) for one in zip(*runs, strict=True))
         print(f"{name}: first line after {lines:.2f} s, first record after {records:.2f} s")
+    if options.image:
+        waits = [healthy_s(options.image) for _ in range(options.runs)]
+        print(f"{options.image} in a container: well after {median(waits):.2f} s")
     return 0
 
 
