@@ -3,7 +3,6 @@ package org.jbodlab.testing;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
-import java.io.UncheckedIOException;
 import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
@@ -27,13 +26,11 @@ final class Api {
     /** Returns the answer, null where it has no content. */
     JsonNode call(String method, String path, Object body) {
         try {
-            var content = body == null
-                ? HttpRequest.BodyPublishers.noBody()
-                : HttpRequest.BodyPublishers.ofByteArray(JSON.writeValueAsBytes(body));
+            var content = body == null ? "" : JSON.writeValueAsString(body);
             var request = HttpRequest.newBuilder(URI.create(base + path))
                 .timeout(TIMEOUT)
                 .header("Content-Type", "application/json")
-                .method(method, content);
+                .method(method, HttpRequest.BodyPublishers.ofString(content));
             if (!token.isEmpty()) {
                 request.header("Authorization", "Bearer " + token);
             }
@@ -44,7 +41,7 @@ final class Api {
             }
             return text.isEmpty() ? null : JSON.readTree(text);
         } catch (IOException error) {
-            throw new UncheckedIOException(error);
+            throw new JbodlabException(0, method + " " + path + ": no answer: " + error);
         } catch (InterruptedException error) {
             Thread.currentThread().interrupt();
             throw new JbodlabException(0, method + " " + path + " was interrupted");

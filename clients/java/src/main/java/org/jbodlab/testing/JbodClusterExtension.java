@@ -56,9 +56,7 @@ public final class JbodClusterExtension implements ParameterResolver, AfterEachC
         if (wanted != null) {
             spec.set("brokers", wanted.brokers()).set("disks", wanted.disks());
             spec.set("engine", wanted.engine()).set("security", wanted.security());
-            if (wanted.controllers() > 1) {
-                spec.set("controllers", wanted.controllers());
-            }
+            spec.set("controllers", wanted.controllers());
             for (var one : wanted.config()) {
                 spec.set("config", one);
             }

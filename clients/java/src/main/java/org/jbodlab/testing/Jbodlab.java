@@ -52,9 +52,8 @@ public final class Jbodlab implements AutoCloseable {
         var command = new ArrayList<>(List.of(program, "serve", "--output", "json", "--until-input-ends"));
         command.add("--cluster=java-" + UUID.randomUUID());
         command.addAll(spec.words);
-        File said = null;
         try {
-            said = File.createTempFile("jbodlab", ".err");
+            var said = File.createTempFile("jbodlab", ".err");
             said.deleteOnExit();
             var server = new ProcessBuilder(command).redirectError(said).start();
             var output = new InputStreamReader(server.getInputStream(), StandardCharsets.UTF_8);
@@ -336,9 +335,7 @@ public final class Jbodlab implements AutoCloseable {
 
     private Fault inject(String kind, String place, Map<String, ?> keys) {
         Map<String, Object> wanted = new LinkedHashMap<>(keys);
-        wanted.put("kind", kind);
-        wanted.put("where", place);
-        wanted.put("even_last_in_sync", true);
+        wanted.putAll(Map.of("kind", kind, "where", place, "even_last_in_sync", true));
         return new Fault(api.call("POST", "/faults", wanted));
     }
 
