@@ -15,6 +15,7 @@ from typing import NamedTuple, get_args
 from jbodlab.kafka_wire import fetch_response, produce_response
 from jbodlab.kafka_wire.api_key import ApiKey as ApiKey
 from jbodlab.kafka_wire.codec import Encoder, ResponseEncoder, encoder, in_one_piece
+from jbodlab.kafka_wire.headers import no_tags
 from jbodlab.kafka_wire.layout import EntityClass, unwrap
 from jbodlab.kafka_wire.reader import EntityReader, reader
 from jbodlab.vocabulary.errors import UnsupportedVersionError
@@ -55,6 +56,8 @@ class ApiCodec(NamedTuple):
 
     read: EntityReader
     encode: ResponseEncoder
+    header_end: bytes
+    """Of a response, behind the correlation id."""
 
 
 _loaded: dict[tuple[int, int], ApiCodec] = {}
@@ -68,7 +71,9 @@ def loaded(api_key: int, api_version: int) -> ApiCodec | None:
 def load(api_key: int, api_version: int, max_items: int) -> ApiCodec:
     """Make the codec of a version; raises as `request_reader`."""
     codec = ApiCodec(
-        request_reader(api_key, api_version, max_items), response_encoder(api_key, api_version)
+        request_reader(api_key, api_version, max_items),
+        response_encoder(api_key, api_version),
+        no_tags(api_key, api_version),
     )
     return _loaded.setdefault((api_key, api_version), codec)
 

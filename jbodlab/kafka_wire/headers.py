@@ -90,14 +90,9 @@ def request_header(
     return head + b"\0" if is_flexible(api_key, api_version) else head
 
 
-def response_header(api_key: int, api_version: int, correlation_id: int) -> bytes:
-    """Build the header of a response, without the size field before it."""
-    return CORRELATION_ID.pack(correlation_id) + _no_tags(api_key, api_version)
-
-
 @cache
-def _no_tags(api_key: int, api_version: int) -> bytes:
-    """Return the end of a response header."""
+def no_tags(api_key: int, api_version: int) -> bytes:
+    """Return the end of a response header, behind the correlation id."""
     has_tags = api_key != ApiKey.API_VERSIONS and is_flexible(api_key, api_version)
     return b"\0" if has_tags else b""
 
@@ -114,7 +109,7 @@ def read_response_header(
         raise BufferUnderflowError(f"response of {len(frame)} bytes has no header")
     correlation_id: int = CORRELATION_ID.unpack_from(frame)[0]
     position = CORRELATION_ID.size
-    if _no_tags(api_key, api_version):
+    if no_tags(api_key, api_version):
         if frame[position : position + 1] == b"\0":
             position += 1
         else:

@@ -31,7 +31,6 @@ from jbodlab.kafka_wire.headers import (
     RequestHeader,
     describe_header,
     read_request_header,
-    response_header,
 )
 from jbodlab.runtime.supervised import give_up
 from jbodlab.server.answer import Answer, Handler, InParts, Later, NoAnswer, RequestContext
@@ -56,6 +55,8 @@ from jbodlab.vocabulary.limits import LARGE_REQUEST_BYTES, MAX_REQUEST_BYTES
 
 logger = logging.getLogger(__name__)
 
+_HEAD = struct.Struct(">ii")
+"""Size and correlation id of a response."""
 _UNSUPPORTED_VERSION = struct.Struct(">iihihhh")
 
 
@@ -325,11 +326,10 @@ def _encoded(answer: Response | Later, call: _Call) -> Buffers:
         if answer.failure is not None:
             raise CloseConnectionError(answer.failure)
         return ()
-    header = call.context.header
-    head = bytearray(SIZE.size)
-    head += response_header(header.api_key, header.api_version, header.correlation_id)
+    head = bytearray(_HEAD.size) + call.codec.header_end
     buffers = call.codec.encode(answer, head)
-    SIZE.pack_into(head, 0, sum(map(len, buffers)) - SIZE.size)
+    size = sum(map(len, buffers)) - SIZE.size
+    _HEAD.pack_into(head, 0, size, call.context.header.correlation_id)
     return buffers
 
 

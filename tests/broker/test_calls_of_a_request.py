@@ -44,9 +44,9 @@ CLONE = Path(__file__).parents[2]
 PRODUCT = (str(CLONE / "broker"), str(CLONE / "jbodlab"))
 ROUNDS = 20
 
-PRODUCE_CALLS_MAX = 88
-FETCH_CALLS_MAX = 107
-ROUND_CALLS_MAX = 408
+PRODUCE_CALLS_MAX = 86
+FETCH_CALLS_MAX = 106
+ROUND_CALLS_MAX = 405
 """A produce request with acks=all, and what leader and follower do for its replication."""
 
 

@@ -28,7 +28,7 @@ from jbodlab.kafka_admin.transactions import describe_transaction
 from jbodlab.kafka_wire import message
 from jbodlab.kafka_wire.api_key import ApiKey
 from jbodlab.kafka_wire.api_table import request_reader, response_class, response_encoder
-from jbodlab.kafka_wire.headers import read_request_header, response_header
+from jbodlab.kafka_wire.headers import no_tags, read_request_header
 from jbodlab.kafka_wire.kio_import import ErrorCode
 from jbodlab.vocabulary.ids import TopicPartition
 from lab.machine.ports import HeldPorts
@@ -67,7 +67,7 @@ class FakeBroker:
                     break
                 values = {"error_code": ErrorCode.none, **values}
                 response = message.made(response_class(key, version), values)
-                start = bytearray(response_header(key, version, head.correlation_id))
+                start = bytearray(struct.pack(">i", head.correlation_id) + no_tags(key, version))
                 body = b"".join(response_encoder(key, version)(response, start))
                 writer.write(struct.pack(">i", len(body)) + body)
         except (asyncio.IncompleteReadError, ConnectionError):
