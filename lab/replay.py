@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import pwd
@@ -14,6 +15,7 @@ from pathlib import Path
 from lab.errors import LabError
 from lab.machine import processes, programs
 from lab.machine.interrupts import Interrupts
+from lab.machine.kafka_jars import java
 from lab.results import Results
 
 DEADLINE_S = 240.0
@@ -29,28 +31,17 @@ def check_requirements() -> None:
     """
     if importlib.util.find_spec("pyspark") is None:
         raise LabError("PySpark is missing: pip install 'jbodlab[analytics]'")
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
-    try:
-        text = (
-            subprocess.run(
-                [java, "-version"],
-                capture_output=True,
-                text=True,
-                errors="replace",
-                check=False,
-                timeout=30,
-            ).stderr
-            if java
-            else ""
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        text = ""
+    found, text = shutil.which(java()), ""
+    if found:
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            asked = [found, "-version"]
+            done = subprocess.run(asked, capture_output=True, check=False, timeout=30)
+            text = done.stderr.decode(errors="replace")
     match = re.search(r'version "(\d+)', text)
     if match is None:
         raise LabError(f"no Java found, which Spark needs ({JAVA_MIN} or newer)")
     if int(match[1]) < JAVA_MIN:
-        raise LabError(f"{java} is version {match[1]}, Spark needs {JAVA_MIN} or newer")
+        raise LabError(f"{found} is version {match[1]}, Spark needs {JAVA_MIN} or newer")
     _with_a_name()
 
 

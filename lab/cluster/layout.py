@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -75,30 +76,15 @@ def plan(
     """
     of_controllers, of_brokers = ports[: spec.controller_count], ports[spec.controller_count :]
     assert len(of_brokers) == spec.brokers
-    separate = () if spec.combined else of_controllers
+    separate, combined = ((), of_controllers) if spec.combined else (of_controllers, ())
     nodes = [
-        _node(root, "controller", CONTROLLER_ID + number, port, 0)
-        for number, port in enumerate(separate)
+        replace(_node(root, "controller", CONTROLLER_ID + number, port, 0), grpc_port=grpc_port)
+        for number, (port, grpc_port) in enumerate(zip_longest(separate, grpc_ports, fillvalue=0))
     ]
-    if grpc_ports:
-        nodes = [
-            replace(node, grpc_port=port) for node, port in zip(nodes, grpc_ports, strict=True)
-        ]
-    brokers = [
-        _node(root, "broker", broker_id, port, spec.disks)
-        for broker_id, port in enumerate(of_brokers, start=1)
-    ]
-    if spec.combined:
-        brokers = [
-            replace(node, controller_port=port)
-            for node, port in zip(brokers, of_controllers, strict=True)
-        ]
-    if metrics_ports:
-        brokers = [
-            replace(node, metrics_port=port)
-            for node, port in zip(brokers, metrics_ports, strict=True)
-        ]
-    nodes += brokers
+    ports_of_brokers = zip_longest(of_brokers, combined, metrics_ports, fillvalue=0)
+    for number, (port, own, metrics) in enumerate(ports_of_brokers, start=1):
+        node = _node(root, "broker", number, port, spec.disks)
+        nodes.append(replace(node, controller_port=own, metrics_port=metrics))
     if spec.security:
         file = str(root / "security" / "admin.properties")
         nodes = [replace(node, client_file=file) for node in nodes]
@@ -230,8 +216,7 @@ def next_controller(state: ClusterState, ports: Sequence[int]) -> NodeState:
     """
     node_id = max(node.node_id for node in state.controllers) + 1
     port, grpc_port = ports
-    node = _node(Path(state.root), "controller", node_id, port, 0)
-    return replace(node, grpc_port=grpc_port)
+    return replace(_node(Path(state.root), "controller", node_id, port, 0), grpc_port=grpc_port)
 
 
 def controller_address(node: NodeState) -> str:

@@ -1,8 +1,9 @@
-"""The state of a running cluster, from its brokers' answers."""
+"""The state of a running cluster, from its brokers' answers, and which place is which."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -10,7 +11,12 @@ from fault_injection.closed_cluster import SECURITY
 from jbodlab.cli.lab_state import ClusterState, NodeState
 from jbodlab.kafka_admin.log_dirs import DescribedLogDir
 from jbodlab.picture.cluster_picture import BrokerPicture, ClusterPicture
+from jbodlab.picture.places import Place
+from jbodlab.storage.directory import meta_properties
+from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
 from jbodlab.vocabulary.addresses import address_text
+from jbodlab.vocabulary.errors import JbodlabError
+from jbodlab.vocabulary.ids import DirectoryId
 from lab.cluster import questions
 from lab.cluster.spec import spec_of
 
@@ -67,3 +73,15 @@ def of_node(
         serves=serves,
         before=before,
     )
+
+
+def places_of(brokers: Sequence[NodeState]) -> dict[DirectoryId, Place]:
+    """Return the log directories of brokers by their ids, as far as they can be read."""
+    found = {}
+    for node in brokers:
+        for number, path in enumerate(node.log_dirs, start=1):
+            with contextlib.suppress(OSError, JbodlabError):
+                one = meta_properties.read(PosixFileSystem(), Path(path)).directory_id
+                if one is not None:
+                    found[one] = Place(node.node_id, number)
+    return found

@@ -12,7 +12,6 @@ import json
 import os
 import sys
 from argparse import ArgumentError, ArgumentParser, Namespace
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -191,7 +190,7 @@ def _rehearse(plan: Plan, options: Namespace, output: Output, interrupts: Interr
     judged = runs[str(engines[0])]
     if output.is_json:
         output.json(everything if len(everything) > 1 else everything[0])
-    return _worst([run["verdict"] for run in judged])
+    return Outcome[page.worst(judged)].value
 
 
 def _of_run(folder: Path, engine: Engine, number: int, options: Namespace) -> Path:
@@ -222,13 +221,6 @@ def _on(plan: Plan, options: Namespace) -> tuple[Plan, list[Engine]]:
     except EngineError as error:
         raise WrongCallError(str(error)) from error
     return replace(plan, cluster=need), engines
-
-
-def _worst(verdicts: Sequence[str]) -> int:
-    for word in ("FAIL", "INCONCLUSIVE"):
-        if word in verdicts:
-            return Outcome[word].value
-    return Outcome.PASS.value
 
 
 def _keep(

@@ -17,7 +17,7 @@ from jbodlab.picture.places import CLUSTER, CONTROLLER, Place
 from jbodlab.vocabulary.ids import METADATA_TOPIC, DirectoryId
 from lab.cluster import Cluster, ClusterSpec, layout, limits, questions, revival
 from lab.cluster.engine import Engine
-from lab.cluster.places import places_of
+from lab.cluster.picture import places_of
 from lab.cluster.spec import CONTROLLER_ID
 from lab.errors import LabError
 from lab.machine import processes, programs

@@ -85,7 +85,7 @@ def comparison(found: Compared) -> str:
     verdicts = [
         Section(
             name=f"verdict-{number}",
-            verdict=Verdict(_worst(runs), f"{name}: {_sentence(runs)}"),
+            verdict=Verdict(worst(runs), f"{name}: {_sentence(runs)}"),
         )
         for number, (name, runs) in enumerate(found.items(), start=1)
     ]
@@ -495,7 +495,8 @@ def _shown(run: Run, name: str) -> str:
     return UNKNOWN if value is None else show(value, MetricUnit[unit.upper()])
 
 
-def _worst(runs: Sequence[Run]) -> str:
+def worst(runs: Sequence[Run]) -> str:
+    """Return the worst verdict of some runs."""
     verdicts = {run["verdict"] for run in runs}
     return next(word for word in ("FAIL", "INCONCLUSIVE", "PASS") if word in verdicts)
 

@@ -19,8 +19,7 @@ from jbodlab.cli import lab_state
 from jbodlab.cli.lab_state import ClusterState, NodeState
 from jbodlab.cli.on_kafka import COMMANDS
 from lab.cluster import layout, questions
-from lab.cluster.picture import place_of
-from lab.cluster.places import places_of
+from lab.cluster.picture import place_of, places_of
 from lab.cluster.questions import NO_ANSWER
 from lab.cluster.spec import spec_of
 from lab.errors import LabError
@@ -132,6 +131,7 @@ class Watching:
             name=state.name,
             bootstrap=state.bootstrap,
             brokers=(),
+            not_known=watched.not_known,
             may_break=may_break,
             needs_token=needs_token,
             is_closed=bool(spec_of(state).security),

@@ -18,7 +18,7 @@ from jbodlab.picture.places import Place
 from jbodlab.vocabulary.durations import duration_text
 from lab.cluster import NotInTimeError, wait_for
 from lab.cluster.cluster import Cluster
-from lab.cluster.places import places_of
+from lab.cluster.picture import places_of
 from lab.watch.noticed import ANSWERS, METADATA, SILENCE, Notice, notices
 from lab.watch.observer import Observer
 from lab.watch.server_log import LOG, last_words

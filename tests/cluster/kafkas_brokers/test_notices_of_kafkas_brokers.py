@@ -11,7 +11,7 @@ import pytest
 from jbodlab.picture.places import Place
 from lab.cluster import Cluster, ClusterSpec, wait_for
 from lab.cluster.engine import Engine
-from lab.cluster.places import places_of
+from lab.cluster.picture import places_of
 from lab.machine.kafka_jars import RELEASE, NoKafkaError
 from lab.status import look
 from lab.watch.noticed import ANSWERS, METADATA, METRICS, SOURCES

@@ -200,7 +200,7 @@ def test_each_printer_says_the_verdict_and_every_finding(case: Case) -> None:
 
     assert " ".join(one["kind"] for one in run["findings"]) == case.kinds
     assert run["verdict"] == case.outcome.name
-    assert command._worst([run["verdict"]]) == case.outcome.value
+    assert page.worst([run]) == case.outcome.name
     assert Story(run, []).exit_code == case.outcome.value
     assert bool(Story(run, []).lines) == (case.outcome is not PASS)
 
