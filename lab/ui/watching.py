@@ -131,7 +131,6 @@ class Watching:
             name=state.name,
             bootstrap=state.bootstrap,
             brokers=(),
-            not_known=watched.not_known,
             may_break=may_break,
             needs_token=needs_token,
             is_closed=bool(spec_of(state).security),
