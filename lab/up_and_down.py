@@ -13,7 +13,6 @@ import os
 import shutil
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
 from uuid import UUID
@@ -87,17 +86,18 @@ def up(
         cluster.make_folders(spec.properties)
         # Copies the sources where the servers' user cannot read them, which the next steps need.
         cluster.environment()
-        # The attempt is another process, which is not waited for before there is need to.
-        with ThreadPoolExecutor(1) as pool:
-            attempt = pool.submit(cluster.check_servers)
-            make_disks(cluster, spec, interrupts, tell)
-            make_breakable(cluster, spec.mechanism, tell)
-            cluster.format()
-            attempt.result()
+        make_disks(cluster, spec, interrupts, tell)
+        make_breakable(cluster, spec.mechanism, tell)
+        cluster.format()
         count = len(layout.directories(cluster.state))
         tell(f"{count} directories formatted for cluster {cluster.id}")
         began = time.monotonic()
-        cluster.start(meanwhile=meanwhile)
+        try:
+            cluster.start(meanwhile=meanwhile)
+        except LabError:
+            # Where their user cannot run them at all, this says what helps.
+            cluster.check_servers()
+            raise
         tell(f"every broker answers after {time.monotonic() - began:.1f} s: {cluster.bootstrap}")
     except BaseException as error:
         with interrupts.deferred():

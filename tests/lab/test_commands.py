@@ -73,7 +73,7 @@ def test_an_ordinary_user_cannot_choose_the_servers_user(tmp_path: Path) -> None
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user starts servers as itself")
-def test_a_folder_that_the_servers_cannot_enter_is_noticed_before_anything_starts(
+def test_a_folder_that_the_servers_cannot_enter_is_told_in_one_line_and_nothing_stays(
     tmp_path: Path,
 ) -> None:
     closed = tmp_path / "closed"
