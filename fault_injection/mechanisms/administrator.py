@@ -10,6 +10,7 @@ from fault_injection.closed_cluster import ADMIN, SASL_SSL, ClosedCluster
 from fault_injection.journal import Fault
 from fault_injection.kinds import FaultSpec
 from fault_injection.mechanism import Broken, Healing, RecordUndo, Start, Target
+from jbodlab.security.acl import AccessControlEntry
 from jbodlab.vocabulary.errors import JbodlabError
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Administrator:
             "root": str(cluster.root),
             "security": cluster.security,
             "user": user,
-            "acls": [] if of_user else _administration(cluster).acls(user),
+            "acls": [] if of_user else [list(one) for one in _administration(cluster).acls(user)],
             "before": closed_cluster.look(running, cluster.brokers),
         }
 
@@ -54,7 +55,7 @@ class Administrator:
         if fault.kind == "user-removed":
             _administration_of(fault).remove_user(user)
         else:
-            _administration_of(fault).delete_acls(user, fault.undo["acls"])
+            _administration_of(fault).delete_acls(user, _entries(fault))
 
     def verify(self, fault: Fault) -> str:
         """Log in as the user, or look at the rights again."""
@@ -65,12 +66,12 @@ class Administrator:
 
     def undo(self, fault: Fault, start: Start) -> Healing:
         """Give it back."""
-        user, acls = fault.undo["user"], fault.undo["acls"]
+        user, entries = fault.undo["user"], _entries(fault)
         if fault.kind == "user-removed":
             _administration_of(fault).add_user(user)
             return Healing(note=f"{user} can log in again")
-        _administration_of(fault).create_acls(user, acls)
-        return Healing(note=f"{len(acls)} access control entries of {user} are back")
+        _administration_of(fault).create_acls(user, entries)
+        return Healing(note=f"{len(entries)} access control entries of {user} are back")
 
     def broken(self, fault: Fault) -> Broken:
         if fault.kind == "acl-removed":
@@ -96,6 +97,10 @@ def _administration_of(fault: Fault) -> Administration:
     root, security = Path(fault.undo["root"]), fault.undo["security"]
     addresses = [(host, port) for host, port, _ in fault.undo["before"]["brokers"]]
     return Administration(ClosedCluster(security=security, root=root, brokers=()), addresses)
+
+
+def _entries(fault: Fault) -> list[AccessControlEntry]:
+    return [AccessControlEntry(*values) for values in fault.undo["acls"]]
 
 
 def _no_user(cluster: ClosedCluster, user: str) -> str:
