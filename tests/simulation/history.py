@@ -1,4 +1,4 @@
-"""One history: chaos, healing, a last look at everything, and two restarts that change nothing."""
+"""One history: chaos, healing, a last look at everything, and restarts that change nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.simulation import faults, members, quorum, settled, taps, transaction
 from tests.simulation.clients import BROKER, NONE, TOPIC_EXISTS, UNCLEAN, Admin, Consumer, Producer
 from tests.simulation.loop import SimLoop, Stuck
 from tests.simulation.members import Groups, Member, ModernMember, Watcher
-from tests.simulation.plan import QUORUM_MOMENTS, UNLIMITED, Event, Plan, TopicPlan
+from tests.simulation.plan import KILL, QUORUM_MOMENTS, STOP, UNLIMITED, Event, Plan, TopicPlan
 from tests.simulation.quorum_faults import until_voters
 from tests.simulation.transactions import CommittedConsumer, Transactions, Transactor
 from tests.simulation.world import Ask, NotesHandler, Violation, World
@@ -109,8 +109,9 @@ class _History:
         await world.run_as("client-groups", self._fetch_all())
         await world.run_as("client-committed", self._read_committed())
         self._check_logs()
-        await self._restart_all(self._stop_all)
-        await self._restart_all(self._kill_all)
+        ends = {STOP: self._stop_all, KILL: self._kill_all}
+        for way in self._plan.options.restarts:
+            await self._restart_all(ends[way])
 
     async def _start(self) -> None:
         await self._must(self._all_serve, START_S, "L1", "cluster", "it does not start")

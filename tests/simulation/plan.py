@@ -28,6 +28,10 @@ LAG = "replica.lag.time.max.ms"
 CALM, QUORUM = "calm", "quorum"
 CONTROLLERS = (1, 1, 3, 3, 3)
 """The number of controllers is drawn from these."""
+STOP, KILL = "stop", "kill"
+RESTARTS = ((STOP, KILL), (STOP,), (STOP,), (KILL,), (KILL,))
+"""With several controllers the restarts at the end are drawn from these: both are a third of all
+that a history costs, and with one controller they cost least."""
 SETTINGS = {
     "metadata.log.segment.ms": (NEVER, 1_000, 4_000),
     "metadata.max.retention.bytes": (UNLIMITED, 20_000),
@@ -106,6 +110,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         level: `metadata.version` at the start.
         capacity: Bytes of each disk.
         settings: As of `SETTINGS`.
+        restarts: How all nodes end at the end of the history, one after the other; `RESTARTS`.
     """
 
     seed: int
@@ -128,6 +133,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     settings: dict[str, int] = msgspec.field(
         default_factory=lambda: {name: choices[0] for name, choices in SETTINGS.items()}
     )
+    restarts: tuple[str, ...] = RESTARTS[0]
 
     @property
     def is_compacted(self) -> bool:
@@ -222,6 +228,8 @@ def draw(
     plan = _drawn(seed, weights, is_strict, steered_at, controllers or drawn)
     if plan.options.controllers == 1:
         return plan
+    restarts = Random(f"{seed}:restarts").choice(RESTARTS)
+    plan = replace(plan, options=replace(plan.options, restarts=restarts))
     if plan.options.is_calm:
         is_other = steered_at or random.random() < 0.5
         fault = plan.events[0].fault if is_other else random.choice(CALM_OF_QUORUM)

@@ -499,6 +499,10 @@ class World:
         ids = [each.id for each in self.controllers]
         several = {
             "jbodlab.metadata.reserve.bytes": "4096",
+            # Two thirds of all fetches of controllers would only ask anew who leads, and half of
+            # those of brokers whether there is something by now.
+            "controller.quorum.retry.backoff.ms": "100",
+            "replica.fetch.wait.max.ms": "1000",
             "jbodlab.controller.bootstrap.servers": ",".join(
                 address(each, len(names) - 1) for each in ids
             ),
