@@ -64,6 +64,11 @@ def read_varint(data: bytes | memoryview, position: int, bytes_max: int = 5) -> 
     byte = data[position]
     if byte < 0x80:
         return (byte >> 1) ^ -(byte & 1), position + 1
+    following = data[position + 1]
+    if following < 0x80:
+        # The sizes of most records, and where they stand in a large batch.
+        number = byte & 0x7F | following << 7
+        return (number >> 1) ^ -(number & 1), position + 2
     number, position = read_bits(data, position, bytes_max)
     return (number >> 1) ^ -(number & 1), position
 
