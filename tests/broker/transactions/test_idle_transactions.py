@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from broker.transactions.settings import TransactionSettings
 from broker.transactions.tables import TransactionTables
 from broker.transactions.transaction import (
     PREPARED,
@@ -17,6 +18,7 @@ from broker.transactions.transaction import (
     idle_id,
     to_record,
 )
+from broker.transactions.transaction_core import TransactionCore
 from jbodlab.transaction_records.records import decode, encode
 from jbodlab.vocabulary.errors import DecodeError
 from jbodlab.vocabulary.ids import TopicPartition
@@ -36,6 +38,7 @@ TRANSACTIONS = st.builds(
     started_ms=INT64,
     transaction_version=st.sampled_from((0, 1, 2)) | INT16,
 )
+SETTINGS = TransactionSettings()
 IDLE = Transaction(
     producer_id=7,
     previous_producer_id=6,
@@ -97,6 +100,30 @@ def test_bytes_that_are_no_record_are_left_to_the_decoder(data: st.DataObject):
     else:
         assert name in (None, found.key.transactional_id)
         assert name is None or from_idle(changed_value) == decoded
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abc"), st.none() | TRANSACTIONS, st.sampled_from((0, 1, 2))),
+        max_size=12,
+    )
+)
+def test_a_log_read_without_decoding_gives_the_state_that_its_records_give(
+    log: list[tuple[str, Transaction | None, int]],
+):
+    read, decoded = TransactionCore(SETTINGS, lambda: 2), TransactionCore(SETTINGS, lambda: 2)
+    for core in (read, decoded):
+        core.committed_up_to(len(log))
+    for offset, (name, transaction, level) in enumerate(log):
+        key, value = encode(to_record(name, transaction, level))
+        record = decode(key, value)
+        if not read.replay_bytes(key, value):
+            read.replay(record, offset, offset + 1)
+        decoded.replay(record, offset, offset + 1)
+    assert [*read.tables.written.snapshot()] == [*decoded.tables.written.snapshot()]
+    assert [*read.tables.all_committed()] == [*decoded.tables.all_committed()]
+    assert [*read.tables.ongoing] == [*decoded.tables.ongoing]
+    assert [*read.tables.prepared] == [*decoded.tables.prepared]
 
 
 def test_what_was_left_as_it_was_read_is_found_listed_and_replaced():
