@@ -9,6 +9,7 @@ KAFKA-21117). And offsets in a transaction are pending until its marker.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple, assert_never, cast
 
 from broker.groups.tables import CONSUMER_ROWS, Row, RowChange, RowKey, Table
@@ -68,7 +69,7 @@ def changes_of(
 def _offset_changes(
     key: keys.AnyOffsetKey, value: object, offset: int, table: Table, producer_id: int | None
 ) -> list[RowChange]:
-    rest = (key.topic, key.partition)
+    rest = _place(key.topic, key.partition)
     if value is None:
         pending = table.rows(Row.PENDING, key.group)
         return [
@@ -83,6 +84,12 @@ def _offset_changes(
     if producer_id is not None:
         return [RowChange(RowKey(Row.PENDING, key.group, (*rest, producer_id)), stored)]
     return [RowChange(RowKey(Row.OFFSET, key.group, rest), stored)]
+
+
+@lru_cache(maxsize=1 << 12)
+def _place(topic: str, partition: int) -> tuple[str, int]:
+    """Return one object for equal places: a million groups may have read the same partitions."""
+    return topic, partition
 
 
 def changes_of_end(producer_id: int, commit: bool, table: Table) -> list[RowChange]:
