@@ -6,11 +6,12 @@ import random
 import re
 import shutil
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -75,14 +76,35 @@ LOGS: dict[str, Callable[[Path], None]] = {
 }
 
 
+NOW = ("3.9.2-admin-controller", "4.3.1-disks-broker-1", "cut-snapshot", "odd-2")
+
+
+class Here(NamedTuple):
+    """Some of the logs, replayed by this process."""
+
+    inputs: dict[str, str]
+    output: Path
+    report: str
+
+
+@pytest.fixture(scope="module", params=[NOW, pytest.param(LOGS, marks=pytest.mark.soak)])
+def here(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Here:
+    root = tmp_path_factory.mktemp("logs")
+    for name in request.param:
+        LOGS[name](root / name)
+    inputs = {name: f"{name}={root / name}" for name in request.param}
+    made = replay([*inputs.values()], root / "local", LOCAL)
+    return Here(inputs, root / "local", made.report)
+
+
 def test_spark_makes_the_tables_that_this_process_makes(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, here: Here, tmp_path: Path
 ) -> None:
-    assert_equal_tables(LOGS, spark, tmp_path)
+    assert_equal_tables(here, spark, tmp_path)
 
 
 def test_tables_of_many_clusters_and_many_rows_are_one_plan_each(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("analytics.job.spark_tables.FEW_ROWS_BYTES", 0)
     monkeypatch.setattr("analytics.engines.spark.FEW_BYTES", 0)
@@ -91,7 +113,7 @@ def test_tables_of_many_clusters_and_many_rows_are_one_plan_each(
         monkeypatch.setattr(f"analytics.{module}.FEW_CLUSTERS", 1)
     before = len(plans(spark))
 
-    assert_equal_tables(LOGS, spark, tmp_path)
+    assert_equal_tables(here, spark, tmp_path)
 
     # As Spark's page shows them: the name of what is made, and the columns of the dictionary.
     written = "InsertIntoHadoopFsRelationCommand"
@@ -164,22 +186,14 @@ def plans(spark: SparkSession) -> list[tuple[str, str]]:
     return [(each.description(), each.physicalPlanDescription()) for each in found]
 
 
-def assert_equal_tables(
-    logs: Mapping[str, Callable[[Path], None]], spark: SparkSession, root: Path
-) -> None:
-    inputs = []
-    for name, make in logs.items():
-        make(root / name)
-        inputs.append(f"{name}={root / name}")
+def assert_equal_tables(here: Here, spark: SparkSession, output: Path) -> None:
+    by_spark = replay([*here.inputs.values()], output, SparkTables(spark))
 
-    by_spark = replay(inputs, root / "spark", SparkTables(spark))
-    by_this = replay(inputs, root / "local", LOCAL)
-
-    assert by_spark.report == by_this.report
+    assert by_spark.report == here.report
     for table in TABLES:
-        for cluster in logs:
-            found = _rows(root / "spark", table, cluster)
-            assert found == _rows(root / "local", table, cluster), (table.name, cluster)
+        for cluster in here.inputs:
+            found = _rows(output, table, cluster)
+            assert found == _rows(here.output, table, cluster), (table.name, cluster)
 
 
 def _rows(folder: Path, table: Table, cluster: str) -> list[dict[str, object]]:

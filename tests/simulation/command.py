@@ -191,18 +191,25 @@ def print_outcomes(plans: Iterable[Plan]) -> None:
         print(json.dumps({"violation": outcome.violation, "seen": outcome.seen}), flush=True)
 
 
-@functools.cache
-def outcomes_of(module: str, *arguments: str) -> list[dict[str, Any]]:
-    """Run all histories of a module in one process, which warms up once."""
-    ran = subprocess.run(
+def run_module(
+    module: str, *arguments: str, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a module of the simulation to its end, as a process that gives the same each time."""
+    return subprocess.run(
         [sys.executable, "-m", module, *arguments],
         cwd=ROOT,
-        env={**os.environ, "PYTHONHASHSEED": "0"},
+        env={**os.environ, "PYTHONHASHSEED": "0", **environment},
         capture_output=True,
         text=True,
         timeout=END_S,
         check=False,
     )
+
+
+@functools.cache
+def outcomes_of(module: str, *arguments: str) -> list[dict[str, Any]]:
+    """Run all histories of a module in one process, which warms up once."""
+    ran = run_module(module, *arguments)
     assert ran.returncode == 0, ran.stderr[-1000:]
     return [json.loads(line) for line in ran.stdout.splitlines()]
 

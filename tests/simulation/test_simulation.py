@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import functools
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.simulation import faults, kept_plans
-from tests.simulation.command import END_S, outcomes_of
+from tests.simulation.command import outcomes_of, run_module
 from tests.simulation.kept_plans import KEPT
 from tests.simulation.mutants import PATCHES, found_at, hunt, named_in
 from tests.simulation.plan import FEATURES, draw, read_plan
@@ -25,21 +23,9 @@ pytestmark = [pytest.mark.process, pytest.mark.timeout(1_800)]
 IN_ONE_PROCESS = pytest.mark.xdist_group("first seeds")
 
 
-def simulate(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "tests.simulation", *arguments],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONHASHSEED": "0", **environment},
-        capture_output=True,
-        text=True,
-        timeout=END_S,
-        check=False,
-    )
-
-
 @functools.cache
 def histories() -> subprocess.CompletedProcess[str]:
-    return simulate("--seeds", SEEDS, "--traces")
+    return run_module("tests.simulation", "--seeds", SEEDS, "--traces")
 
 
 def traces_of(ran: subprocess.CompletedProcess[str]) -> list[str]:
@@ -64,7 +50,8 @@ def test_the_first_seeds_have_histories_in_which_each_rule_is_looked_at() -> Non
 @IN_ONE_PROCESS
 def test_a_seed_is_the_same_history_in_another_process() -> None:
     # Other addresses of objects and of the stack, another place in the environment.
-    other = traces_of(simulate("--seeds", TWICE, "--traces", FILLING="x" * 5_000))
+    ran = run_module("tests.simulation", "--seeds", TWICE, "--traces", FILLING="x" * 5_000)
+    other = traces_of(ran)
 
     assert other == traces_of(histories())[: len(other)]
     assert other

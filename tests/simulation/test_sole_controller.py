@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
-from tests.simulation.command import END_S
+from tests.simulation.command import ROOT, run_module
 
-ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "metadata_logs_of_seeds.txt"
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(1_800)]
@@ -19,15 +13,7 @@ pytestmark = [pytest.mark.process, pytest.mark.timeout(1_800)]
 
 def test_the_metadata_log_of_each_seed_has_the_bytes_that_it_had() -> None:
     """A change of a decision, a record or a format changes them; then it has to be meant."""
-    ran = subprocess.run(
-        [sys.executable, "-m", "tests.simulation.sole_controller", "--seeds", "1..50"],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONHASHSEED": "0"},
-        capture_output=True,
-        text=True,
-        timeout=END_S,
-        check=False,
-    )
+    ran = run_module("tests.simulation.sole_controller", "--seeds", "1..50")
 
     assert ran.returncode == 0, ran.stderr[-3000:]
     assert ran.stdout.splitlines() == GOLDEN.read_text().splitlines()
