@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 
 from analytics.errors import ReplayInputError
@@ -486,12 +486,12 @@ def test_available_now_ends_at_what_was_there(log: LogBuilder) -> None:
     assert stream.offsets() == list(range(10))
 
 
-@pytest.mark.spark
-def test_spark_follows_a_log_over_a_restart(
-    spark: SparkSession, log: LogBuilder, tmp_path: Path
-) -> None:
-    def run() -> None:
-        query = (
+@pytest.fixture
+def read_all(spark: SparkSession, log: LogBuilder, tmp_path: Path) -> Callable[[], bool | None]:
+    """Have a query of Spark write what the log has more than before to the folder `out`."""
+
+    def run() -> bool | None:
+        return (
             spark.readStream.format("kraft-metadata")
             .load(str(log.directory))
             .select("offset", "type", "problem")
@@ -500,12 +500,19 @@ def test_spark_follows_a_log_over_a_restart(
             .option("path", str(tmp_path / "out"))
             .trigger(availableNow=True)
             .start()
+            .awaitTermination(DEADLINE_S)
         )
-        assert query.awaitTermination(DEADLINE_S)
 
-    run()
+    return run
+
+
+@pytest.mark.spark
+def test_spark_follows_a_log_over_a_restart(
+    spark: SparkSession, log: LogBuilder, tmp_path: Path, read_all: Callable[[], bool | None]
+) -> None:
+    assert read_all()
     grow(log, 7)
-    run()
+    assert read_all()
 
     rows = spark.read.parquet(str(tmp_path / "out")).collect()
     assert sorted(row.offset for row in rows) == list(range(24))
@@ -514,25 +521,14 @@ def test_spark_follows_a_log_over_a_restart(
 
 @pytest.mark.spark
 def test_spark_stops_a_query_whose_directory_holds_another_clusters_log(
-    spark: SparkSession, log: LogBuilder, tmp_path: Path
+    spark: SparkSession, log: LogBuilder, tmp_path: Path, read_all: Callable[[], bool | None]
 ) -> None:
-    def start() -> StreamingQuery:
-        return (
-            spark.readStream.format("kraft-metadata")
-            .load(str(log.directory))
-            .writeStream.format("parquet")
-            .option("checkpointLocation", str(tmp_path / "checkpoint"))
-            .option("path", str(tmp_path / "out"))
-            .trigger(availableNow=True)
-            .start()
-        )
-
     identify(log, A)
-    assert start().awaitTermination(DEADLINE_S)
+    assert read_all()
     formatted_anew(log, B, 20)
 
     with pytest.raises(StreamingQueryException, match=f"cluster {B}.*cluster {A}"):
-        start().awaitTermination(DEADLINE_S)
+        read_all()
 
     assert spark.read.parquet(str(tmp_path / "out")).count() == 10
 
