@@ -156,6 +156,13 @@ class Quorum:
         driver = self._drivers.get(node.process)
         return None if driver is None else driver.core
 
+    def voter_sets(self) -> list[Any]:
+        """Return the newest voters in the log of each controller, as it was seen last."""
+        # Of several processes of a node the last one counts.
+        return [
+            *{process.name.partition(".")[0]: v for process, v in self._voters.items()}.values()
+        ]
+
     def has_all(self, node: Node) -> bool:
         """Return whether a controller runs, and has on its disk what is committed.
 
@@ -406,7 +413,10 @@ class Quorum:
 
         def decided(state: Any, now_ms: int) -> Any:
             result = decide(state, now_ms)
-            needed[0] = state.next_offset + len(result.records)
+            # Records about the quorum itself that follow the last one of the metadata say nothing.
+            needed[0] = state.image.offset + 1
+            if result.records:
+                needed[0] = state.next_offset + len(result.records)
             return result
 
         response = await inner(active, decided, **more)

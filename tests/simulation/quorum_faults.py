@@ -18,7 +18,7 @@ from jbodlab.raft.messages import (
     RemoveVoterRequest,
     VoterChangeRequest,
 )
-from jbodlab.raft.voters import UNKNOWN_DIRECTORY, ReplicaKey
+from jbodlab.raft.voters import UNKNOWN_DIRECTORY, ReplicaKey, VoterSet
 from jbodlab.vocabulary.ids import BrokerId
 from tests.simulation.disk import KINDS
 from tests.simulation.faults import (
@@ -199,7 +199,21 @@ async def emptied_controller(hit: Hit, node: Node) -> None:
 def may_be_emptied(world: World, node: Node) -> bool:
     """Return whether most controllers have their log, and go on having it, without one of them."""
     world.emptied -= {each for each in world.emptied if world.quorum.has_all(world.nodes[each])}
-    return len(world.emptied | {node.id}) <= (len(world.controllers) - 1) // 2
+    gone = world.emptied | {node.id}
+    return len(gone) <= (len(world.controllers) - 1) // 2 and all(
+        _has_majority(world, voters, gone) for voters in world.quorum.voter_sets()
+    )
+
+
+def _has_majority(world: World, voters: VoterSet, gone: set[int]) -> bool:
+    """Return whether voters can elect and commit when some controllers are as new."""
+
+    def is_there(key: ReplicaKey) -> bool:
+        # One that was emptied before has another directory, and is no voter before it is added.
+        its = directory_id(world, world.nodes[key.node_id].metadata_dir)
+        return key.node_id not in gone and key.directory_id in (UNKNOWN_DIRECTORY, its)
+
+    return sum(map(is_there, voters.keys)) >= voters.majority
 
 
 # Voters

@@ -162,11 +162,13 @@ class Controllers(World):
         self.at(node, self.its._writes_snapshot, Values(path=path))
         return self
 
-    def answers(self, epoch: int, *, after: int = 0, needs: int = 0, response: Any = None) -> None:
+    def answers(
+        self, epoch: int, *, after: int = 0, needs: int = 0, controls: int = 0, response: Any = None
+    ) -> None:
         """Let an active controller answer, after one of another epoch has while it was asked."""
 
         async def submit(_active: Any, decide: Any) -> Any:
-            decide(Values(next_offset=needs), 0)
+            decide(Values(next_offset=needs + controls, image=Values(offset=needs - 1)), 0)
             self.its._answered = max(self.its._answered, after)
             return response
 
@@ -317,6 +319,7 @@ FINE: list[Callable[[Controllers], Any]] = [
     lambda w: w.does(HERE, begins(3), is_whole=False),
     lambda w: w.has(9, THERE).does(THERE, asks_from(THERE, 9)),
     lambda w: w.commits(HERE, wide_batch(0)).snapshots(THERE, 3),
+    lambda w: w.committed_to(8).answers(3, needs=8, controls=2),
     lambda w: w.suspects(HERE, THERE),
     lambda w: w.refuses(HERE, YONDER).suspects(HERE, THERE),
     lambda w: (
@@ -371,6 +374,17 @@ def test_one_of_three_controllers_may_be_emptied_until_it_has_all(world: Control
     world.emptied.add(HERE)
     assert quorum_faults.may_be_emptied(world, here)
     assert not quorum_faults.may_be_emptied(world, there)
+
+
+def test_no_controller_is_emptied_that_the_voters_of_now_cannot_do_without(
+    world: Controllers,
+) -> None:
+    here, yonder = world.nodes[HERE], world.nodes[YONDER]
+    # The third one is no voter for a while, so both others are needed.
+    world.does(HERE, writes(1), log=log_with(voters(HERE, THERE)))
+
+    assert not quorum_faults.may_be_emptied(world, here)
+    assert quorum_faults.may_be_emptied(world, yonder)
 
 
 def test_controllers_have_faults_where_there_are_several() -> None:
