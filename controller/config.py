@@ -35,11 +35,12 @@ CONTROLLER_PRINCIPAL = "jbodlab.controller.principal"
 
 
 class QuorumConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings of a controller that other controllers reach.
+    """The settings of a controller as a member of its quorum.
 
     Attributes:
-        listener: Where they reach it.
-        endpoints: Where this controller is reached, by the names of its listeners.
+        listener: Where other controllers reach it; None where it is the only one for good.
+        endpoints: Where this controller is reached, by the names of its listeners; none without
+            such a listener.
         voters: The voters where the log names none.
         bootstrap_servers: Host and port of other controllers that may know who leads.
         timing: Times and sizes.
@@ -48,7 +49,7 @@ class QuorumConfig(msgspec.Struct, frozen=True, kw_only=True):
         tls: Keys of this controller for the others; None where they reach each other without.
     """
 
-    listener: Endpoint
+    listener: Endpoint | None
     endpoints: Endpoints
     voters: VoterSet
     bootstrap_servers: tuple[tuple[str, int], ...]
@@ -57,13 +58,18 @@ class QuorumConfig(msgspec.Struct, frozen=True, kw_only=True):
     names: NodeNames
     tls: TlsSettings | None
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether this controller is the only one for good."""
+        return self.listener is None
+
 
 class ControllerConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of one controller process.
 
     Attributes:
         listener: Where brokers reach it.
-        quorum: How other controllers reach it; None where it is the only one for good.
+        quorum: Its part in the quorum.
         metrics: Where to show metrics, if at all.
         hold_ms: How long a request waits at a controller that was elected and has not claimed yet.
         idle_interval_ms: Silence of the metadata log before a NoOp record; 0 for none.
@@ -77,7 +83,7 @@ class ControllerConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     node: NodeConfig
     listener: Endpoint
-    quorum: QuorumConfig | None
+    quorum: QuorumConfig
     session_timeout_ms: int
     heartbeat_interval_ms: int
     num_partitions: int
@@ -101,7 +107,7 @@ class ControllerConfig(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def advertised_listeners(self) -> tuple[Endpoint, ...]:
         """Where this controller says to be reached: by brokers, and in a quorum by all others."""
-        if self.quorum is None:
+        if self.quorum.is_alone:
             return (replace(self.listener, host=self.listener.host or "localhost"),)
         return tuple(
             replace(self.node.controller_listener(each.name), host=each.host, port=each.port)
@@ -129,7 +135,7 @@ def controller_config(properties: Mapping[str, str]) -> tuple[ControllerConfig, 
     config = ControllerConfig(
         node=node,
         listener=node.controller_listener(node.grpc_listener_name),
-        quorum=_quorum(values, node) if node.has_quorum else None,
+        quorum=_quorum(values, node),
         session_timeout_ms=values.integer("broker.session.timeout.ms"),
         heartbeat_interval_ms=values.integer("broker.heartbeat.interval.ms"),
         num_partitions=values.integer("num.partitions"),
@@ -164,19 +170,20 @@ def _principals(values: Values, node: NodeConfig) -> BrokerPrincipals:
 
 
 def _quorum(values: Values, node: NodeConfig) -> QuorumConfig:
-    name = node.controller_listener_names[0].upper()
-    listener = node.controller_listener(name)
+    name, is_alone = node.controller_listener_names[0].upper(), not node.has_quorum
     endpoints = tuple(
         KRaftVoterEndpoint(name=each.name, host=each.host, port=each.port)
-        for each in node.advertised_controllers[:2]
+        for each in (() if is_alone else node.advertised_controllers[:2])
     )
     addresses = node.bootstrap_servers or tuple((each.host, each.port) for each in node.voters)
-    reached_at = (endpoints[0].host, endpoints[0].port)
+    reached_at = {(each.host, each.port) for each in endpoints[:1]}
     return QuorumConfig(
-        listener=listener,
+        listener=None if is_alone else node.controller_listener(name),
         endpoints=endpoints,
         voters=VoterSet.of(_voter(each, name) for each in node.voters),
-        bootstrap_servers=tuple(each for each in addresses if each != reached_at),
+        bootstrap_servers=tuple(
+            each for each in (() if is_alone else addresses) if each not in reached_at
+        ),
         timing=RaftSettings(
             election_timeout_ms=values.integer("controller.quorum.election.timeout.ms"),
             fetch_timeout_ms=values.integer("controller.quorum.fetch.timeout.ms"),
@@ -187,14 +194,16 @@ def _quorum(values: Values, node: NodeConfig) -> QuorumConfig:
             fetch_snapshot_max_bytes=values.integer("controller.quorum.fetch.snapshot.max.bytes"),
             suspect_ms=values.integer("jbodlab.quorum.suspect.ms"),
             suspect_stagger_ms=values.integer("jbodlab.quorum.suspect.stagger.ms"),
-            disk_slow_ms=values.integer("jbodlab.quorum.disk.slow.ms"),
+            # There is nobody whom the leadership could be handed over to.
+            disk_slow_ms=0 if is_alone else values.integer("jbodlab.quorum.disk.slow.ms"),
             auto_join=values.flag("controller.quorum.auto.join.enable"),
         ),
-        reserve_bytes=values.integer("jbodlab.metadata.reserve.bytes"),
+        # Without other voters nobody else has room.
+        reserve_bytes=0 if is_alone else values.integer("jbodlab.metadata.reserve.bytes"),
         names=node_names(CONTROLLER_PRINCIPAL, values.text(CONTROLLER_PRINCIPAL)),
         tls=(
             tls_keys.controllers_tls(values.properties, prefix_of(name))
-            if node_config.encrypts(node.controller_protocol)
+            if not is_alone and node_config.encrypts(node.controller_protocol)
             else None
         ),
     )

@@ -51,9 +51,9 @@ class ControllerEncryption:
             )
         self.listener: ListenerTls | None = None
         self.peers: ClientSecurity | None = None
-        if config.quorum is not None and config.quorum.tls is not None:
-            tls, name = config.quorum.tls, config.quorum.listener.name
-            self.listener = ListenerTls(name, tls, now, follows_certificates=True)
+        tls, listener = config.quorum.tls, config.quorum.listener
+        if listener is not None and tls is not None:
+            self.listener = ListenerTls(listener.name, tls, now, follows_certificates=True)
             peers = TlsContext(PEERS, tls, tls_files.client_context, now)
             contexts += [self.listener.context, peers]
             self.peers = ClientSecurity(

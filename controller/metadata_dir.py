@@ -83,7 +83,7 @@ def open_metadata_dir(
         segment_ms=settings.segment_ms,
         epoch_max=old.leader_epoch if old is not None else None,
     )
-    loader, replayed_bytes = _load(log, is_committed=config.quorum is None)
+    loader, replayed_bytes = _load(log, is_committed=config.quorum.is_alone)
     log.clean(settings, environment.wall_ms())
     return OpenedDir(
         cluster_id=meta.cluster_id or "",

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
-from controller.config import ControllerConfig, QuorumConfig
+from controller.config import ControllerConfig
 from controller.encryption import ControllerEncryption
 from controller.lead import periodic
 from controller.lead.active_controller import ActiveController
@@ -24,8 +24,6 @@ from controller.quorum.log_thread import LogThread
 from controller.quorum.raft_files import RaftFiles, election_state
 from controller.quorum.raft_log import QuorumNodeSettings, RaftLog
 from controller.quorum.raft_peers import RaftPeers
-from controller.quorum.replicated_log import ReplicatedLog
-from controller.quorum.single_voter_log import SingleVoterLog
 from controller.serve.kafka_listener import KafkaListener
 from controller.serve.raft_apis import QuorumParts
 from controller.serve.service import ControllerService
@@ -37,6 +35,7 @@ from jbodlab.runtime.machine import system_environment
 from jbodlab.runtime.metrics_endpoint import MetricsEndpoint
 from jbodlab.runtime.supervised import end_tasks, supervised
 from jbodlab.server.rights import AllRights, EnforcedRights, Rights
+from jbodlab.vocabulary.endpoint import Endpoint
 
 logger = logging.getLogger(__name__)
 
@@ -90,29 +89,14 @@ class ControllerServer:
     ) -> None:
         config, environment = self._config, self._environment
         committed = CommittedState(opened.loader)
-        quorum = (
-            None
-            if config.quorum is None
-            else self._quorum(config.quorum, opened, log_thread, committed, encryption)
-        )
-        log: ReplicatedLog
-        if quorum is None:
-            log = SingleVoterLog(
-                opened.log,
-                log_thread,
-                node_id=config.node.node_id,
-                epoch=opened.epoch,
-                wall_ms=environment.wall_ms,
-            )
-        else:
-            log = quorum
-        log.add_listener(committed)
+        quorum = self._quorum(opened, log_thread, committed, encryption)
+        quorum.add_listener(committed)
         leadership = Leadership(
             config=config,
             incarnation_id=self._incarnation_id,
             opened=opened,
             log_thread=log_thread,
-            log=log,
+            log=quorum,
             committed=committed,
             environment=environment,
             start_periodic=partial(start_periodic, config),
@@ -128,7 +112,7 @@ class ControllerServer:
             wall_ms=environment.wall_ms,
             quorum=quorum,
         )
-        log.add_listener(snapshotter)
+        quorum.add_listener(snapshotter)
         service = ControllerService(
             leadership=leadership,
             heartbeat_interval_ms=config.heartbeat_interval_ms,
@@ -141,11 +125,9 @@ class ControllerServer:
         metrics = None
         if config.metrics is not None:
             collect = ControllerMetrics(leadership, committed, snapshotter.snapshots)
-            of_quorum = (
-                (lambda: ()) if quorum is None else (lambda: raft_metrics(quorum, service.held))
-            )
             metrics = MetricsEndpoint(
-                config.metrics, lambda: chain(collect(), of_quorum(), encryption.metrics())
+                config.metrics,
+                lambda: chain(collect(), raft_metrics(quorum, service.held), encryption.metrics()),
             )
             await metrics.start()
         watch = watch_metadata_dir(
@@ -155,12 +137,14 @@ class ControllerServer:
             log_thread,
             interval_ms=config.probe_interval_ms,
         )
-        running = [log.run(leadership), leadership.run(), snapshotter.run(), watch]
+        running = [quorum.run(leadership), leadership.run(), snapshotter.run(), watch]
         listener = None
-        if quorum is not None and config.quorum is not None:
-            listener = self._kafka_listener(config.quorum, quorum, leadership, service, encryption)
+        if config.quorum.listener is not None:
+            listener = self._kafka_listener(
+                config.quorum.listener, quorum, leadership, service, encryption
+            )
             leader = partial(quorum.leader_address, config.quorum.listener.name)
-            pool = self._pool("registration", config.quorum, encryption)
+            pool = self._pool("registration", encryption)
             running.append(register_as_standby(leadership, leader, pool))
         tasks = [asyncio.create_task(each) for each in running]
         try:
@@ -177,8 +161,7 @@ class ControllerServer:
                 await _until_one_ends(tasks, stop)
             finally:
                 # Also without a disk: the others need not wait for the end of their timers.
-                if quorum is not None:
-                    await quorum.leave()
+                await quorum.leave()
         finally:
             if metrics is not None:
                 await metrics.close()
@@ -189,13 +172,13 @@ class ControllerServer:
 
     def _quorum(
         self,
-        config: QuorumConfig,
         opened: OpenedDir,
         log_thread: LogThread,
         committed: CommittedState,
         encryption: ControllerEncryption,
     ) -> RaftLog:
         environment, node_id = self._environment, self._config.node.node_id
+        config = self._config.quorum
         return RaftLog(
             settings=QuorumNodeSettings(
                 me=ReplicaKey(node_id, opened.directory_id),
@@ -208,9 +191,9 @@ class ControllerServer:
             files=RaftFiles(opened.log, config.reserve_bytes),
             log_thread=log_thread,
             peers=RaftPeers(
-                self._pool("raft", config, encryption),
+                self._pool("raft", encryption),
                 cluster_id=opened.cluster_id,
-                listener_name=config.listener.name,
+                listener_name=self._config.node.controller_listener_names[0].upper(),
                 bootstrap_servers=config.bootstrap_servers,
                 timeout_ms=config.timing.request_timeout_ms,
             ),
@@ -218,16 +201,15 @@ class ControllerServer:
             on_snapshot=committed.load_snapshot,
             now_ms=environment.monotonic_ms,
             wall_ms=environment.wall_ms,
-            random=environment.random.random,
+            # Nobody else stands for election.
+            random=(lambda: 0.0) if config.is_alone else environment.random.random,
         )
 
-    def _pool(
-        self, purpose: str, config: QuorumConfig, encryption: ControllerEncryption
-    ) -> PeerPool:
+    def _pool(self, purpose: str, encryption: ControllerEncryption) -> PeerPool:
         """Return connections to other controllers."""
         return PeerPool(
             f"{purpose}-client-{self._config.node.node_id}",
-            config.timing.request_timeout_ms / 1000,
+            self._config.quorum.timing.request_timeout_ms / 1000,
             encryption.peers,
             # The node itself asks, too, as soon as it has other keys.
             refused_s_max=REFUSED_S,
@@ -235,7 +217,7 @@ class ControllerServer:
 
     def _kafka_listener(
         self,
-        config: QuorumConfig,
+        endpoint: Endpoint,
         log: RaftLog,
         leadership: Leadership,
         service: ControllerService,
@@ -254,10 +236,10 @@ class ControllerServer:
             register=partial(registered, leadership),
         )
         return KafkaListener(
-            config.listener,
+            endpoint,
             parts,
             rights=rights,
-            names=config.names,
+            names=self._config.quorum.names,
             tls=encryption.listener,
             environment=environment,
         )

@@ -291,8 +291,8 @@ class Leadership:
         )
         level = committed.image.features.metadata_version
         records = self.registration()
-        # A standby has registered itself; a sole voter does at each election.
-        if self._config.quorum is None or not is_registered(committed.image, records):
+        # A standby has registered itself; a controller that is alone does at each election.
+        if self._config.quorum.is_alone or not is_registered(committed.image, records):
             await self._append(epoch, records)
         stream = MetadataStream(
             self._metadata_log,

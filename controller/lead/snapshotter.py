@@ -47,7 +47,7 @@ class ControllerSnapshotter:
         threads: Where the thread of the snapshots comes from.
         monotonic_s: A clock that never goes back.
         wall_ms: Milliseconds since 1970.
-        quorum: The quorum that the log is of; None where this node is the only controller for good.
+        quorum: The quorum that the log is of.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class ControllerSnapshotter:
         threads: Threads,
         monotonic_s: Callable[[], float],
         wall_ms: Callable[[], int],
-        quorum: SnapshotQuorum | None,
+        quorum: SnapshotQuorum,
     ) -> None:
         self._committed = committed
         self._wall_ms = wall_ms
@@ -80,7 +80,7 @@ class ControllerSnapshotter:
             monotonic_s=monotonic_s,
             wall_ms=wall_ms,
             appended_bytes=appended_bytes,
-            quorum=self._records_at,
+            quorum=quorum.records_at,
         )
 
     def committed(self, committed: Committed) -> None:
@@ -106,10 +106,6 @@ class ControllerSnapshotter:
     def _run(self, function: Callable[[], T], /) -> Awaitable[T]:
         return self._thread.run(function)
 
-    def _records_at(self, offset: Offset) -> Sequence[ControlRecord]:
-        return () if self._quorum is None else self._quorum.records_at(offset)
-
     async def _clean(self) -> None:
         await self._log_thread.run(partial(self._log.clean, self._settings, self._wall_ms()))
-        if self._quorum is not None:
-            self._quorum.snapshots_changed()
+        self._quorum.snapshots_changed()

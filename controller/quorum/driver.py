@@ -87,6 +87,9 @@ SYNCS, SLOW_SYNC_MS = 20, 250
 """A disk is slow, too, when the median of so many syncs takes longer."""
 
 
+WORK_OF_LEADERS = RecordsProposed, Synced
+
+
 class Served(NamedTuple):
     """An answer to another node, with the bytes that it sends along.
 
@@ -221,9 +224,15 @@ class RaftDriver:
         self._lives = 0
         """Counts the snapshots that were installed."""
         self._timer: asyncio.TimerHandle | None = None
+        self._is_timer_set = False
+        """Whether it runs to the next deadline of the core, or to an earlier time."""
         self._late_turns = 0
         """How often a deadline that is late was put off."""
-        self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._error: BaseException | None = None
+        """The first one, which ends this driver."""
+        self._has_ended = asyncio.Event()
+        self._is_over = False
+        """Whether nothing is carried out any more."""
 
     @property
     def core(self) -> RaftCore:
@@ -250,10 +259,11 @@ class RaftDriver:
             QuorumViolationError: the nodes of the quorum contradict each other.
         """
         try:
-            await self._ended
-        except LogDirError:
-            await self._hand_over_leadership()
-            raise
+            await self._has_ended.wait()
+            assert self._error is not None
+            if isinstance(self._error, LogDirError):
+                await self._hand_over_leadership()
+            raise self._error
         finally:
             self._stop()
 
@@ -280,15 +290,15 @@ class RaftDriver:
             if timer is not None:
                 timer.cancel()
         self._peers.close()
-        if not self._ended.done():
-            self._ended.cancel()
+        self._is_over = True
         for future in self._asked.values():
             future.cancel()
 
     def fail(self, error: BaseException) -> None:
         """End by an error, if it is the first one."""
-        if not self._ended.done():
-            self._ended.set_exception(error)
+        if self._error is None:
+            self._error, self._is_over = error, True
+            self._has_ended.set()
 
     # Events.
 
@@ -315,7 +325,7 @@ class RaftDriver:
             self.pass_on(SnapshotsChanged(*found))
 
     def _go_on(self) -> None:
-        if self._core is None or self._is_at_work or self._ended.done():
+        if self._core is None or self._is_at_work or self._is_over:
             return
         self._is_at_work = True
         try:
@@ -325,7 +335,8 @@ class RaftDriver:
                 elif self._events:
                     self._handle(self._events.popleft())
                 else:
-                    self._set_timer()
+                    if not self._is_timer_set:
+                        self._set_timer()
                     break
         except Exception as error:  # noqa: BLE001 - it ends the process
             self.fail(error)
@@ -333,10 +344,11 @@ class RaftDriver:
             self._is_at_work = False
 
     def _handle(self, event: Event | Proposal) -> None:
+        core = self.core
         if isinstance(event, Proposal):
             first, last = event.batches[0], event.batches[-1]
-            leads = self.core.leads_in(event.epoch)
-            fits = leads and self.core.end_offset == first.base_offset
+            leads = core.leads_in(event.epoch)
+            fits = leads and core.end_offset == first.base_offset
             event.settle(fits)
             if leads and not fits:
                 # The proposer's state is not that of the log: it has to begin anew.
@@ -347,12 +359,15 @@ class RaftDriver:
             event = RecordsProposed(event.epoch, first.base_offset, last.end_offset)
         elif isinstance(event, SnapshotInstalled):
             self._recent.clear()
-        elif isinstance(event, ConfirmationAsked) and not isinstance(self.core.state, Leader):
+        elif isinstance(event, ConfirmationAsked) and not isinstance(core.state, Leader):
             # The asker has been told that this node leads no more.
             return
-        self._instructions.extend(
-            self.core.handle(event, now_ms=self._core_ms(), chance=self._random())
-        )
+        state = core.state
+        self._instructions += core.handle(event, now_ms=self._core_ms(), chance=self._random())
+        # Such an event brings no deadline forward.
+        is_work = isinstance(event, WORK_OF_LEADERS) and isinstance(state, Leader)
+        if not is_work or core.state is not state:
+            self._is_timer_set = False
 
     # The clock.
 
@@ -366,6 +381,7 @@ class RaftDriver:
         return now_ms - self.behind_ms
 
     def _set_timer(self) -> None:
+        self._is_timer_set = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -383,6 +399,7 @@ class RaftDriver:
     def _reach(self, deadline_ms: int) -> None:
         """Pass on a deadline; what has arrived before a late one comes first."""
         late_ms = self._core_ms() - deadline_ms
+        self._is_timer_set = False
         if late_ms < 0:
             self._go_on()
         elif late_ms > STOOD_STILL_MS and self._late_turns < TURNS_BEFORE_A_LATE_DEADLINE:
@@ -396,6 +413,12 @@ class RaftDriver:
     def _carry_out(self, instruction: Instruction) -> None:
         files = self._files
         match instruction:
+            case AppendProposed():
+                proposal, self._proposal = self._proposal, None
+                assert proposal is not None
+                self._append(instruction.number, proposal.batches)
+            case AdvanceHighWatermark():
+                self._observer.advanced(instruction.high_watermark)
             case WriteQuorumState():
                 self._hold_up(partial(files.write_state, instruction), lambda _: None)
             case SendRequest():
@@ -408,10 +431,6 @@ class RaftDriver:
                 control = self._control(instruction)
                 self._append(instruction.number, [control])
                 self._observer.controls_appended(control.end_offset)
-            case AppendProposed():
-                proposal, self._proposal = self._proposal, None
-                assert proposal is not None
-                self._append(instruction.number, proposal.batches)
             case AppendFetched():
                 batches = [
                     LogBatch(each.base_offset, each.end_offset, each.data)
@@ -435,8 +454,6 @@ class RaftDriver:
                 snapshot = instruction.snapshot
                 install = partial(files.install_snapshot, snapshot)
                 self._hold_up(install, partial(self._installed, snapshot))
-            case AdvanceHighWatermark():
-                self._observer.advanced(instruction.high_watermark)
             case TellLeader():
                 self._observer.leader_known(instruction.epoch, instruction.leader_id)
             case TellEstablished():
@@ -575,7 +592,7 @@ class RaftDriver:
 
     def _use_thread(self) -> None:
         """Give the thread its next step, or all appends up to the next other step."""
-        if self._is_thread_busy or not self._steps or self._ended.done():
+        if self._is_thread_busy or not self._steps or self._is_over:
             return
         self._is_thread_busy = True
         self._busy_since_ms = self._now_ms()
@@ -592,11 +609,15 @@ class RaftDriver:
         # there is no room for the first one, the second would be missing behind it.
         data = b"".join(each.data for each in appends)
         # Followers fetch from memory meanwhile.
-        self._write_out(partial(self._files.append, data), appends[-1].number)
+        write = partial(self._files.append, data)
+        self._write_out(write, appends[-1].number, self._busy_since_ms)
 
-    def _write_out(self, write: Callable[[], None], last: int) -> None:
-        self._log_thread.call(write, self._written)
-        self._log_thread.call(self._files.flush, partial(self._synced, last, self._now_ms()))
+    def _write_out(self, write: Callable[[], None], last: int, now_ms: int) -> None:
+        write_and_sync = partial(self._files.then_flush, write)
+        self._log_thread.call(write_and_sync, partial(self._synced, last, now_ms))
+
+    def _write_again(self, last: int) -> None:
+        self._write_out(self._files.finish, last, self._now_ms())
 
     @property
     def disk_wait_ms(self) -> int:
@@ -626,31 +647,30 @@ class RaftDriver:
         step.done(result)
         self._use_thread()
 
-    def _written(self, _: object, error: BaseException | None) -> None:
+    def _synced(self, number: int, begun_ms: int, _: object, error: BaseException | None) -> None:
         if isinstance(error, LogDirFullError) and not isinstance(self.core.state, Leader):
             # The others go on without this node, which acknowledges nothing until there is room.
             if not self.is_full:
                 logger.error("no space left for the metadata log; trying again: %s", error)
             self.is_full = True
-        elif error is not None:
-            self.fail(error)
-        elif self.is_full:
-            self.is_full = False
-            logger.info("there is room for the metadata log again")
-            self._run(self._files.keep_reserve)
-
-    def _synced(self, number: int, begun_ms: int, _: object, error: BaseException | None) -> None:
-        if self.is_full and error is None:
-            again = partial(self._write_out, self._files.finish, number)
-            self._again = asyncio.get_running_loop().call_later(NO_ROOM_S, again)
+            loop = asyncio.get_running_loop()
+            self._again = loop.call_later(NO_ROOM_S, self._write_again, number)
             return
         self._thread_is_free()
-        self._syncs_ms.append(self._now_ms() - begun_ms)
         if error is not None:
             self.fail(error)
             return
+        if self.is_full:
+            self.is_full = False
+            logger.info("there is room for the metadata log again")
+            self._run(self._files.keep_reserve)
         self._use_thread()
         self.pass_on(Synced(number))
+        if self._disk_slow_ms:
+            self._look_at_syncs(self._now_ms() - begun_ms)
+
+    def _look_at_syncs(self, sync_ms: int) -> None:
+        self._syncs_ms.append(sync_ms)
         if len(self._syncs_ms) == SYNCS and median(self._syncs_ms) > SLOW_SYNC_MS:
             sync_ms = int(median(self._syncs_ms))
             self._syncs_ms.clear()

@@ -22,7 +22,7 @@ from jbodlab.metadata.log import quorum_state, snapshots
 from jbodlab.metadata.log.metadata_log import MetadataLog
 from jbodlab.metadata.log.quorum_state import QuorumState
 from jbodlab.metadata.log.snapshots import Snapshot
-from jbodlab.raft.batches import fetched_batches, quorum_of
+from jbodlab.raft.batches import controls_of, quorum_of
 from jbodlab.raft.instructions import ElectionState, WriteQuorumState
 from jbodlab.raft.log_view import LogView, OffsetAndEpoch
 from jbodlab.raft.voters import History, ReplicaKey, VoterSet
@@ -111,6 +111,11 @@ class RaftFiles:
         """The first write that failed."""
         self._download: AppendFile | None = None
 
+    def begin(self, static_voters: VoterSet) -> LogView:
+        """Keep room for votes, and return the log; see `view`."""
+        self.keep_reserve()
+        return self.view(static_voters)
+
     def view(self, static_voters: VoterSet) -> LogView:
         """Return the log as the core wants it, by reading its control records.
 
@@ -118,7 +123,7 @@ class RaftFiles:
             static_voters: Voters where neither log nor snapshot names any.
 
         Raises:
-            CorruptRecordError: a batch cannot be read.
+            CorruptRecordError: the newest snapshot cannot be read.
         """
         voters, versions = History(static_voters), History(0)
         ids = self.snapshot_ids()
@@ -139,13 +144,11 @@ class RaftFiles:
             snapshots=ids,
         )
         while data := self._log.read(offset, LOG_BYTES_AT_ONCE):
-            batches, is_damaged = fetched_batches(data)
-            if is_damaged:
-                raise CorruptRecordError(self._log.directory, 0, f"a batch from {offset} on")
-            for batch in batches:
-                if batch.base_offset >= offset:
-                    view.add_controls(batch.controls)
-            offset = batches[-1].end_offset
+            # The checksums were looked at when the log was opened.
+            for position, header in iterate_headers(data):
+                if header.is_control and header.base_offset >= offset:
+                    view.add_controls(controls_of(data, position, header))
+            offset = Offset(header.next_offset)
         return view
 
     def _quorum_in(self, path: Path) -> tuple[VoterSet | None, int | None]:
@@ -198,8 +201,9 @@ class RaftFiles:
         """Append the rest of an append that failed for lack of room; raises as `append`."""
         self._write(self._log.finish)
 
-    def flush(self) -> None:
-        """Sync all that was appended."""
+    def then_flush(self, write: Callable[[], None]) -> None:
+        """Write by `append` or `finish`, and sync all that was appended; raises as they do."""
+        write()
         self._write(self._log.flush)
 
     def truncate(self, end_offset: Offset) -> None:

@@ -1,4 +1,4 @@
-"""The replicated log of a quorum with several voters: a batch is committed when a majority has it.
+"""The replicated log of a quorum: a batch is committed when a majority has it, perhaps of one.
 
 The driver tells how far the log is committed. Batches below that are told to listeners in their
 order, from memory where they are there, else from the disk. A term begins only when the listeners
@@ -40,11 +40,12 @@ from jbodlab.raft.settings import RaftSettings
 from jbodlab.raft.states import Follower, Leader, Resigned
 from jbodlab.raft.voters import UNKNOWN_DIRECTORY, Endpoints, ReplicaKey, VoterSet
 from jbodlab.vocabulary.error_code import ErrorCode
-from jbodlab.vocabulary.errors import KafkaError
+from jbodlab.vocabulary.errors import FormatError, KafkaError
 from jbodlab.vocabulary.ids import BrokerId, DirectoryId, LeaderEpoch, Offset
 
 logger = logging.getLogger(__name__)
 
+NO_LISTENER = "this controller has no listener for others: controller.listener.names must name two"
 HAND_OVER_S, HAND_OVER_LOOK_S = 0.5, 0.005
 """Longest wait at the end of a process until the voters know that it leads no more; its steps."""
 
@@ -54,7 +55,7 @@ class QuorumNodeSettings(NamedTuple):
 
     Attributes:
         me: Node id, and the id of the metadata directory.
-        endpoints: Where other nodes reach this one.
+        endpoints: Where other nodes reach this one; none where it is the only controller for good.
         voters: Voters by the property file; others in the log or in a snapshot replace them.
         bootstrap_servers: The number of addresses at which a leader is looked for.
         stored: Content of quorum-state; None without a file.
@@ -84,7 +85,7 @@ class DiskFigures(NamedTuple):
 
 
 class RaftLog:
-    """A `ReplicatedLog` of one node among several; lives on the event loop.
+    """The `ReplicatedLog` of one node; lives on the event loop.
 
     Args:
         settings: Of this node.
@@ -231,13 +232,19 @@ class RaftLog:
         """Take part in the quorum; see `ReplicatedLog`.
 
         Raises:
+            FormatError: the log names others as voters, and this node is the only one for good.
             LogDirError: the metadata directory failed.
             QuorumViolationError: the nodes of the quorum contradict each other.
         """
         self._roles = roles
         settings = self._settings
-        await self._log_thread.run(self._files.keep_reserve)
-        view = await self._log_thread.run(partial(self._files.view, settings.voters))
+        view = await self._log_thread.run(partial(self._files.begin, settings.voters))
+        voters = view.voters.last
+        if not settings.endpoints and not voters.is_only(settings.me):
+            raise FormatError(
+                f"the metadata log names the controllers {', '.join(map(str, voters.keys))} as "
+                f"voters; {NO_LISTENER}"
+            )
         core, instructions = RaftCore.start(
             me=settings.me,
             endpoints=settings.endpoints,
@@ -249,7 +256,11 @@ class RaftLog:
             chance=self._random(),
         )
         self._driver.begin(core, instructions)
-        await self._driver.run()
+        try:
+            await self._driver.run()
+        finally:
+            # Nothing is committed any more, and all who wait have to know.
+            self.leader_known(self.core.state.epoch, None)
 
     def ask(self, request: Request) -> asyncio.Future[Served]:
         """Answer a request of another node."""
@@ -262,6 +273,10 @@ class RaftLog:
 
     async def change_voters(self, request: VoterChangeRequest) -> None:
         """Have the leader change the voters; see `ReplicatedLog`."""
+        if not self._settings.endpoints:
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION, f"this controller is the only one; {NO_LISTENER}"
+            )
         answer = (await self.ask(request)).answer
         if answer.error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
             raise NotLeaderError
@@ -274,10 +289,13 @@ class RaftLog:
 
     def resign(self, successor: BrokerId | None = None) -> None:
         """Give up the leadership; see `ReplicatedLog`."""
-        self._driver.pass_on(ResignRequested(successor))
+        if self._driver.has_begun:
+            self._driver.pass_on(ResignRequested(successor))
 
     async def leave(self) -> None:
         """Lead no more, and wait a moment until the other voters know: the process ends."""
+        if self._driver.has_begun and self.core.voters.is_only(self._settings.me):
+            return
         self._driver.pass_on(NodeShutdownBegun())
         loop = asyncio.get_running_loop()
         end_s = loop.time() + HAND_OVER_S
@@ -287,10 +305,12 @@ class RaftLog:
                 return
             await asyncio.sleep(HAND_OVER_LOOK_S)
 
-    def confirm(self, epoch: LeaderEpoch) -> asyncio.Future[None]:
+    def confirm(self, epoch: LeaderEpoch) -> asyncio.Future[None] | None:
         """Ask the other voters whether this node still leads; see `ReplicatedLog`."""
         if not self._driver.has_begun or not self.core.leads_in(epoch):
             raise NotLeaderError
+        if self.core.voters.is_only(self._settings.me):
+            return None
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._confirmations += 1
         self._confirming.append((self._confirmations, future))
@@ -404,11 +424,10 @@ class RaftLog:
         if self._appends and self._appends[0].end_offset == end_offset:
             append = self._appends.popleft()
             if not append.future.done():
-                append.future.set_result(
-                    Committed(
-                        [(each.base_offset, each.data) for each in append.batches], end_offset
-                    )
-                )
+                if len(append.batches) < len(batches):
+                    own = [(each.base_offset, each.data) for each in append.batches]
+                    committed = Committed(own, end_offset)
+                append.future.set_result(committed)
 
 
 def _follower(

@@ -18,7 +18,12 @@ from jbodlab.metadata.records.control_records import (
 )
 from jbodlab.raft.messages import Batch
 from jbodlab.raft.voters import VoterSet
-from jbodlab.record_batch.record_batch import crc_is_valid, iterate_headers, iterate_records
+from jbodlab.record_batch.record_batch import (
+    BatchHeader,
+    crc_is_valid,
+    iterate_headers,
+    iterate_records,
+)
 from jbodlab.vocabulary.errors import DecodeError
 from jbodlab.vocabulary.ids import LeaderEpoch, Offset
 
@@ -70,13 +75,7 @@ def fetched_batches(data: bytes) -> tuple[tuple[Batch, ...], bool]:
         for position, header in iterate_headers(data):
             if not crc_is_valid(data, position, header):
                 return tuple(batches), True
-            controls: tuple[tuple[Offset, ControlRecord], ...] = ()
-            if header.is_control:
-                controls = tuple(
-                    (Offset(record.offset), control)
-                    for record in iterate_records(data, position, header)
-                    if (control := decode_known_control(record.key, record.value)) is not None
-                )
+            controls = controls_of(data, position, header) if header.is_control else ()
             batches.append(
                 Batch(
                     base_offset=Offset(header.base_offset),
@@ -89,3 +88,14 @@ def fetched_batches(data: bytes) -> tuple[tuple[Batch, ...], bool]:
     except DecodeError:
         return tuple(batches), True
     return tuple(batches), False
+
+
+def controls_of(
+    data: bytes, position: int, header: BatchHeader
+) -> tuple[tuple[Offset, ControlRecord], ...]:
+    """Return the control records that are known, of a control batch that begins at a position."""
+    return tuple(
+        (Offset(record.offset), control)
+        for record in iterate_records(data, position, header)
+        if (control := decode_known_control(record.key, record.value)) is not None
+    )

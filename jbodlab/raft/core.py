@@ -164,7 +164,8 @@ class RaftCore:
 
     def leads_in(self, epoch: LeaderEpoch) -> bool:
         """Return whether this node leads in an epoch, and may append in it."""
-        return isinstance(self.state, Leader) and self.state.epoch == epoch
+        state = self._node.state
+        return isinstance(state, Leader) and state.epoch == epoch
 
     def handle(self, event: Event, *, now_ms: int, chance: float) -> list[Instruction]:
         """Take an event in, and say what is to be done now, in order.
@@ -184,7 +185,8 @@ class RaftCore:
         return self._finished()
 
     def _finished(self) -> list[Instruction]:
-        self._settle()
+        if not isinstance(self._node.state, Leader):
+            self._settle()
         self._send()
         instructions, self._node.instructions = self._node.instructions, []
         return instructions
@@ -192,6 +194,15 @@ class RaftCore:
     def _take_in(self, event: Event) -> None:
         node = self._node
         match event:
+            case RecordsProposed():
+                assert self.leads_in(event.epoch)
+                assert event.base_offset == node.log.end_offset
+                node.append_proposed(event.end_offset)
+                leading.records_appended(node)
+            case Synced():
+                node.log.note_synced(event.number)
+                leading.advance_high_watermark(node)
+                following.advance_high_watermark(node)
             case DeadlineReached():
                 self._tick()
             case RequestReceived():
@@ -200,20 +211,11 @@ class RaftCore:
                 take_response(node, event.request_id, event.response)
             case RequestFailed():
                 take_failure(node, event.request_id, event.error)
-            case RecordsProposed():
-                assert self.leads_in(event.epoch)
-                assert event.base_offset == node.log.end_offset
-                node.append_proposed(event.end_offset)
-                leading.records_appended(node)
             case ConfirmationAsked():
                 assert isinstance(node.state, Leader)
                 leading.confirm(node, node.state, event.number)
             case DiskSlow():
                 leading.disk_is_slow(node, event.sync_ms)
-            case Synced():
-                node.log.note_synced(event.number)
-                leading.advance_high_watermark(node)
-                following.advance_high_watermark(node)
             case SnapshotInstalled():
                 node.restart_log(event.snapshot, event.voters, event.kraft_version)
                 self._end_download()
@@ -285,8 +287,7 @@ class RaftCore:
     def _settle(self) -> None:
         """Go on as far as votes lead; a sole voter wins each step with its own vote."""
         node = self._node
-        is_sole_voter = node.may_stand and node.voters.is_only(node.me)
-        if is_sole_voter and isinstance(node.state, Unattached | Follower | Resigned):
+        if isinstance(node.state, Unattached | Follower | Resigned) and node.is_sole:
             node.become_prospective()
         if isinstance(node.state, Prospective):
             if node.state.tally.is_lost or (node.state.tally.is_won and not node.is_whole):
@@ -318,13 +319,15 @@ class RaftCore:
     def _send(self) -> None:
         node, state = self._node, self._node.state
         match state:
+            case Leader():
+                if node.not_begun:
+                    leading.send_begin_epoch(node, state)
+                if node.change is not None:
+                    send_question(node, node.change)
             case Unattached() | Follower():
                 following.send_fetch(node)
             case Prospective() | QuorumCandidate():
                 self._send_votes(state)
-            case Leader():
-                leading.send_begin_epoch(node, state)
-                send_question(node)
             case Resigned():
                 for key in state.unacknowledged:
                     if node.outbox.is_ready(key.node_id):

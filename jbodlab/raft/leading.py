@@ -149,6 +149,8 @@ def _confirm(node: QuorumNode, request: FetchRequest) -> None:
 
 
 def _tell_confirmed(node: QuorumNode) -> None:
+    if not node.confirmations:
+        return
     others = node.voters.majority - node.voters.has(node.me)
     while node.confirmations and len(node.confirmations[0].confirmed) >= others:
         node.emit(TellConfirmed(node.confirmations.pop(0).number))
@@ -251,10 +253,16 @@ def _look_for_silent_voters(node: QuorumNode, state: Leader) -> None:
 
 
 def deadlines_ms(node: QuorumNode, state: Leader) -> list[int | None]:
-    """Return when the leader has something to do."""
-    parked = [each.deadline_ms for each in node.parked.values()]
-    change_due = None if node.change is None else node.change.deadline_ms
-    return [_resignation_due_ms(node, state), node.begin_due_ms, change_due, *parked]
+    """Return when the leader has something to do; never, if nobody follows it or should."""
+    times: list[int | None] = [each.deadline_ms for each in node.parked.values()]
+    if node.change is not None:
+        times.append(node.change.deadline_ms)
+    is_only = node.voters.is_only(node.me)
+    if not is_only:
+        times.append(state.progress.majority_heard_ms + node.settings.check_quorum_ms)
+    if not is_only or state.progress.replicas:
+        times.append(node.begin_due_ms)
+    return times
 
 
 def _resignation_due_ms(node: QuorumNode, state: Leader) -> int | None:

@@ -260,10 +260,9 @@ def _ask(
     node.change = VoterChange(request_id, request, node.now_ms + timeout_ms)
 
 
-def send_question(node: QuorumNode) -> None:
+def send_question(node: QuorumNode, change: VoterChange) -> None:
     """Ask the voter that a change is about which levels it supports, at its new address."""
-    change = node.change
-    if change is None or change.is_asked or change.offset is not None:
+    if change.is_asked or change.offset is not None:
         return
     match change.request:
         case AddVoterRequest(voter=key, endpoints=endpoints):

@@ -224,6 +224,11 @@ class QuorumNode:
         return self.is_whole and self.voters.has(self.me) and not self.is_shutting_down
 
     @property
+    def is_sole(self) -> bool:
+        """Whether the node is elected by its own vote, at once."""
+        return self.may_stand and self.voters.is_only(self.me)
+
+    @property
     def asks_for_votes(self) -> bool:
         """Whether the node asks for pre-votes; without any log only to say that it has none."""
         is_new = not self.is_whole and self.log.end_offset == 0 and self.voters.has(self.me)
@@ -272,9 +277,10 @@ class QuorumNode:
     # Changes of state.
 
     def begin(self) -> None:
-        """Write down and tell the first state."""
-        self._write_if_changed()
-        self._tell_if_changed()
+        """Write down and tell the first state; a sole voter leads in the same turn."""
+        if not self.is_sole:
+            self._write_if_changed()
+            self._tell_if_changed()
         if not self.is_whole:
             self.emit(TellWithheld(None))
             if self.asks_for_votes:
@@ -532,10 +538,14 @@ class QuorumNode:
             raise QuorumViolationError(f"epoch {former.epoch} goes back to {state.epoch}")
         self.state = state
         self.outbox.forget_all()
-        self._write_if_changed()
+        # A sole voter leads before the turn ends.
+        is_passing = self.is_sole and isinstance(state, Prospective | QuorumCandidate)
+        if not is_passing:
+            self._write_if_changed()
         if isinstance(former, Follower) and former.download is not None:
             self.emit(AbandonSnapshot(former.download))
-        self._tell_if_changed()
+        if not is_passing:
+            self._tell_if_changed()
         for request_id in self.parked:
             answer = QuorumFetchAnswer(
                 error=ErrorCode.NOT_LEADER_OR_FOLLOWER,

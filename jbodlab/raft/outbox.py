@@ -48,6 +48,8 @@ class Outbox:
     @property
     def next_deadline_ms(self) -> int | None:
         """When a request times out or a pause ends, whichever is first."""
+        if not (self._sent or self._pauses):
+            return None
         ends = [*(sent.deadline_ms for sent in self._sent.values()), *self._pauses.values()]
         return min(ends, default=None)
 

@@ -11,6 +11,7 @@ Source: `org.apache.kafka.raft.VoterSet`, `...internals.KRaftControlRecordStateM
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -52,7 +53,7 @@ NOBODY = ReplicaKey(BrokerId(-1))
 """The replica of a Fetch that is not to be counted; a leader keeps no progress of it."""
 
 
-class VoterSet(msgspec.Struct, frozen=True):
+class VoterSet(msgspec.Struct, frozen=True, dict=True):
     """The voters of the quorum.
 
     Attributes:
@@ -69,12 +70,12 @@ class VoterSet(msgspec.Struct, frozen=True):
             raise QuorumViolationError(f"a voter set names a node twice: {ordered}")
         return cls(ordered)
 
-    @property
+    @cached_property
     def ids(self) -> tuple[BrokerId, ...]:
         """Node ids, ascending."""
         return tuple(BrokerId(voter.voter_id) for voter in self.voters)
 
-    @property
+    @cached_property
     def keys(self) -> tuple[ReplicaKey, ...]:
         """Replica keys as the set has them, by node id."""
         return tuple(key_of(voter) for voter in self.voters)

@@ -14,6 +14,7 @@ from controller.quorum.replicated_log import (
     QuorumFollower,
     RoleListener,
 )
+from jbodlab.metadata.records.control_records import ControlRecord
 from jbodlab.raft.messages import VoterChangeRequest
 from jbodlab.record_batch.record_batch import build_batch
 from jbodlab.vocabulary.ids import BrokerId, DirectoryId, LeaderEpoch, Offset
@@ -70,6 +71,12 @@ class ScriptedLog:
     def resign(self, successor: BrokerId | None = None) -> None:
         if self.epoch is not None:
             self.follow(self.epoch)
+
+    def records_at(self, offset: Offset) -> Sequence[ControlRecord]:
+        return ()
+
+    def snapshots_changed(self) -> None:
+        pass
 
     async def change_voters(self, request: VoterChangeRequest) -> None:
         raise AssertionError("no test changes the voters")

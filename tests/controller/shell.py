@@ -14,14 +14,28 @@ from controller.lead.leadership import Leadership
 from controller.lead.metadata_stream import MetadataStream
 from controller.metadata_dir import open_metadata_dir
 from controller.quorum.log_thread import LogThread
-from controller.quorum.single_voter_log import SingleVoterLog
+from controller.quorum.raft_files import RaftFiles, election_state
+from controller.quorum.raft_log import QuorumNodeSettings, RaftLog
 from jbodlab.metadata.image.loader import MetadataLoader
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.log.batches import read_batches
 from jbodlab.metadata.log.metadata_log import MetadataLog
+from jbodlab.raft.events import Event
+from jbodlab.raft.instructions import SendRequest
+from jbodlab.raft.voters import ReplicaKey
 from jbodlab.runtime.machine import system_environment
 from jbodlab.vocabulary.errors import LogDirError
 from tests.controller.formatted import config_of
+
+
+class NoPeers:
+    """The way of a controller that is alone to others."""
+
+    def send(self, instruction: SendRequest, pass_on: Callable[[Event], None]) -> None:
+        raise AssertionError(instruction)
+
+    def close(self) -> None:
+        pass
 
 
 class Shell:
@@ -32,14 +46,25 @@ class Shell:
         self.opened = open_metadata_dir(config)
         self.log: MetadataLog = self.opened.log
         self.thread = LogThread(environment.threads)
-        self.quorum = SingleVoterLog(
-            self.log,
-            self.thread,
-            node_id=config.node.node_id,
-            epoch=self.opened.epoch,
-            wall_ms=environment.wall_ms,
-        )
         self.committed = CommittedState(self.opened.loader)
+        self.quorum = RaftLog(
+            settings=QuorumNodeSettings(
+                me=ReplicaKey(config.node.node_id, self.opened.directory_id),
+                endpoints=config.quorum.endpoints,
+                voters=config.quorum.voters,
+                bootstrap_servers=0,
+                stored=election_state(self.opened.stored),
+                timing=config.quorum.timing,
+            ),
+            files=RaftFiles(self.log),
+            log_thread=self.thread,
+            peers=NoPeers(),
+            high_watermark=self.committed.end_offset,
+            on_snapshot=self.committed.load_snapshot,
+            now_ms=environment.monotonic_ms,
+            wall_ms=environment.wall_ms,
+            random=lambda: 0.0,
+        )
         self.quorum.add_listener(self.committed)
         self.leadership = Leadership(
             config=config,

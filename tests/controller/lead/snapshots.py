@@ -41,7 +41,7 @@ class Snapshots:
             threads=system_environment().threads,
             monotonic_s=system_environment().monotonic_s,
             wall_ms=system_environment().wall_ms,
-            quorum=None,
+            quorum=it.quorum,
         )
         it.quorum.add_listener(self.snapshotter)
         self.running = asyncio.create_task(self.snapshotter.run())

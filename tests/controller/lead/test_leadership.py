@@ -188,7 +188,7 @@ def snapshotter_of(it: Roles) -> ControllerSnapshotter:
         threads=system_environment().threads,
         monotonic_s=system_environment().monotonic_s,
         wall_ms=lambda: WRITTEN_MS,
-        quorum=None,
+        quorum=it.log,
     )
 
 
@@ -379,11 +379,11 @@ async def test_what_waits_at_a_resignation_fails_and_is_applied_wholly_or_not_at
     slow.hold.set()
     await it.until_active()
     names = set(it.image.topics.by_name)
-    # The write on its way to the disk has arrived there; what was queued was never run.
-    expected = {"t1-0"} | {f"t{n}-{copy}" for n in range(2, 5) for copy in range(5)}
+    # What was handed to the log has arrived there.
+    expected = {"t1-0"} | {f"t{n}-{copy}" for n in range(2, 8) for copy in range(5)}
     assert names == expected
     assert it.controller.state.image == replayed(it).image
-    assert await it.controller.submit(new_topic(5, 5)) == 5
+    assert await it.controller.submit(new_topic(8, 5)) == 8
 
 
 async def test_nothing_that_was_answered_is_lost_by_resignations_under_load(it: Shell) -> None:
