@@ -45,7 +45,7 @@ from jbodlab.vocabulary.ids import BrokerId, DirectoryId, LeaderEpoch, Offset
 
 logger = logging.getLogger(__name__)
 
-NO_LISTENER = "this controller has no listener for others: controller.listener.names must name two"
+NO_LISTENER = "it has no listener for others; controller.listener.names must name two"
 HAND_OVER_S, HAND_OVER_LOOK_S = 0.5, 0.005
 """Longest wait at the end of a process until the voters know that it leads no more; its steps."""
 
@@ -242,8 +242,8 @@ class RaftLog:
         voters = view.voters.last
         if not settings.endpoints and not voters.is_only(settings.me):
             raise FormatError(
-                f"the metadata log names the controllers {', '.join(map(str, voters.keys))} as "
-                f"voters; {NO_LISTENER}"
+                f"the metadata log has the voters {', '.join(map(str, voters.keys))}, and this "
+                f"controller, {settings.me}, cannot be one of several, as {NO_LISTENER}"
             )
         core, instructions = RaftCore.start(
             me=settings.me,
@@ -275,7 +275,8 @@ class RaftLog:
         """Have the leader change the voters; see `ReplicatedLog`."""
         if not self._settings.endpoints:
             raise KafkaError(
-                ErrorCode.UNSUPPORTED_VERSION, f"this controller is the only one; {NO_LISTENER}"
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"this controller is the only one, as {NO_LISTENER}",
             )
         answer = (await self.ask(request)).answer
         if answer.error is ErrorCode.NOT_LEADER_OR_FOLLOWER:

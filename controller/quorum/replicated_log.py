@@ -25,8 +25,8 @@ Invariants, for any implementation:
   state.
 * Roles are events: `on_leader` begins a term, `on_follower` ends it. Nobody asks for an election.
 
-The commit is the implementation's answer, not the caller's: with one voter it is the sync of that
-voter (`single_voter_log`), with several it is a majority.
+The commit is the implementation's answer, not the caller's: a majority of the voters has synced it,
+which with one voter is the sync of that voter (`raft_log`).
 
 Source: `org.apache.kafka.raft.RaftClient`, KIP-595.
 """

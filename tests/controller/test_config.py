@@ -76,7 +76,7 @@ def test_a_controller_of_a_quorum_has_a_listener_for_controllers_and_one_for_bro
 
     assert config.listener.port == 9094
     quorum = config.quorum
-    assert quorum is not None
+    assert quorum.listener is not None
     assert quorum.listener.port == 9093
     assert quorum.voters.ids == (100, 101, 102)
     assert quorum.bootstrap_servers == (("host-b", 9093), ("host-c", 9093))
@@ -87,13 +87,23 @@ def test_a_controller_of_a_quorum_has_a_listener_for_controllers_and_one_for_bro
     assert quorum.timing == RaftSettings()
 
 
+def test_a_controller_with_a_listener_for_brokers_only_is_alone() -> None:
+    config, _ = controller_config(PROPERTIES)
+
+    quorum = config.quorum
+    assert quorum.is_alone
+    assert quorum.voters.ids == (config.node.node_id,)
+    assert (quorum.endpoints, quorum.bootstrap_servers, quorum.tls) == ((), (), None)
+    # It keeps no room for votes, and has nobody to hand over to.
+    assert (quorum.reserve_bytes, quorum.timing.disk_slow_ms) == (0, 0)
+
+
 def test_a_controller_whose_voters_are_in_its_log_is_told_where_others_are() -> None:
     of_voters = {"controller.quorum.voters": ""}
     servers = {"controller.quorum.bootstrap.servers": "host-b:9093,localhost:9093"}
 
     config, _ = controller_config(QUORUM | of_voters | servers)
 
-    assert config.quorum is not None
     assert config.quorum.voters.ids == ()
     # Without this one.
     assert config.quorum.bootstrap_servers == (("host-b", 9093),)
@@ -113,7 +123,6 @@ def test_controllers_show_each_other_certificates_with_the_keys_of_their_listene
 
     config, _ = controller_config(secured)
 
-    assert config.quorum is not None
     tls = config.quorum.tls
     assert tls is not None
     assert tls.key_store is not None

@@ -10,14 +10,27 @@ from controller.quorum.log_thread import LogThread
 from controller.quorum.raft_files import RaftFiles, election_state
 from controller.quorum.raft_log import QuorumNodeSettings, RaftLog
 from controller.quorum.replicated_log import NewBatch, NotLeaderError
-from jbodlab.metadata.log.batches import MAX_BATCH_BYTES, BatchTooLargeError, read_batches
+from jbodlab.metadata.log.batches import (
+    MAX_BATCH_BYTES,
+    BatchTooLargeError,
+    control_batch,
+    read_batches,
+)
 from jbodlab.metadata.log.metadata_log import MetadataLog
-from jbodlab.metadata.log.quorum_state import read_quorum_state
+from jbodlab.metadata.log.quorum_state import (
+    FILE_NAME,
+    QuorumState,
+    decode_quorum_state,
+    read_quorum_state,
+)
 from jbodlab.metadata.records import frame
 from jbodlab.metadata.records.config_records import NoOpRecord
+from jbodlab.metadata.records.control_records import KRaftVotersRecord
+from jbodlab.raft.messages import RaiseKRaftVersionRequest
 from jbodlab.raft.settings import RaftSettings
 from jbodlab.raft.voters import ReplicaKey
 from jbodlab.runtime.machine import system_environment
+from jbodlab.vocabulary.errors import FormatError, KafkaError, LogDirError
 from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset
 from tests.controller.quorum.nodes import directory_of, voters
 from tests.controller.shell import NoPeers
@@ -264,4 +277,86 @@ async def test_what_waits_for_a_sync_at_a_resignation_is_in_the_log_of_its_epoch
     assert {type(each) for each in outcomes} == {NotLeaderError}
     found = [(each.base_offset, each.epoch) for each in read_batches(it.files.read(0))]
     assert found == [(0, 1), (1, 1), (2, 1), (3, 1), (4, 2)]
+    await it.close()
+
+
+async def test_a_sole_voter_writes_quorum_state_once_for_an_election(tmp_path: Path) -> None:
+    it = Quorum(tmp_path)
+    written: list[QuorumState] = []
+    write = it.files.fs.write_atomically
+
+    def noted(path: Path, data: bytes, **options: bool) -> None:
+        if path.name == FILE_NAME:
+            written.append(decode_quorum_state(data))
+        write(path, data, **options)
+
+    it.files.fs.write_atomically = noted  # type: ignore[method-assign]
+    for epoch in (1, 2):
+        await it.elected()
+        assert written == [
+            QuorumState(leader_id=1, leader_epoch=each, voters=(1,)) for each in range(1, epoch + 1)
+        ]
+        it.log.resign()
+    await it.close()
+
+
+async def test_a_sole_voter_is_sure_that_nobody_else_leads(tmp_path: Path) -> None:
+    it = Quorum(tmp_path)
+    epoch = await it.elected()
+
+    assert it.log.confirm(epoch) is None
+    with pytest.raises(NotLeaderError):
+        it.log.confirm(LeaderEpoch(epoch + 1))
+    await it.close()
+
+
+async def test_a_controller_without_a_listener_for_others_adds_no_voter(tmp_path: Path) -> None:
+    it = Quorum(tmp_path)
+    await it.elected()
+    with pytest.raises(KafkaError, match=r"controller\.listener\.names must name two"):
+        await it.log.change_voters(RaiseKRaftVersionRequest(level=1))
+    await it.close()
+
+
+async def test_a_log_that_has_other_voters_is_not_led_alone(tmp_path: Path) -> None:
+    it = Quorum(tmp_path)
+    members = KRaftVotersRecord(voters=voters(1, 2, are_known=True).voters)
+    it.files.begin_epoch(1)
+    it.files.append(control_batch(members, base_offset=0, epoch=1, timestamp_ms=1))
+    it.flush()
+
+    with pytest.raises(FormatError, match=r"has the voters 1:.*, 2:.*must name two"):
+        await it.log.run(it)
+    assert it.roles == []
+    await it.close()
+
+
+async def test_who_waits_when_the_log_fails_is_told(tmp_path: Path) -> None:
+    it = Quorum(tmp_path)
+    epoch = await it.elected()
+    flush = it.flush
+
+    def broken() -> None:
+        raise OSError(5, "Input/output error")
+
+    it.flush = broken
+    appending = it.log.append(epoch, [batch(1)])
+    with pytest.raises(NotLeaderError):
+        await appending
+
+    assert it.roles[-1] == ("follower", 1)
+    assert it.running is not None
+    with pytest.raises(LogDirError, match="Input/output error"):
+        await it.running
+    it.flush = flush
+    await it.close()
+
+
+async def test_a_sole_voter_leads_on_until_its_process_has_ended(tmp_path: Path) -> None:
+    it = Quorum(tmp_path)
+    epoch = await it.elected()
+
+    await it.log.leave()
+
+    assert (await it.log.append(epoch, [batch(1)])).end_offset == 2
     await it.close()
