@@ -379,7 +379,7 @@ async def test_what_waits_at_a_resignation_fails_and_is_applied_wholly_or_not_at
     slow.hold.set()
     await it.until_active()
     names = set(it.image.topics.by_name)
-    # What was handed to the log has arrived there.
+    # All that the log had taken has arrived there.
     expected = {"t1-0"} | {f"t{n}-{copy}" for n in range(2, 8) for copy in range(5)}
     assert names == expected
     assert it.controller.state.image == replayed(it).image
