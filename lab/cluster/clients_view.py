@@ -13,8 +13,6 @@ from lab.errors import LabError
 from lab.machine.waiting import wait_for
 
 if TYPE_CHECKING:
-    import confluent_kafka.admin
-
     from jbodlab.kafka_admin.client import AdminClient
     from jbodlab.picture.cluster_picture import PartitionPicture
     from lab.cluster.questions import ClusterView
@@ -32,7 +30,6 @@ class ClientsView:
     """
 
     brokers: Sequence[Broker]
-    _admin: confluent_kafka.admin.AdminClient | None = None
 
     @property
     def bootstrap(self) -> str:
@@ -135,17 +132,6 @@ class ClientsView:
 
         servers = [(broker.state.host, broker.state.port) for broker in self.brokers]
         return questions.ask(servers, security.of_node(self.brokers[0].state), question)
-
-    def admin(self) -> confluent_kafka.admin.AdminClient:
-        """Return one client of librdkafka for the life of the cluster, for tests.
-
-        Futures of a client that is collected would fail.
-        """
-        if self._admin is None:
-            from confluent_kafka.admin import AdminClient
-
-            self._admin = AdminClient({**self.client_config, "log_level": 0})
-        return self._admin
 
     def create_topic(
         self, name: str, partitions: int = 6, replicas: int = 3, **config: str

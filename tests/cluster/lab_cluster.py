@@ -6,6 +6,9 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol, Self
+from weakref import WeakKeyDictionary
+
+from confluent_kafka.admin import AdminClient
 
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.storage.directory.names import METADATA_DIR_NAME
@@ -26,6 +29,19 @@ class Disk(Protocol):
         """Give it back."""
 
 
+_admins: WeakKeyDictionary[library.Cluster, AdminClient] = WeakKeyDictionary()
+
+
+def admin_of(cluster: library.Cluster) -> AdminClient:
+    """One client of librdkafka for the life of a cluster.
+
+    Futures of a client that is collected would fail.
+    """
+    if cluster not in _admins:
+        _admins[cluster] = AdminClient({**cluster.client_config, "log_level": 0})
+    return _admins[cluster]
+
+
 class Cluster(library.Cluster):
     """A cluster of tests.
 
@@ -38,6 +54,10 @@ class Cluster(library.Cluster):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.disks: dict[Path, Disk] = {}
+
+    def admin(self) -> AdminClient:
+        """As `admin_of`."""
+        return admin_of(self)
 
     @classmethod
     @contextlib.contextmanager

@@ -18,6 +18,7 @@ from confluent_kafka.admin import NewTopic
 
 from lab.cluster import wait_for
 from lab.testing.clusters import Cluster, Controller
+from tests.cluster.lab_cluster import admin_of
 from tests.cluster.mixed_quorum import MetadataDir
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
@@ -51,7 +52,7 @@ class Quorum:
         """Create a topic; returns whether that is acknowledged."""
         name = f"topic-{next(self._numbers)}"
         wanted = [NewTopic(name, num_partitions=1, replication_factor=1)]
-        asked = self.cluster.inner.admin().create_topics(wanted, request_timeout=ASK_S)
+        asked = admin_of(self.cluster.inner).create_topics(wanted, request_timeout=ASK_S)
         with suppress(KafkaException):
             asked[name].result()
             self.acknowledged.append(name)
