@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -45,7 +46,7 @@ from lab import opened
 from lab.api import values
 from lab.api.operations import delete, get, post
 from lab.api.problems import RequestError
-from lab.cluster import picture, questions, wait_for
+from lab.cluster import NotInTimeError, picture, questions, wait_for
 from lab.cluster.layout import controller_address
 from lab.cluster.revival import revive
 from lab.cluster.security import client_config
@@ -57,6 +58,7 @@ from lab.state_files import StateFiles
 ASK_TIMEOUT_S = 2.0
 LOCK_DEADLINE_S = 60.0
 WAIT_S_MAX = 600.0
+WAIT_PIECE_S = 2.0
 SETTLE_DEADLINE_S = 60.0
 T = TypeVar("T")
 _REPLICA = re.compile(r"(leader|follower) of ([A-Za-z0-9._-]+)-(\d+)")
@@ -85,6 +87,7 @@ class Actions:
         self._files = files
         self._length_s_max = length_s_max
         self._made: list[int] = []
+        self._has_ended = threading.Event()
 
     # State of it
 
@@ -355,13 +358,24 @@ class Actions:
         def left_s() -> float:
             return max(0.0, end - time.monotonic())
 
+        def awaited(wait: Callable[[float], object]) -> None:
+            """Wait in pieces, between which the end of the server is noticed."""
+            while True:
+                try:
+                    wait(min(left_s(), WAIT_PIECE_S))
+                    return
+                except NotInTimeError as error:
+                    if self._has_ended.is_set() or not left_s():
+                        what = str(error).partition(" within ")[0]
+                        raise NotInTimeError(f"{what} within {timeout}") from error
+
         with self.opened() as cluster:
             if active:
-                wait_for("an active controller", self._has_active_controller, left_s())
+                awaited(partial(wait_for, "an active controller", self._has_active_controller))
             if leaders is not None:
-                cluster.wait_leaders(leaders, left_s())
+                awaited(partial(cluster.wait_leaders, leaders))
             if isr is not None:
-                cluster.wait_isr(isr, left_s())
+                awaited(partial(cluster.wait_isr, isr))
             states: Mapping[str, tuple[int | None, Callable[[journal.Fault], bool]]] = {
                 "detected": (detected, lambda fault: self._is_detected(cluster, fault)),
                 "broken": (broken, lambda fault: operations.broken(self._entry(fault)).count > 0),
@@ -370,10 +384,16 @@ class Actions:
             for word, (number, holds) in states.items():
                 if number is not None:
                     fault = self._known(cluster, number)
-                    wait_for(f"fault {number} being {word}", partial(holds, fault), left_s())
+                    awaited(
+                        partial(wait_for, f"fault {number} being {word}", partial(holds, fault))
+                    )
             if settled:
-                self._settled(cluster, left_s())
+                awaited(partial(self._settled, cluster))
         return values.Waited(waited_s=round(time.monotonic() - began, 3))
+
+    def end_waits(self) -> None:
+        """Answer all that wait, soon: the server ends."""
+        self._has_ended.set()
 
     def end(self) -> list[str]:
         """Undo the faults that were made here and are open; returns a line for each."""

@@ -146,4 +146,8 @@ def opened(
             lambda: app.make(served, live, access, may_change=may_change), listening, live.run
         ) as ended,
     ):
-        yield Door(f"http://{shown}:{port}/", access.token, first.state, ended, actions)
+        try:
+            yield Door(f"http://{shown}:{port}/", access.token, first.state, ended, actions)
+        finally:
+            # The server ends when its threads have.
+            actions.end_waits()

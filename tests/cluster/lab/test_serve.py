@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import io
 import json
 import os
@@ -366,6 +367,19 @@ def test_beyond_this_machine_everything_but_health_takes_the_token() -> None:
         assert found.ask("POST", "/v1/heal", **{"Content_Type": "application/json"})[0] == 401
     finally:
         ended(found, signal.SIGINT)
+        remove_folder(folder)
+
+
+def test_a_server_ends_while_a_client_waits_for_what_never_comes() -> None:
+    folder = make_folder()
+    found = started(folder, "--kind", "folder", "--brokers", "1")
+    try:
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", found.port)) as client:
+            client.request("GET", "/v1/wait?leaders=nothing&timeout=10m")
+            found.done("GET", "/health")
+            ended(found)
+    finally:
+        found.process.kill()
         remove_folder(folder)
 
 
