@@ -23,6 +23,7 @@ from pyspark.sql import SparkSession
 
 from analytics.job.session import start_session
 from analytics.read.layout import read_layout
+from analytics.source.data_source import KraftMetadataSource
 from bench.metadata_log_generator import generate
 from jbodlab.storage.directory.names import METADATA_DIR_NAME
 
@@ -94,6 +95,7 @@ def measure_decode(records: int, jars: Path | None, runs: int = 2) -> list[Run]:
 def _source_runs(root: Path, count: int, runs: int) -> list[Run]:
     layout = read_layout(root / "log" / METADATA_DIR_NAME)
     spark = start_session(layout.size_bytes)
+    spark.dataSource.register(KraftMetadataSource)
     try:
         _read(spark, root / "small", "true")
         found = []

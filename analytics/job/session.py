@@ -22,7 +22,7 @@ import pyspark
 from pyspark.sql import SparkSession
 
 from analytics.errors import ReplayInputError
-from analytics.job import class_archive, spark_environment
+from analytics.job import class_archive, spark_environment, spark_home
 from jbodlab.cli.program_names import ROOT
 
 SMALL_LOG_BYTES = 16 << 20
@@ -49,6 +49,7 @@ _OF_START = (
     "PYSPARK_PYTHON",
     "PYSPARK_DRIVER_PYTHON",
     "JAVA_HOME",
+    "SPARK_HOME",
     "SPARK_LOCAL_IP",
     _STARTED_BY,
 )
@@ -79,8 +80,10 @@ def start_session(size_bytes: int) -> SparkSession:
             # Otherwise Spark asks for the address of the machine's name, and some have none.
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
             builder = builder.master("local[*]")
-            home = Path(os.environ.get("SPARK_HOME") or package)
-            for key, value in _local_settings(size_bytes, home / "jars").items():
+            if not os.environ.get("SPARK_HOME"):
+                os.environ["SPARK_HOME"] = str(spark_home.without_archive(package))
+            jars = Path(os.environ["SPARK_HOME"]) / "jars"
+            for key, value in _local_settings(size_bytes, jars).items():
                 builder = builder.config(key, value)
         else:
             # Users want the report on the terminal, not Spark's own messages.
@@ -101,6 +104,7 @@ def _environment_of_start() -> Iterator[None]:
     """
     before = {name: os.environ.get(name) for name in _OF_START}
     python_path = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    python_path.append(str(Path(pyspark.__file__).parents[1]))
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(python_path))
     os.environ[_STARTED_BY] = uuid.uuid4().hex
     try:

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import pyarrow.parquet
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
@@ -39,7 +40,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """One quiet local session for all tests."""
-    session = start_session(0)
+    with pytest.MonkeyPatch.context() as patch:
+        # As in a session of a user, formats that are installed are looked up.
+        patch.setenv("SPARK_HOME", str(Path(pyspark.__file__).parent))
+        session = start_session(0)
     session.conf.set("spark.sql.session.timeZone", "UTC")
     yield session
     session.stop()

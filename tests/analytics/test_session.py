@@ -88,3 +88,30 @@ def test_the_code_cache_of_a_small_log_has_room_for_the_code_of_all_plans(
 
     assert {"-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m"} <= set(options)
     assert "-Darchive=jars" in options
+
+
+WORKERS = """
+import pyarrow as pa, pyspark
+from analytics.job.session import start_session
+
+def ask(_):
+    import pyspark
+    yield pa.RecordBatch.from_pydict({"file": [pyspark.__file__]})
+
+found = start_session(0).range(1, 2).mapInArrow(ask, "file string").toArrow()
+assert set(found.column("file").to_pylist()) == {pyspark.__file__}, found
+"""
+
+
+@pytest.mark.spark
+def test_workers_import_pyspark_from_where_the_driver_has_it_from() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WORKERS],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=START_DEADLINE_S,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
