@@ -10,7 +10,6 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
-from functools import cache
 from graphlib import TopologicalSorter
 from itertools import chain
 from pathlib import Path
@@ -24,7 +23,7 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 from analytics.engines.functions import FUNCTIONS, ArrowFunction, plain
 from analytics.engines.sql import in_duckdb
 from analytics.store.questions import connection
-from analytics.tables.sql_files import CALLS, needed, sql_files
+from analytics.tables.sql_files import CALLS, needed, sql_files, times_read
 from analytics.tables.table import CLUSTER, STRING
 
 _FUNCTIONS = """
@@ -38,12 +37,6 @@ _FUNCTIONS = """
 _NUMBERED = (CLUSTER, "topic", "topic_id")
 """Columns that rows are joined, grouped and put in order by. Each text is a number for DuckDB, an
 ENUM in the order of texts: windows and joins then take a fifth less."""
-
-
-@cache
-def _read_by_others() -> frozenset[str]:
-    """Return the tables and steps that others read."""
-    return frozenset(chain.from_iterable(file.reads for file in sql_files().values()))
 
 
 AT_ONCE = 2
@@ -142,14 +135,14 @@ class DuckEngine(ExitStack):
             given = [pool.submit(give, name) for name in names if name in self._known]
             while order.is_active():
                 for name in order.get_ready():
-                    is_leaf = name in names and name not in _read_by_others()
+                    is_leaf = name in names and name not in times_read()
                     job = give if is_leaf else self._make
                     making[pool.submit(job, name)] = name
                 for done in wait(making, return_when=FIRST_COMPLETED).done:
                     done.result()
                     name = making.pop(done)
                     order.done(name)
-                    if name in names and name in _read_by_others():
+                    if name in names and name in times_read():
                         given.append(pool.submit(give, name))
             for each in given:
                 each.result()
@@ -162,7 +155,7 @@ class DuckEngine(ExitStack):
         table = file.table
         assert table is not None
         for each in self._lacking([name]).static_order():
-            if each != name or name in _read_by_others():
+            if each != name or name in times_read():
                 self._make(each)
         asked = name if name in self._known else f"({in_duckdb(file.sql)})"
         keys = ", ".join(f'"{key}"' for key in (CLUSTER, *table.order))

@@ -32,7 +32,7 @@ from analytics.engines.functions import FUNCTIONS, ArrowFunction, plain
 from analytics.store.part_files import PartWriters, in_order
 from analytics.store.store import Store
 from analytics.store.stored_tables import SUFFIX
-from analytics.tables.sql_files import SqlFile, needed
+from analytics.tables.sql_files import SqlFile, needed, times_read
 from analytics.tables.table import CLUSTER, STRING, Table
 
 AT_ONCE = 4
@@ -47,6 +47,9 @@ FEW_BYTES, FEW_ROWS = 1 << 20, 10_000
 FEW_CLUSTERS = 16
 """Of more clusters Spark's tasks write the files, however few the rows are."""
 
+OFTEN = 5
+"""Few rows of a view that as many texts read are asked for once."""
+
 _OF_ALL = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
@@ -60,6 +63,17 @@ _OF_ALL = {
     # the plan, and its columns named anew, once more for each name that is made of it.
     "spark.sql.legacy.ctePrecedencePolicy": "LEGACY",
 }
+_OF_NO_USE = """
+    BooleanSimplification ConstantPropagation EliminateAggregateFilter EliminateOuterJoin
+    FoldablePropagation GenerateOptimization InferFiltersFromConstraints InjectRuntimeFilter
+    NullDownPropagation OptimizeCsvJsonExprs OptimizeIn OptimizeJoinCondition
+    OptimizeOneRowRelationSubquery OptimizeRepartition OptimizeWindowFunctions PruneFilters
+    PushFoldableIntoBranches RemoveRedundantAliases ReorderAssociativeOperator
+    ReplaceNullWithFalseInPredicate SimplifyBinaryComparison SimplifyCasts SimplifyConditionals
+    SimplifyExtractValueOps UnwrapCastInBinaryComparison
+"""
+"""Rules of Spark that shorten the work with many rows, and take longer than few."""
+
 _OF_FEW_ROWS = {
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.leafNodeDefaultParallelism": "1",
@@ -67,6 +81,10 @@ _OF_FEW_ROWS = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.constraintPropagation.enabled": "false",
+    "spark.sql.optimizer.excludedRules": ",".join(
+        f"org.apache.spark.sql.catalyst.optimizer.{rule}" for rule in _OF_NO_USE.split()
+    ),
 }
 _NO_MARK = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
 _WRITTEN = "file string"
@@ -106,7 +124,9 @@ class SparkEngine:
     ) -> None:
         self.folder = folder
         self._clusters = clusters
-        self._many, self._few = _Asked(spark, settings), _Asked(spark, _OF_FEW_ROWS)
+        self._few = _Asked(spark, _OF_FEW_ROWS)
+        self._start_many = partial(_Asked, spark, settings)
+        self._started_many: _Asked | None = None
         self._rows: dict[str, pa.Table] = {}
         self._views: dict[str, SqlFile] = {}
         self._sources: dict[str, Source] = {}
@@ -114,9 +134,21 @@ class SparkEngine:
         self._registering, self._calling = RLock(), RLock()
 
     @property
+    def few(self) -> SparkSession:
+        """The session that plans over few rows are asked in."""
+        return self._few.spark
+
+    @property
     def spark(self) -> SparkSession:
         """The session that plans over many rows are asked in."""
         return self._many.spark
+
+    @property
+    def _many(self) -> _Asked:
+        with self._registering:
+            if self._started_many is None:
+                self._started_many = self._start_many()
+            return self._started_many
 
     def source(self, name: str, source: Source | None) -> None:
         """Register a source, or forget it."""
@@ -169,9 +201,11 @@ class SparkEngine:
         for name in FUNCTIONS.keys() & set(file.reads):
             self._call(name)
         self._describe(file.name, file.head)
-        if file.table is None and not file.is_kept:
+        is_few = self._is_of_few(file.reads)
+        is_asked_once = is_few and times_read()[file.name] >= OFTEN
+        if file.table is None and not file.is_kept and not is_asked_once:
             self._views[file.name] = file
-        elif self._is_of_few(file.reads):
+        elif is_few:
             self._make_few(file)
         elif file.table is not None:
             self._write(file.table, self._plan(file, self._many))
@@ -293,7 +327,7 @@ class SparkEngine:
     def _describe(self, name: str, head: str) -> None:
         """Give the jobs of this thread the name of what they make."""
         with suppress(PySparkAttributeError):  # Spark Connect has no such thing
-            self.spark.sparkContext.setJobDescription(f"{name}: {head}")
+            self.few.sparkContext.setJobDescription(f"{name}: {head}")
 
 
 def write_of_many(

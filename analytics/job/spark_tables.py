@@ -10,6 +10,7 @@ import json
 import pickle
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from functools import partial
@@ -104,12 +105,18 @@ class SparkTables:
         with ExitStack() as opened:
             folder = self._folder(output.scratch_store, opened)
             engine = SparkEngine(self.spark, folder, len(clusters), self._settings(size))
+            is_few = size <= FEW_ROWS_BYTES
+            session = engine.few if is_few else engine.spark
             # Each session knows its own; only what is installed is found by its name.
-            engine.spark.dataSource.register(KraftMetadataSource)
-            read = partial(_read, engine.spark, _named(clusters))
+            session.dataSource.register(KraftMetadataSource)
+            read = partial(_read, session, _named(clusters))
             _view_logs(engine, clusters, read, options)
-            if size <= FEW_ROWS_BYTES:
-                engine.hold("log_rows", read().toArrow())
+            if is_few:
+                # Spark meets much for the first time while Python's processes start.
+                with ThreadPoolExecutor(1) as pool:
+                    rows = pool.submit(lambda: read().toArrow())
+                    engine.write({"logs"}.intersection(names))
+                engine.hold("log_rows", rows.result())
             else:
                 self._keep_rows(engine, read)
             engine.write(names)

@@ -7,10 +7,12 @@ One that begins with `-- Step:` is of a step, a view that other files use and no
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from itertools import chain
 from types import MappingProxyType
 
 from analytics.tables.names_in_sql import names_in
@@ -103,6 +105,12 @@ def needed(names: Iterable[str]) -> list[SqlFile]:
         if file.name in wanted:
             wanted.update(file.needs)
     return [file for file in known.values() if file.name in wanted]
+
+
+@cache
+def times_read() -> Counter[str]:
+    """Return how many files read each name that is read."""
+    return Counter(chain.from_iterable(file.reads for file in sql_files().values()))
 
 
 def _in_order(given: Mapping[str, SqlFile]) -> Mapping[str, SqlFile]:
