@@ -254,15 +254,12 @@ def _look_for_silent_voters(node: QuorumNode, state: Leader) -> None:
 
 def deadlines_ms(node: QuorumNode, state: Leader) -> list[int | None]:
     """Return when the leader has something to do; never, if nobody follows it or should."""
-    times: list[int | None] = [each.deadline_ms for each in node.parked.values()]
-    if node.change is not None:
-        times.append(node.change.deadline_ms)
-    is_only = node.voters.is_only(node.me)
-    if not is_only:
-        times.append(state.progress.majority_heard_ms + node.settings.check_quorum_ms)
-    if not is_only or state.progress.replicas:
-        times.append(node.begin_due_ms)
-    return times
+    parked = [each.deadline_ms for each in node.parked.values()]
+    change_due = None if node.change is None else node.change.deadline_ms
+    resignation_due = _resignation_due_ms(node, state)
+    has_others = resignation_due is not None or bool(state.progress.replicas)
+    begin_due = node.begin_due_ms if has_others else None
+    return [resignation_due, begin_due, change_due, *parked]
 
 
 def _resignation_due_ms(node: QuorumNode, state: Leader) -> int | None:
