@@ -34,8 +34,6 @@ PROJECTS = {
     "examples/orders-node": ("npm install --no-audit --no-fund", "npm test"),
 }
 """Commands that fetch the packages of a project and that test it, by its folder."""
-LATER = ("examples/orders-go", "examples/orders-java")
-"""Node's example shows in every run that a project is tested by what its clients give."""
 UNREACHABLE = re.compile(
     r"Could not transfer artifact|could not be resolved|dial tcp|ENOTFOUND|ECONNREFUSED|ETIMEDOUT"
 )
@@ -54,10 +52,7 @@ def ran(command: str, folder: Path, **variables: str) -> subprocess.CompletedPro
     )
 
 
-@pytest.mark.parametrize(
-    "project",
-    [pytest.param(each, marks=pytest.mark.soak if each in LATER else ()) for each in PROJECTS],
-)
+@pytest.mark.parametrize("project", PROJECTS)
 def test_the_project_passes_its_own_tests(project: str, tmp_path: Path) -> None:
     fetch, test = PROJECTS[project]
     tool = test.split()[0]
