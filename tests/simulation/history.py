@@ -213,7 +213,9 @@ class _History:
                 await self._admin.configure(BROKER, str(node.id), faults.CORDONED, None)
             for partition in list(settled.lost_before_written(world)):
                 await self._admin.elect(partition, UNCLEAN)
-            if world.seen["event change_voters"]:
+            # Nobody can be asked before one is active, and what has ended is started meanwhile.
+            is_led = world.has_quorum and any(map(world.quorum.is_active, world.controllers))
+            if world.seen["event change_voters"] and is_led:
                 await until_voters(world, {*world.controllers})
             wrong = settled.unsettled(world)
             if not wrong:

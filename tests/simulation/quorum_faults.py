@@ -219,7 +219,7 @@ def _has_majority(world: World, voters: VoterSet, gone: set[int]) -> bool:
 # Voters
 
 
-@fault(QUORUM, 0)
+@fault(QUORUM, 2)
 async def change_voters(hit: Hit) -> None:
     """A controller is no voter for a while; most often the active one is drawn."""
     others = hit.random.sample(hit.world.controllers, len(hit.world.controllers))
@@ -316,7 +316,7 @@ async def slow_controllers(hit: Hit, node: Node) -> None:
 # Certificates
 
 
-@fault(QUORUM, 0, a_controller)
+@fault(QUORUM, 2, a_controller)
 async def certificate_of_controller(hit: Hit, node: Node) -> None:
     """A controller's certificate has expired, or some others do not trust it, for a while."""
     others = [each for each in hit.world.nodes.values() if each is not node]
