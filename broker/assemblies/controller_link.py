@@ -101,7 +101,7 @@ class ControllerLink:
             monotonic_s=environment.monotonic_s,
             wall_ms=environment.wall_ms,
             settings=metadata_log_settings(config.values),
-            is_sole=lambda: self.controllers.is_sole,
+            is_forgotten=self.controllers.is_forgotten,
         )
 
     async def start(self) -> None:

@@ -2,9 +2,10 @@
 
 A broker that has lost its controller asks all addresses at once who leads the metadata log, and
 takes the answer with the highest epoch. An answer of an epoch lower than one that was seen before
-is that of a controller that was cut off, and counts for nothing. Each answer names the controllers
-in the metadata, so a broker that begins with the address of one finds all. It asks again as soon as
-the metadata name others: those that it knows may be gone when one of the new ones leads.
+is that of a controller that was cut off, and counts for nothing, unless the controllers have lost
+their logs. Each answer names the controllers in the metadata, so a broker that begins with the
+address of one finds all. It asks again as soon as the metadata name others: those that it knows may
+be gone when one of the new ones leads.
 """
 
 from __future__ import annotations
@@ -53,6 +54,13 @@ class FoundLeader(NamedTuple):
 NOBODY_LEADS = FoundLeader(-1, is_active=False, address="")
 
 
+class KnownEpoch(NamedTuple):
+    """The newest epoch that a controller knows, -1 if it gave no answer, and whether it leads."""
+
+    epoch: int
+    leader: FoundLeader = NOBODY_LEADS
+
+
 class ControllerDirectory:
     """The way to the active controller among several; used on a running event loop.
 
@@ -94,7 +102,7 @@ class ControllerDirectory:
         self._epoch = -1
         """Highest that was seen."""
         self._search: asyncio.Task[None] | None = None
-        self._looks: set[asyncio.Task[FoundLeader]] = set()
+        self._looks: set[asyncio.Task[list[KnownEpoch]]] = set()
         """Questions for the addresses of controllers that are new."""
         self._is_closed = False
 
@@ -132,7 +140,7 @@ class ControllerDirectory:
         call = asyncio.ensure_future(work)
         try:
             while not (await asyncio.wait({call}, timeout=late_s))[0]:
-                newest = await self._newest()
+                newest = _newest(await self._ask_all())
                 if newest.epoch > self._epoch and newest.address != address and not call.done():
                     raise ControllerUnavailableError(
                         f"{method}: the controller at {newest.address} is active, not that at "
@@ -177,7 +185,7 @@ class ControllerDirectory:
         if len(image.cluster.controllers) > 1:
             self.is_sole = False
         if delta.cluster.changed_controllers and not (self.is_sole or self._is_closed):
-            look = asyncio.create_task(self._newest(), name="find new controllers")
+            look = asyncio.create_task(self._ask_all(), name="find new controllers")
             self._looks.add(look)
             look.add_done_callback(self._looks.discard)
 
@@ -241,10 +249,13 @@ class ControllerDirectory:
         lost = FoundLeader(self._epoch, is_active=True, address=self._former)
         is_first = True
         while not found.address:
-            found = await self._newest()
+            answers = await self._ask_all()
+            found = _newest(answers)
             is_former = (found.epoch, found.address) == (lost.epoch, lost.address)
             # One that refuses and says that it leads may need a moment.
             if found.epoch >= max(0, self._epoch) and not (is_first and is_former):
+                break
+            if self._is_forgotten(self._epoch, answers):
                 break
             is_first, found = False, NOBODY_LEADS
             await asyncio.sleep(CONTROLLER_PAUSE_S * (1 + self._random()))
@@ -259,8 +270,25 @@ class ControllerDirectory:
         if is_other:
             self._on_found()
 
-    async def _newest(self) -> FoundLeader:
-        """Ask all; returns the one that leads in the highest epoch.
+    async def is_forgotten(self, epoch: int) -> bool:
+        """Ask whether the controllers have lost the log in which one of them led in this epoch.
+
+        A single controller was replaced by nobody, so it need not be asked.
+        """
+        return self.is_sole or self._is_forgotten(epoch, await self._ask_all())
+
+    def _is_forgotten(self, epoch: int, answers: Sequence[KnownEpoch]) -> bool:
+        """Return whether one is active, and of most that are known each answers an earlier epoch.
+
+        Voters write an epoch down before they vote in it. So of every majority one knows the epoch
+        of an elected leader, unless it has lost its directory.
+        """
+        known = [each.epoch for each in answers if each.epoch >= 0]
+        is_most = 2 * len(known) > len(self._ways)
+        return is_most and max(known) < epoch and _newest(answers).is_active
+
+    async def _ask_all(self) -> list[KnownEpoch]:
+        """Ask all; returns what those know that have answered.
 
         Behind the answer of one that is active in a later epoch than those before, the others get a
         moment only: a controller that hangs gives no answer.
@@ -269,7 +297,8 @@ class ControllerDirectory:
             asyncio.create_task(self._ask(address), name=f"ask controller {address}")
             for address in self._ways
         }
-        newest, timeout_s = NOBODY_LEADS, None
+        answers: list[KnownEpoch] = []
+        timeout_s = None
         try:
             while asked:
                 answered, asked = await asyncio.wait(
@@ -277,17 +306,18 @@ class ControllerDirectory:
                 )
                 if not answered:
                     break
-                newest = max(newest, *(each.result() for each in answered))
+                answers += (each.result() for each in answered)
+                newest = _newest(answers)
                 if newest.epoch > self._epoch and newest.is_active:
                     timeout_s = CONTROLLER_OTHERS_S
         finally:
             for each in asked:
                 each.cancel()
         self._learn()
-        return newest
+        return answers
 
-    async def _ask(self, address: str) -> FoundLeader:
-        """Return whether a controller leads; epoch -1 if it does not, or does not answer."""
+    async def _ask(self, address: str) -> KnownEpoch:
+        """Return what a controller knows."""
         request = to_proto(FindControllerRequest())
         try:
             message = await self._ways[address].unary(
@@ -297,12 +327,13 @@ class ControllerDirectory:
         except (ControllerUnavailableError, DecodeError):
             # Another controller may have its id by now, at another address.
             self._node_ids.pop(address, None)
-            return NOBODY_LEADS
+            return KnownEpoch(-1)
         self._node_ids[address] = response.node_id
         self._named |= dict.fromkeys(response.controllers)
+        epoch = response.leader_epoch
         if response.leader_id != response.node_id:
-            return NOBODY_LEADS
-        return FoundLeader(response.leader_epoch, response.is_active, address)
+            return KnownEpoch(epoch)
+        return KnownEpoch(epoch, FoundLeader(epoch, response.is_active, address))
 
     def _learn(self) -> None:
         """Take note of controllers at other addresses than those that have answered."""
@@ -313,3 +344,8 @@ class ControllerDirectory:
                 logger.info("controller %d is at %s", each.node_id, address)
                 self._ways[address] = self._connect(address)
         self._named.clear()
+
+
+def _newest(answers: Sequence[KnownEpoch]) -> FoundLeader:
+    """Return the one that leads in the highest epoch."""
+    return max((each.leader for each in answers), default=NOBODY_LEADS)

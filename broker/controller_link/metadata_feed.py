@@ -24,7 +24,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -108,7 +108,7 @@ class MetadataFeed:
         monotonic_s: A clock that never goes back.
         wall_ms: Milliseconds since 1970.
         on_fatal: Called with one line when metadata cannot be followed any more.
-        is_sole: Whether this broker knows of one controller only.
+        is_forgotten: Whether the controllers have lost the log that had this epoch.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class MetadataFeed:
         monotonic_s: Callable[[], float],
         wall_ms: Callable[[], int],
         settings: MetadataLogSettings = DEFAULT_SETTINGS,
-        is_sole: Callable[[], bool] = lambda: False,
+        is_forgotten: Callable[[int], Awaitable[bool]],
     ) -> None:
         self._channel = channel
         self._log_dir = metadata_dir
@@ -131,7 +131,7 @@ class MetadataFeed:
         self._cluster_id = cluster_id
         self._listener = listener
         self._on_fatal = on_fatal
-        self._is_sole = is_sole
+        self._is_forgotten = is_forgotten
         self._settings = settings
         self._monotonic_s = monotonic_s
         self._wall_ms = wall_ms
@@ -285,7 +285,7 @@ class MetadataFeed:
                     response = await anext(stream, None)
                 if response is None:
                     return
-                self._check_epoch(response)
+                await self._check_epoch(response)
                 self.kraft_version = response.kraft_version
                 if response.diverging_end_offset is not None:
                     raise self._lost(response.diverging_end_offset)
@@ -296,7 +296,7 @@ class MetadataFeed:
                 if response.records:
                     await self._receive_records(response.records)
 
-    def _check_epoch(self, response: MetadataStreamResponse) -> None:
+    async def _check_epoch(self, response: MetadataStreamResponse) -> None:
         """Take nothing from a controller that was replaced and does not know yet.
 
         Raises:
@@ -306,8 +306,8 @@ class MetadataFeed:
         if epoch is None:
             return
         newest = max(self._leader_epoch, self._last_epoch)
-        # The only controller was not replaced: what it says shows that its log is another one.
-        if epoch < newest and not self._is_sole():
+        # Where most do not know that epoch, what this one says shows that its log is another one.
+        if epoch < newest and not await self._is_forgotten(newest):
             raise ControllerUnavailableError(
                 f"controller {response.leader_id} leads in epoch {epoch}, another one in {newest}"
             )

@@ -47,8 +47,8 @@ STREAM = MetadataStreamRequest(
 class Controller:
     """A controller, which leads in an epoch or, without one, refuses all but one question."""
 
-    def __init__(self, epoch: int | None = None, node_id: int = 0) -> None:
-        self.epoch, self.node_id = epoch, BrokerId(node_id)
+    def __init__(self, epoch: int | None = None, node_id: int = 0, known_epoch: int = 99) -> None:
+        self.epoch, self.node_id, self.known_epoch = epoch, BrokerId(node_id), known_epoch
         self.is_active = self.is_reached = True
         self.others: tuple[ControllerAddress, ...] = ()
         self.refusal: NotControllerError | None = None
@@ -74,7 +74,7 @@ class Controller:
         return FindControllerResponse(
             node_id=self.node_id,
             leader_id=NO_LEADER if self.epoch is None else self.node_id,
-            leader_epoch=LeaderEpoch(99 if self.epoch is None else self.epoch),
+            leader_epoch=LeaderEpoch(self.known_epoch if self.epoch is None else self.epoch),
             is_active=self.epoch is not None and self.is_active,
             controllers=self.others,
         )
@@ -258,6 +258,44 @@ async def test_a_controller_with_a_lower_epoch_than_one_seen_before_is_not_calle
     assert cut_off.heartbeats == 0
     # One search after another, with pauses between them.
     assert 2 <= cut_off.asked <= 6
+
+
+@pytest.mark.parametrize(
+    ("of_active", "of_second", "of_third", "forgotten"),
+    [
+        (1, 1, 0, True),
+        (1, 1, None, True),  # the third one gives no answer
+        (1, None, None, False),
+        (1, 1, 4, False),  # one that kept its directory
+        (1, 1, 5, False),
+        (None, 1, 1, False),
+        (4, 1, 1, False),
+    ],
+)
+async def test_controllers_have_lost_their_log_if_most_know_no_epoch_as_late_as_a_brokers(
+    of_active: int | None, of_second: int | None, of_third: int | None, *, forgotten: bool
+) -> None:
+    first = Controller(epoch=4)
+    second, third = Controller(known_epoch=4), Controller(known_epoch=4)
+    controllers = {"first": first, "second": second, "third": third}
+    directory = ControllerDirectory(
+        list(controllers), lambda address: Way(controllers[address]), lambda: 0.0
+    )
+    channel = ControllerChannel(directory)
+    try:
+        await channel.call(HEARTBEAT, DEADLINE_S)
+        first.is_reached = False
+        with pytest.raises(ControllerUnavailableError):
+            await channel.call(HEARTBEAT, DEADLINE_S)
+        first.epoch, first.is_reached = of_active, of_active is not None
+        for each, epoch in ((second, of_second), (third, of_third)):
+            each.is_reached, each.known_epoch = epoch is not None, epoch or 0
+        assert await directory.is_forgotten(4) is forgotten
+        if forgotten:
+            await channel.call(HEARTBEAT, DEADLINE_S)
+            assert first.heartbeats == 2
+    finally:
+        await channel.close()
 
 
 async def test_a_call_waits_until_a_controller_becomes_active() -> None:

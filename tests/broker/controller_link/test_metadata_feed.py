@@ -95,9 +95,12 @@ class Node:
         port: int,
         *,
         disk: CrampedDisk | None = None,
-        is_sole: bool = False,
+        is_forgotten: bool = False,
         **settings: int,
     ) -> None:
+        async def forgotten(epoch: int) -> bool:
+            return is_forgotten
+
         self.fatal: list[str] = []
         self.log_dirs: LogDirs = make_log_dirs(
             tmp_path, 1, metadata_fs=disk, on_fatal=self.fatal.append
@@ -114,7 +117,7 @@ class Node:
             monotonic_s=system_environment().monotonic_s,
             wall_ms=system_environment().wall_ms,
             settings=MetadataLogSettings(**settings),
-            is_sole=lambda: is_sole,
+            is_forgotten=forgotten,
         )
 
     async def start(self) -> None:
@@ -414,14 +417,14 @@ async def test_what_a_controller_of_a_former_epoch_says_is_dropped(
 @pytest.mark.parametrize(
     "content", [{"records": batch(2, topic(2), epoch=4)}, {"diverging_end_offset": Offset(0)}]
 )
-async def test_the_only_controller_has_lost_its_log_if_its_epoch_is_lower(
+async def test_controllers_that_have_forgotten_an_epoch_have_lost_their_log(
     controller: ScriptedController, tmp_path: Path, content: dict[str, Any]
 ) -> None:
     controller.streams = [
         [of_epoch(5, records=batch(0, LEVEL, topic(1), epoch=5))],
         [of_epoch(4, **content)],
     ]
-    async with serving(controller) as port, Node(tmp_path, port, is_sole=True) as node:
+    async with serving(controller) as port, Node(tmp_path, port, is_forgotten=True) as node:
         await eventually(lambda: node.fatal != [])
         assert "whose last epoch is 5; the controller leads in epoch 4" in node.fatal[0]
 
