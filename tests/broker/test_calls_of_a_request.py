@@ -44,7 +44,7 @@ CLONE = Path(__file__).parents[2]
 PRODUCT = (str(CLONE / "broker"), str(CLONE / "jbodlab"))
 ROUNDS = 20
 
-PRODUCE_CALLS_MAX = 86
+PRODUCE_CALLS_MAX = 87
 FETCH_CALLS_MAX = 106
 ROUND_CALLS_MAX = 405
 """A produce request with acks=all, and what leader and follower do for its replication."""

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from controller.metrics import RAFT_PREFIX
 from tests.cluster.harness import CONTROLLER_ID, Cluster, partitions_in, wait_for
 from tests.cluster.scenes import Scene
 from tests.cluster.scraper import Scraper
@@ -23,8 +22,7 @@ def test_every_metric_is_documented(scene: Scene) -> None:
     names = {name for node in scrape.nodes for name in scrape.names(node)}
 
     documented = set(re.findall(r"^\| `(\w+)[`{]", DOCUMENT.read_text(), re.MULTILINE))
-    # The only controller of a cluster has none of a quorum.
-    assert names == {name for name in documented if not name.startswith(RAFT_PREFIX)}
+    assert names == documented
 
 
 def test_traffic_is_counted_for_all_and_for_each_topic(scene: Scene) -> None:

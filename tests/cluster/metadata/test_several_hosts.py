@@ -118,7 +118,9 @@ def produce(cluster: Cluster, topic: str, partition: int) -> None:
     from confluent_kafka import Producer
 
     failed: list[object] = []
-    producer = Producer({**cluster.application_config, "acks": "all"})
+    # librdkafka waits for 30 s otherwise if the broker that it has chosen first is cut off.
+    quick = {"socket.connection.setup.timeout.ms": 5_000}
+    producer = Producer({**cluster.application_config, **quick, "acks": "all"})
     producer.produce(
         topic, b"x", partition=partition, on_delivery=lambda error, _: failed.append(error)
     )
