@@ -85,7 +85,7 @@ def append_of_client(
         topic_partition=partition.topic_partition,
         base_offset=base_offset,
         log_append_time_ms=batch.append_time_ms,
-        log_start_offset=log.state.start_offset,
+        log_start_offset=log.start_offset,
     )
     reached = partition.high_watermark if acks == ALL_REPLICAS else log.written_end
     if reached >= required:
