@@ -225,10 +225,14 @@ class TransactionCore:
         return self._written(name, after, Answer(ticket, codes))
 
     def _verified(self, request: VerifyPartitions) -> Mapping[TopicPartition, ErrorCode]:
-        found = self._tables.committed(_checked(request.transactional_id))
+        name = _checked(request.transactional_id)
+        found, written = self._tables.committed(name), self._tables.written.get(name)
+        # What the leader before has acknowledged may be above our high watermark for a moment.
+        if _taking_part(written, request) - _taking_part(found, request):
+            raise _concurrent()
         found = _of_producer(found, request)
         if found.state in PREPARED:
-            raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+            raise _concurrent()
         taking_part = set(found.partitions)
         return {
             each: ErrorCode.NONE if each in taking_part else ErrorCode.TRANSACTION_ABORTABLE
@@ -512,6 +516,17 @@ def _of_producer(
     if found.producer_epoch != request.producer_epoch:
         raise KafkaError(ErrorCode.PRODUCER_FENCED)
     return found
+
+
+def _taking_part(found: Transaction | None, request: VerifyPartitions) -> set[TopicPartition]:
+    """Return which of the partitions are in a transaction that its producer may go on with."""
+    if found is None or found.state in PREPARED:
+        return set()
+    is_of_producer = (found.producer_id, found.producer_epoch) == (
+        request.producer_id,
+        request.producer_epoch,
+    )
+    return set(found.partitions).intersection(request.partitions) if is_of_producer else set()
 
 
 def _at_once(ticket: Ticket, answer: Any) -> TransactionDecision:

@@ -113,7 +113,11 @@ class Coordinator:
         return answer
 
     def verify(self, producer: Producer, *partitions: TopicPartition) -> Any:
-        return self.ask(
+        return self.verified_later(producer, *partitions)()
+
+    def verified_later(self, producer: Producer, *partitions: TopicPartition) -> Callable[[], Any]:
+        """Ask which partitions take part; what is returned gives the answer by then."""
+        return self._asked(
             VerifyPartitions(
                 transactional_id="x",
                 producer_id=producer.producer_id,
@@ -172,7 +176,8 @@ class Coordinator:
         end = len(self.log) + 1
         self.log.append((b"", b""))
         self.core.tables.write(end, "x", transaction)
-        self.commit()
+        if self.is_committing:
+            self.commit()
         return transaction
 
     # Work of the shell

@@ -183,6 +183,23 @@ def test_a_leader_is_told_what_is_committed():
     assert coordinator.core.tables.is_pending("x")
 
 
+@pytest.mark.parametrize("producer", [P, Producer(P.producer_id, P.producer_epoch + 1)])
+def test_a_leader_waits_for_what_the_coordinator_before_may_have_acknowledged(producer: Producer):
+    coordinator = Coordinator()
+    coordinator.set(state=TransactionState.COMPLETE_COMMIT)
+    coordinator.is_committing = False
+    ongoing = {"state": TransactionState.ONGOING, "partitions": (A,)}
+    coordinator.set(**ongoing, producer_epoch=producer.producer_epoch)
+    verified = coordinator.verified_later(producer, A, C)
+    assert verified() == PENDING
+    coordinator.commit()
+    assert verified() is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert coordinator.verify(producer, A, C) == {
+        A: ErrorCode.NONE,
+        C: ErrorCode.TRANSACTION_ABORTABLE,
+    }
+
+
 def test_a_record_that_was_refused_changes_nothing():
     coordinator = Coordinator()
     coordinator.set()
