@@ -227,7 +227,7 @@ class TransactionCore:
     def _verified(self, request: VerifyPartitions) -> Mapping[TopicPartition, ErrorCode]:
         name = _checked(request.transactional_id)
         found, written = self._tables.committed(name), self._tables.written.get(name)
-        # What the leader before has acknowledged may be above our high watermark for a moment.
+        # The leader before may have acknowledged records above our high watermark, for a moment.
         if _taking_part(written, request) - _taking_part(found, request):
             raise _concurrent()
         found = _of_producer(found, request)
