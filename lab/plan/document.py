@@ -115,6 +115,7 @@ def _item(
             for number, each in enumerate(node.value)
         ]
         return Item(entries, line, path, mistakes)
+    node.value = _joined(node.value)
     try:
         value = maker.construct_object(node)
         if value is None:
@@ -131,12 +132,17 @@ def _mapping(
     found: dict[str, Item] = {}
     for key_node, value_node in node.value:
         # The text itself: YAML 1.1 would take `on` for true and `1` for a number.
-        key = str(key_node.value)
+        key = _joined(str(key_node.value))
         inner = f"{path}.{key}" if path else key
         if key in found:
             mistakes.add(key_node.start_mark.line + 1, inner, "duplicate key")
         found[key] = _item(value_node, inner, mistakes, maker)
     return found
+
+
+def _joined(text: str) -> str:
+    """Join two escapes that are one character, as JSON writes those above U+FFFF."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def decode(item: Item, wanted: Any) -> Any:

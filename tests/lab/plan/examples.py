@@ -48,6 +48,14 @@ WRONG = {
         ("name: a disk dies", "name: x\nname: y"),
         "p.yaml:3: name: duplicate key",
     ),
+    "a key with a character that JSON writes by two escapes": (
+        ("name: a disk dies", 'name: x\n"\\ud83d\\ude00": []'),
+        "p.yaml:3: \U0001f600: unknown key '\U0001f600'; expected one of rehearsal, ",
+    ),
+    "a half of such a character": (
+        ("name: a disk dies", 'name: x\n"\\ud83d": []'),
+        "p.yaml:3: \ufffd: unknown key '\ufffd'; expected one of rehearsal, ",
+    ),
     "no YAML": (
         ("name: a disk dies", "name: [x"),
         "p.yaml:3: not YAML: expected ',' or ']', but got ':'",
