@@ -85,8 +85,9 @@ async def test_a_checkpoint_that_a_cut_waits_for_does_not_stand_behind_upkeep(
     writer = make_writer(log_dirs, hosted)
     for write in (writer.write_high_watermarks, writer.write_log_starts):
         await write(log_dir)
-    over = threading.Event()
-    log_dir.upkeep(lambda: over.wait(20))
+    begun, over = threading.Event(), threading.Event()
+    log_dir.upkeep(lambda: begun.set() or over.wait(20))
+    assert await asyncio.to_thread(begun.wait, 20)
     log.state.disk.will_be_cut(2)
 
     await writer.lower(log_dir)
