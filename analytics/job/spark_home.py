@@ -2,7 +2,7 @@
 
 Spark puts the PySpark of its home, a zip archive, before all that workers import. Python compiles
 what it imports from an archive anew in each process, four of them one after the other for a small
-log, and Spark starts one more to look for data sources that nobody has registered.
+log, and Spark starts one more to look for registered data sources, of which there are none.
 """
 
 from __future__ import annotations

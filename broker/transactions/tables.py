@@ -45,7 +45,7 @@ class WrittenTransactions(Mapping[str, Transaction]):
             self._entries[transactional_id] = value
 
     def snapshot(self) -> Iterator[tuple[str, Transaction]]:
-        """Return all as they are now; whoever goes through them, on any thread, keeps none."""
+        """Return all as they are now; any thread may iterate, and idle ones stay as bytes."""
         entries = self._entries.copy()
         return (
             (transactional_id, from_idle(each) if isinstance(each, bytes) else each)

@@ -228,7 +228,8 @@ class TransactionCore:
         name = _checked(request.transactional_id)
         found, written = self._tables.committed(name), self._tables.written.get(name)
         # The leader before may have acknowledged records above our high watermark, for a moment.
-        if _taking_part(written, request) - _taking_part(found, request):
+        is_pending = written is not found
+        if is_pending and _taking_part(written, request) - _taking_part(found, request):
             raise _concurrent()
         found = _of_producer(found, request)
         if found.state in PREPARED:

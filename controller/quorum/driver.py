@@ -232,7 +232,7 @@ class RaftDriver:
         """The first one, which ends this driver."""
         self._has_ended = asyncio.Event()
         self._is_over = False
-        """Whether nothing is carried out any more."""
+        """Whether the driver carries out no more instructions."""
 
     @property
     def core(self) -> RaftCore:

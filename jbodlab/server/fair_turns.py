@@ -33,7 +33,7 @@ class FairTurns:
         self._used_s = 0.0
         """Time for which requests have started since a turn was known to begin."""
         self._is_awaited = False
-        """Whether the next turn is told; so while anyone waits in line."""
+        """Whether the loop will call at the next turn; so while a request waits in line."""
         self._line: dict[Callable[[], None], None] = {}
         self._is_first = False
         """Whether the one that is called just now was first in line."""
