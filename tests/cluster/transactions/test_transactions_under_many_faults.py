@@ -33,7 +33,7 @@ from tests.cluster.transactional_load import (
     take,
 )
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(7_200)]
 
 TOPIC, PARTITIONS = "orders", 6
 CLIENTS, PAUSE_S = 10, 0.02
