@@ -2,7 +2,8 @@
 
 A client changes a setting of a topic again and again while the active controller is killed, stopped
 or loses its metadata directory. A gap is the longest time without an acknowledged change from that
-moment on; a controller may notice a removed directory late, or never. Both have Kafka's time-outs.
+moment on. In the same moment the directory of a partition's leader dies: the next leader is there
+when a client is told of another one. Both have Kafka's time-outs.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import argparse
 import json
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -32,16 +33,22 @@ from confluent_kafka.admin import (
 from bench.__main__ import RESULTS
 from bench.measure import fresh, resident_mb
 from lab.cluster.engine import Engine
+from lab.cluster.faults import Fault
 from lab.cluster.node import Node
 from lab.machine.waiting import wait_for
-from tests.cluster.harness import Cluster, made
+from tests.cluster.harness import Cluster, Load, made
 
 ENGINES = ("jbodlab", "kafka:4.3.1")
 TOPIC = "changed"
+LED, DIRS = "led", 25
+"""A topic with a replica in each directory, which dies for one run each."""
+LED_RATE = 500
+"""Messages a second: a leader notices its directory when it writes."""
 PATIENCE_S = 1.0
 GAP_S_MAX = 60.0
-QUIET_S = 3.0
-"""After a fault, so that a controller may notice it; and with all controllers there again."""
+POLL_S = 0.005
+QUIET_S = 1.5
+"""After a fault, as a change may wait later than the first one."""
 LOAD_S = 10.0
 CLIENTS = (1, 32)
 
@@ -97,41 +104,85 @@ class Changes:
         self._thread.join(GAP_S_MAX)
 
 
-def _lose_directory(node: Node) -> None:
-    node.metadata_dir.rename(node.metadata_dir.with_name("gone"))
-
-
-def _bring_back(node: Node) -> None:
-    gone = node.metadata_dir.with_name("gone")
-    if gone.exists():
-        node.kill()
-        gone.rename(node.metadata_dir)
-    if node.is_running:
-        node.wait_ended(GAP_S_MAX)
-    node.start()
+def _lose_directory(node: Node) -> Fault:
+    return node.log_dir(1).fails("eio")
 
 
 FAULTS: dict[str, Callable[[Node], Any]] = {
-    "killed": Node.kill,
-    "stopped": partial(Node.signal, number=15),
-    "directory removed": _lose_directory,
+    "kill -9": Node.kill,
+    "SIGTERM": partial(Node.signal, number=15),
+    "its directory died": _lose_directory,
 }
 
 
-def gaps_s(cluster: Cluster, fault: Callable[[Node], Any], runs: int) -> list[float]:
-    """Return the gaps of faults of the active controller, one after the other."""
-    changes, found = Changes(cluster), []
+class Leaders:
+    """Directories that die under leaders of partitions, and the leaders that follow them."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._client = AdminClient({**cluster.client_config, "log_level": 0})
+
+    def lose_one(self) -> tuple[int, int]:
+        """Break the directory of a leader that has followers; returns its partition and it."""
+        found = self._cluster.partitions(LED)
+        number = max(found, key=lambda each: (len(found[each].isr or ()), -each))
+        leader = found[number].leader
+        self._cluster.broker(leader).log_dir_of(LED, number).fails("eio")
+        return number, leader
+
+    def wait_next(self, partition: int, former: int, since_s: float) -> float:
+        """Return when, after a moment, a client is told of another leader; at most GAP_S_MAX."""
+        while time.monotonic() - since_s < GAP_S_MAX:
+            with suppress(KafkaException):
+                told = self._client.list_topics(LED, timeout=PATIENCE_S).topics[LED]
+                if told.partitions[partition].leader not in (former, -1):
+                    break
+            time.sleep(POLL_S)
+        return time.monotonic() - since_s
+
+
+def bring_back(cluster: Cluster, node: Node) -> None:
+    """Wait until a controller that met a fault has all that the others have."""
+    node.heal()
+    if node.is_running:
+        node.kill()
+    node.wait_ended(GAP_S_MAX)
+    node.start()
+
+    def has_all() -> bool:
+        quorum = cluster.quorum()
+        return quorum is not None and quorum.end_offsets[node.id] >= quorum.high_watermark
+
+    wait_for(f"the log of {node}", has_all, GAP_S_MAX)
+
+
+def gaps_s(cluster: Cluster, fault: Callable[[Node], Any], runs: int) -> dict[str, list[float]]:
+    """Return the gaps of faults of the active controller, and when leaders followed."""
+    found: dict[str, list[float]] = {"next change": [], "next leader": []}
+    changes, leaders = Changes(cluster), Leaders(cluster)
     try:
-        for _ in range(runs):
-            active = cluster.active_controller()
-            began_s = time.monotonic()
-            fault(active)
-            found.append(changes.gap_s(began_s))
-            _bring_back(active)
-            time.sleep(QUIET_S)
+        with Load(cluster.bootstrap, LED, rate=LED_RATE):
+            for _ in range(runs):
+                active = cluster.active_controller()
+                began_s = time.monotonic()
+                fault(active)
+                partition, former = leaders.lose_one()
+                found["next leader"].append(leaders.wait_next(partition, former, began_s))
+                found["next change"].append(changes.gap_s(began_s))
+                bring_back(cluster, active)
     finally:
         changes.close()
     return found
+
+
+def revive(cluster: Cluster) -> None:
+    """Start the brokers again with whole directories."""
+    for broker in cluster.brokers:
+        broker.heal()
+        broker.kill()
+        broker.start()
+    cluster.wait_served()
+    cluster.wait_isr(LED, GAP_S_MAX)
 
 
 def changes_per_s(cluster: Cluster, clients: int) -> float:
@@ -148,21 +199,26 @@ def changes_per_s(cluster: Cluster, clients: int) -> float:
         return sum(pool.map(run, range(clients))) / LOAD_S
 
 
-def measure(engine: Engine, runs: int) -> dict[str, Any]:
+def measure(engine: Engine, runs: int) -> Iterator[tuple[str, float | Sequence[float]]]:
     """Measure one engine."""
-    options = {"brokers": 3, "dirs": 1, "controllers": 3, "engine": engine}
+    options = {"brokers": 3, "dirs": DIRS, "controllers": 3, "engine": engine}
     with fresh(partial(made, **options)) as cluster:
+        for node in (*cluster.brokers, *cluster.controllers):
+            node.preload()
         began_s = time.monotonic()
         cluster.start()
-        found: dict[str, Any] = {"start, s": time.monotonic() - began_s}
+        yield "start, s", time.monotonic() - began_s
         cluster.create_topic(TOPIC, partitions=1, replicas=3)
+        cluster.create_topic(LED, partitions=DIRS, replicas=3)
+        cluster.wait_isr(LED, GAP_S_MAX)
         for clients in CLIENTS:
-            found[f"changes a second, {clients} clients"] = changes_per_s(cluster, clients)
+            yield f"changes a second, {clients} clients", changes_per_s(cluster, clients)
         memory = resident_mb(cluster)
-        found["memory of a controller, MB"] = max(memory[each.id] for each in cluster.controllers)
+        yield "memory of a controller, MB", max(memory[each.id] for each in cluster.controllers)
         for name, fault in FAULTS.items():
-            found[f"gap after {name}, s"] = gaps_s(cluster, fault, runs)
-    return found
+            for what, found in gaps_s(cluster, fault, runs).items():
+                yield f"{what} after {name}, s", found
+            revive(cluster)
 
 
 def text_of(value: float | Sequence[float]) -> str:
@@ -181,11 +237,12 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=50, help="of each fault")
     parser.add_argument("--engine", action="append", choices=ENGINES, help="default: both")
     arguments = parser.parse_args()
-    report = {}
+    report: dict[str, dict[str, Any]] = {}
     for name in arguments.engine or ENGINES:
-        report[name] = measure(Engine.parse(name), arguments.runs)
-        for what, value in report[name].items():
-            print(f"{name:<12} {what:<36} {text_of(value)}", flush=True)
+        report[name] = {}
+        for what, value in measure(Engine.parse(name), arguments.runs):
+            report[name][what] = value
+            print(f"{name:<12} {what:<40} {text_of(value)}", flush=True)
     RESULTS.mkdir(exist_ok=True)
     path = Path(RESULTS) / f"quorum-{time.strftime('%Y%m%dT%H%M%S')}.json"
     path.write_text(json.dumps(report, indent=1))
