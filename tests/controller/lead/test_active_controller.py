@@ -14,7 +14,7 @@ from controller.decide.brokers.registration import register_broker
 from controller.decide.state import ControllerResult, ControllerState
 from controller.lead.metadata_stream import MetadataStream
 from controller.limits import QUEUED_BYTES_MAX, QUEUED_OPERATIONS_MAX, STREAM_KEEP_ALIVE_S
-from controller.quorum.replicated_log import NotLeaderError
+from controller.quorum.replicated_log import Committed, NotLeaderError
 from jbodlab.controller_api.requests import (
     BrokerHeartbeatRequest,
     CreateTopicsRequest,
@@ -391,6 +391,34 @@ async def test_a_silent_log_is_confirmed(it: Shell, monkeypatch: pytest.MonkeyPa
     assert response == MetadataStreamResponse(
         high_watermark=end, leader_id=BrokerId(100), leader_epoch=LeaderEpoch(1)
     )
+
+
+async def test_a_broker_ahead_of_a_new_leaders_high_watermark_waits_for_what_follows(
+    it: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("controller.lead.metadata_stream.STREAM_KEEP_ALIVE_S", 0.01)
+    known = it.committed.end_offset
+    await it.controller.submit(no_ops(3))
+    end = it.committed.end_offset
+    of_new_leader = MetadataStream(
+        it.log, it.thread, Offset(known), BrokerId(101), LeaderEpoch(2), kraft_version=lambda: 1
+    )
+
+    stream = of_new_leader.subscribe(request(end, 1))
+    waits = await anext(stream)
+    of_the_former = [(Offset(known), it.log.read(Offset(known)))]
+    of_new_leader.committed(Committed(batches=of_the_former, end_offset=Offset(end)))
+    still_waits = await anext(stream)
+    following = data_batch([NO_OP], base_offset=end, epoch=2, timestamp_ms=1)
+    batches = [(Offset(end), following)]
+    of_new_leader.committed(Committed(batches=batches, end_offset=Offset(end + 1)))
+    while not (goes_on := await anext(stream)).records:
+        pass
+
+    told = [each.diverging_end_offset for each in (waits, still_waits, goes_on)]
+    assert told == [None, None, None]
+    assert [each.high_watermark for each in (waits, still_waits)] == [known, end]
+    assert (waits.records, still_waits.records, goes_on.records) == (b"", b"", following)
 
 
 @pytest.mark.parametrize(
