@@ -40,8 +40,8 @@ from tests.cluster.harness import Cluster, Load, made
 
 ENGINES = ("jbodlab", "kafka:4.3.1")
 TOPIC = "changed"
-LED, DIRS = "led", 25
-"""A topic with a replica in each directory, which dies for one run each."""
+LED, DIRS, REVIVED_EVERY = "led", 12, 20
+"""A topic with a replica in each directory; each run costs one, until all are whole again."""
 LED_RATE = 500
 """Messages a second: a leader notices its directory when it writes."""
 PATIENCE_S = 1.0
@@ -156,13 +156,25 @@ def bring_back(cluster: Cluster, node: Node) -> None:
     wait_for(f"the log of {node}", has_all, GAP_S_MAX)
 
 
+def revive(cluster: Cluster) -> None:
+    """Start the brokers again with whole directories."""
+    for broker in cluster.brokers:
+        broker.heal()
+        broker.kill()
+        broker.start()
+    cluster.wait_served()
+    cluster.wait_isr(LED, GAP_S_MAX)
+
+
 def gaps_s(cluster: Cluster, fault: Callable[[Node], Any], runs: int) -> dict[str, list[float]]:
     """Return the gaps of faults of the active controller, and when leaders followed."""
     found: dict[str, list[float]] = {"next change": [], "next leader": []}
     changes, leaders = Changes(cluster), Leaders(cluster)
     try:
         with Load(cluster.bootstrap, LED, rate=LED_RATE):
-            for _ in range(runs):
+            for number in range(runs):
+                if number % REVIVED_EVERY == 0:
+                    revive(cluster)
                 active = cluster.active_controller()
                 began_s = time.monotonic()
                 fault(active)
@@ -173,16 +185,6 @@ def gaps_s(cluster: Cluster, fault: Callable[[Node], Any], runs: int) -> dict[st
     finally:
         changes.close()
     return found
-
-
-def revive(cluster: Cluster) -> None:
-    """Start the brokers again with whole directories."""
-    for broker in cluster.brokers:
-        broker.heal()
-        broker.kill()
-        broker.start()
-    cluster.wait_served()
-    cluster.wait_isr(LED, GAP_S_MAX)
 
 
 def changes_per_s(cluster: Cluster, clients: int) -> float:
@@ -218,7 +220,6 @@ def measure(engine: Engine, runs: int) -> Iterator[tuple[str, float | Sequence[f
         for name, fault in FAULTS.items():
             for what, found in gaps_s(cluster, fault, runs).items():
                 yield f"{what} after {name}, s", found
-            revive(cluster)
 
 
 def text_of(value: float | Sequence[float]) -> str:

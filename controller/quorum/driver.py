@@ -245,6 +245,11 @@ class RaftDriver:
         """Whether there is a core."""
         return self._core is not None
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether an error ends it."""
+        return self._error is not None
+
     def begin(self, core: RaftCore, instructions: Sequence[Instruction]) -> None:
         """Carry out the first instructions of a core, and what follows from them."""
         self._core = core

@@ -294,8 +294,12 @@ class RaftLog:
             self._driver.pass_on(ResignRequested(successor))
 
     async def leave(self) -> None:
-        """Lead no more, and wait a moment until the other voters know: the process ends."""
-        if self._driver.has_begun and self.core.voters.is_only(self._settings.me):
+        """Lead no more, and wait a moment until the other voters know: the process ends.
+
+        What ends by an error has told them already, as far as it could, and hears no answers.
+        """
+        is_only = self._driver.has_begun and self.core.voters.is_only(self._settings.me)
+        if is_only or self._driver.has_failed:
             return
         self._driver.pass_on(NodeShutdownBegun())
         loop = asyncio.get_running_loop()

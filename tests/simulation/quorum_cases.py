@@ -13,6 +13,7 @@ from typing import NamedTuple
 from tests.simulation.command import print_outcomes
 from tests.simulation.plan import NEVER, SESSION, SETTINGS, Event, Options, Plan, ProducerPlan
 from tests.simulation.plan import TopicPlan as Topic
+from tests.simulation.quorum_faults import CALLS
 
 FIRST_SEED = 5_000
 CHAOS_MS = 6_000
@@ -37,6 +38,7 @@ class Case(NamedTuple):
     settings: Mapping[str, int] = MappingProxyType({})
     chaos_ms: int = CHAOS_MS
     controllers: int = 3
+    partitions: int = 3
 
 
 CASES = (
@@ -45,6 +47,13 @@ CASES = (
         "active-killed-again-and-again",
         tuple(("kill_active", 3_000 * n, 1_500, "") for n in range(1, 8)),
         chaos_ms=24_000,
+    ),
+    Case(
+        "active-killed-for-a-minute-with-many-partitions",
+        tuple(("kill_active", 3_000 * n, 1_500, "") for n in range(1, 21)),
+        ("claimed",),
+        chaos_ms=62_000,
+        partitions=300,
     ),
     Case("killed-as-soon-as-it-is-elected", (("one_after_the_other", 1_000, 2_000, ""),)),
     Case(
@@ -170,6 +179,22 @@ CASES = (
         chaos_ms=12_000,
     ),
     Case(
+        "each-call-of-the-active-fails-once",
+        (
+            *(("call_of_active_fails", 1_000 + 6_000 * n, 500, "") for n in range(len(CALLS))),
+            *(("new_topic", 700 * n, 0, "") for n in range(1, 40)),
+        ),
+        tuple(f"the active's {call} failed" for call in CALLS),
+        MANY_SNAPSHOTS,
+        chaos_ms=32_000,
+    ),
+    Case(
+        "votes-are-lost",
+        tuple(("vote_is_lost", 1_000 + 9_000 * n, 2_500, "") for n in range(4)),
+        ("power was lost with a vote", "a vote could not be kept"),
+        chaos_ms=36_000,
+    ),
+    Case(
         "snapshots-are-due-inside-of-batches",
         (
             *(("new_topic", 500 * n, 0, "") for n in range(1, 10)),
@@ -213,7 +238,7 @@ def plan_of(seed: int, case: Case) -> Plan:
         seed=seed,
         controllers=case.controllers,
         chaos_ms=case.chaos_ms,
-        topics=(Topic(name="t0", partitions=3),),
+        topics=(Topic(name="t0", partitions=case.partitions),),
         producers=(ProducerPlan(topic="t0", records=60, pause_ms=150),),
         settings={**usual, "metadata.log.segment.ms": NEVER, SESSION: 4_000, **case.settings},
     )

@@ -11,6 +11,7 @@ import errno
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from jbodlab.metadata.log.quorum_state import FILE_NAME
 from jbodlab.metadata.records.control_records import KRaftVoterEndpoint
 from jbodlab.raft.messages import (
     AddVoterRequest,
@@ -45,6 +46,10 @@ VOTERS_S = 10.0
 """For which an operator asks for other voters."""
 NOTICED_S = 4.0
 """By when a controller ends whose directory fails."""
+CALLS = ("write", "sync", "create", "name", "read")
+"""Calls of a controller: appends, their sync, files of snapshots and votes, what others lack."""
+CALLED_S, ENDED_S = 5.0, 0.2
+"""By when such a call comes, if it does, and by when a controller ends after its error."""
 
 
 # Whom it hits
@@ -360,6 +365,48 @@ async def disk_of_active_dies(hit: Hit, node: Node) -> None:
     if node.is_up:
         hit.world.report("R18", node.name, "its directory fails, and it goes on")
     await _check_claim(hit, node)
+
+
+@fault("calm", 0, the_active, then=come_back)
+async def call_of_active_fails(hit: Hit, node: Node) -> None:
+    """R18, RL6: a controller ends at the first error of its directory, and another is active."""
+    kind, process = CALLS[hit.event.choice % len(CALLS)], node.process
+    failing = hit.world.disks[node.metadata_dir].fail_next
+    failing[kind] = errno.EIO
+    if await hit.world.until(lambda: kind not in failing, CALLED_S, 0.01):
+        hit.world.moment(f"the active's {kind} failed")
+        await asyncio.sleep(ENDED_S)
+        if node.is_up and node.process is process:
+            hit.world.report("R18", node.name, f"its {kind} failed, and it goes on")
+        await _check_claim(hit, node)
+
+
+@fault("calm", 0, the_active, then=restart_later)
+async def vote_is_lost(hit: Hit, node: Node) -> None:
+    """R2: a controller writes its vote, and loses its power or gets an error, so it tells nobody."""
+
+    def is_voting(each: Node) -> bool:
+        running = hit.world.disks[each.metadata_dir].running
+        return any(count for (_, _, name), count in running.items() if name.startswith(FILE_NAME))
+
+    def voting() -> list[Node]:
+        return [each for each in hit.world.controllers if each.is_up and is_voting(each)]
+
+    hit.world.kill(node)
+    if await hit.world.until(voting, CALLED_S, 0.0005):
+        (voter, *_) = voting()
+        disk, process = hit.world.disks[voter.metadata_dir], voter.process
+        if hit.event.choice % 2:
+            disk.fail_next["name"] = errno.EIO
+            await hit.world.until(lambda: not disk.fail_next, CALLED_S, 0.0005)
+            hit.world.moment("a vote could not be kept")
+            await asyncio.sleep(ENDED_S)
+            if voter.is_up and voter.process is process:
+                hit.world.report("R18", voter.name, "its vote is not on its disk, and it goes on")
+        else:
+            hit.world.moment("power was lost with a vote")
+            hit.world.cut_power(voter)
+        await restart_later(hit, voter)
 
 
 @fault("calm", 0, the_active)

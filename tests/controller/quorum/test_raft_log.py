@@ -184,9 +184,10 @@ async def test_a_leader_that_leaves_hands_over_before_its_time_is_over(tmp_path:
         await network.leader(but=former)
 
 
-async def test_a_leader_whose_disk_fails_resigns_before_it_ends(
+async def test_a_leader_whose_disk_fails_resigns_before_it_ends_and_waits_for_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("controller.quorum.raft_log.HAND_OVER_S", 3_600.0)
     async with quorum(tmp_path) as network:
         leader = await network.leader()
         epoch = leader.log.core.state.epoch
@@ -210,6 +211,8 @@ async def test_a_leader_whose_disk_fails_resigns_before_it_ends(
             state.epoch > epoch or not isinstance(state, Follower) or state.is_resigned
             for state in states
         )
+        async with asyncio.timeout(10):
+            await leader.log.leave()
         await leader.kill()
         await network.leader(but=leader)
 
