@@ -39,7 +39,8 @@ class Staying:
             check=False,
         )
         if "json" in words and done.stdout:
-            printed.check(words[0], done.stdout)
+            verb = words[1:2] if words[0] == "controllers" else ()
+            printed.check(" ".join((words[0], *verb)), done.stdout)
         return done
 
     def told(self, *words: str) -> Any:
