@@ -83,7 +83,9 @@ def successor_delay(me: ReplicaKey, successors: Sequence[ReplicaKey], backoff_ma
     """Return after how many ms a successor of a leader that resigned stands for election.
 
     The first one does so at once. Each further one waits twice as long as the one before, up to
-    the maximum; so does a voter that the leader did not name.
+    the maximum; so does a voter that the leader did not name. The second one waits an eighth of
+    the maximum at most: the first one may lack what the second one got meanwhile, and then only the
+    second one can be elected.
     """
     places = [place for place, key in enumerate(successors) if _is_same(key, me)]
     if not places:
@@ -91,4 +93,5 @@ def successor_delay(me: ReplicaKey, successors: Sequence[ReplicaKey], backoff_ma
     place = places[0]
     if place == 0:
         return 0
-    return min(backoff_max_ms, (backoff_max_ms >> (len(successors) - 1)) << (place - 1))
+    doublings = max(3, len(successors) - 1)
+    return min(backoff_max_ms, (backoff_max_ms >> doublings) << (place - 1))

@@ -311,6 +311,9 @@ class QuorumNode:
         match self.state:
             case Unattached(deadline_ms=deadline) if deadline is not None:
                 return deadline
+            case Follower(is_resigned=True, deadline_ms=deadline):
+                # Of a successor, which another one may have been too early for.
+                return deadline
             case QuorumCandidate() | Resigned():
                 return self.state.deadline_ms
             case Prospective() if not self.state.tally.is_lost:

@@ -290,6 +290,24 @@ def test_successors_wait_twice_as_long_each() -> None:
 
     assert delays == [0, 125, 250, 500]
     assert successor_delay(key_of(9), keys, 1_000) == 1_000
+    assert successor_delay(keys[1], keys[:2], 1_000) == 125
+
+
+def test_a_successor_keeps_its_delay_when_it_refuses_one_that_lacks_records() -> None:
+    node = follower(log=log_of((0, 0), end=10))
+    node.ask(end_request(5, 3, 1))
+    delay_ms = node.state.deadline_ms
+
+    assert not is_granted(node, vote_request(3, epoch=6, end=at(9, 0)))
+
+    assert isinstance(node.state, Unattached)
+    assert node.state.epoch == 6
+    assert node.state.deadline_ms == delay_ms
+    # One that has all records gets the vote, and time to win.
+    other = follower(log=log_of((0, 0), end=10))
+    other.ask(end_request(5, 3, 1))
+    assert is_granted(other, vote_request(3, epoch=6, end=at(10, 0)))
+    assert other.state.deadline_ms > delay_ms
 
 
 def tally(*voters: int) -> Tally:

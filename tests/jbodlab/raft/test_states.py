@@ -357,7 +357,7 @@ def test_an_observer_never_stands_for_election() -> None:
     assert isinstance(node.state, Follower)
 
 
-@pytest.mark.parametrize(("successors", "delay"), [((1, 3), 0), ((3, 1), 500), ((3,), 1_000)])
+@pytest.mark.parametrize(("successors", "delay"), [((1, 3), 0), ((3, 1), 125), ((3,), 1_000)])
 def test_a_follower_of_a_leader_that_resigned_stays_until_its_turn(
     successors: tuple[int, ...], delay: int
 ) -> None:
@@ -377,7 +377,7 @@ def test_a_late_answer_of_a_leader_that_resigned_prolongs_nothing() -> None:
     node.now_ms += 100
     node.answer(FetchRequest, leader=2)
 
-    assert node.state.deadline_ms == 500  # type: ignore[union-attr]
+    assert node.state.deadline_ms == 125  # type: ignore[union-attr]
 
 
 # Any state.
