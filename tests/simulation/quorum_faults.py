@@ -383,7 +383,7 @@ async def call_of_active_fails(hit: Hit, node: Node) -> None:
 
 @fault("calm", 0, the_active, then=restart_later)
 async def vote_is_lost(hit: Hit, node: Node) -> None:
-    """R2: a controller writes its vote, and loses its power or gets an error, so it tells nobody."""
+    """R2: a controller loses its power or gets an error as it writes its vote, and tells nobody."""
 
     def is_voting(each: Node) -> bool:
         running = hit.world.disks[each.metadata_dir].running
