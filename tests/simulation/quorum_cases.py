@@ -195,6 +195,24 @@ CASES = (
         chaos_ms=36_000,
     ),
     Case(
+        "upgraded-beside-a-silent-voter",
+        (("upgraded_beside_a_silent_voter", 1_000, 1_000, ""),),
+        ("an upgrade was refused", "an upgrade is done"),
+        chaos_ms=14_000,
+    ),
+    Case(
+        "active-killed-with-an-upgrade",
+        (("killed_in_an_upgrade", 1_000, 1_000, ""),),
+        ("an upgrade was with its leader alone", "an upgrade is done"),
+        chaos_ms=14_000,
+    ),
+    Case(
+        "active-killed-behind-an-upgrade",
+        (("new_topic", 500, 0, ""), ("killed_in_an_upgrade", 1_000, 1_000, "")),
+        ("an upgrade was replicated as its leader died", "an upgrade is done"),
+        chaos_ms=14_000,
+    ),
+    Case(
         "snapshots-are-due-inside-of-batches",
         (
             *(("new_topic", 500 * n, 0, "") for n in range(1, 10)),

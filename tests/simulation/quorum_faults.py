@@ -20,6 +20,8 @@ from jbodlab.raft.messages import (
     VoterChangeRequest,
 )
 from jbodlab.raft.voters import UNKNOWN_DIRECTORY, ReplicaKey, VoterSet
+from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import BrokerId
 from tests.simulation.disk import KINDS
 from tests.simulation.faults import (
@@ -267,6 +269,81 @@ def _next_change(world: World, log: Any, wanted: set[Node]) -> VoterChangeReques
                 timeout_ms=2_000,
             )
     return None
+
+
+@fault("calm", 0, the_active)
+async def upgraded_beside_a_silent_voter(hit: Hit, node: Node) -> None:
+    """R12: kraft.version is not raised while the leader has not heard a voter, but behind that."""
+    world = hit.world
+    silent = next(each for each in world.controllers if each is not node)
+    world.kill(silent)
+    # The leader of the next epoch has never heard it.
+    world.kill(node)
+    world.boot(node)
+    await world.until(lambda: bool(_active(world)), ELECTED_S, 0.01)
+    for active in _active(world):
+        asked = world.quorum.ask(active, RaiseKRaftVersionRequest(level=1))
+        await asyncio.wait({asked}, timeout=CALLED_S)
+        error = asked.exception() if asked.done() else None
+        if isinstance(error, KafkaError) and error.code is ErrorCode.INVALID_UPDATE_VERSION:
+            world.moment("an upgrade was refused")
+        if max(_levels(world)) > 0:
+            world.report("R12", active.name, f"it has not heard {silent.name}, and is upgraded")
+    await restart_later(hit, silent)
+    await _upgrade(world)
+
+
+@fault("calm", 0, the_active)
+async def killed_in_an_upgrade(hit: Hit, node: Node) -> None:
+    """R12: an upgrade is done or not, and never half, when its leader ends as it is appended."""
+    world, process = hit.world, node.process
+    log = world.quorum.core(node).log
+    end_s = world.now_s() + VOTERS_S
+    while log.kraft_versions.last < 1 and world.now_s() < end_s and node.process is process:
+        # The voters tell the leader in their own time what it needs.
+        world.quorum.ask(node, RaiseKRaftVersionRequest(level=1))
+        await world.until(lambda: log.kraft_versions.last > 0, 0.2, 0.0005)
+    if hit.event.choice % 2:
+        await world.until(lambda: max(_levels(world, but=node), default=0) > 0, CALLED_S, 0.0005)
+        world.moment("an upgrade was replicated as its leader died")
+    elif max(_levels(world, but=node), default=0) == 0:
+        world.moment("an upgrade was with its leader alone")
+    end = hit.random.choice((world.kill, world.cut_power))
+    end(node)
+    if await world.until(lambda: _has_half(world), ELECTED_S, 0.01):
+        world.report("R12", node.name, "an upgrade is done by half")
+    await restart_later(hit, node)
+    await _upgrade(world)
+
+
+def _active(world: World) -> list[Node]:
+    return [each for each in world.controllers if world.quorum.is_active(each)]
+
+
+def _logs(world: World, but: Node | None = None) -> list[Any]:
+    others = (each for each in world.controllers if each.is_up and each is not but)
+    return [core.log for core in map(world.quorum.core, others) if core is not None]
+
+
+def _levels(world: World, but: Node | None = None) -> list[int]:
+    """Return the level of kraft.version at each controller that runs, committed or not."""
+    return [log.kraft_versions.last for log in _logs(world, but)]
+
+
+def _has_half(world: World) -> bool:
+    """Return whether a log names directories of voters at level 0, or does not name all at 1."""
+
+    def is_half(log: Any) -> bool:
+        named = [key.directory_id != UNKNOWN_DIRECTORY for key in log.voters.last.keys]
+        return any(named) != (log.kraft_versions.last > 0) or any(named) != all(named)
+
+    return any(map(is_half, _logs(world)))
+
+
+async def _upgrade(world: World) -> None:
+    await until_voters(world, {*world.controllers})
+    if min(_levels(world), default=0) > 0 and not _has_half(world):
+        world.moment("an upgrade is done")
 
 
 # Network
