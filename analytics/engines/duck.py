@@ -1,7 +1,8 @@
 """The local engine: DuckDB in this process, without Java.
 
 It has the rows of a log in memory or as files, and runs the texts of `analytics/tables` in its own
-dialect. A step that is kept, and a table that others read, becomes a table of DuckDB.
+dialect. A step that is kept, and a table that others read, becomes a table of DuckDB; of a log of
+few rows also a step that several texts read.
 """
 
 from __future__ import annotations
@@ -43,6 +44,10 @@ AT_ONCE = 2
 """Tables that are made side by side: DuckDB's threads share one query, but small ones, functions,
 sorting for a file and writing it take one thread each."""
 
+FEW_ROWS = 10_000
+"""Of the views, up to which a text takes longer to plan than to answer: a step that several texts
+read is planned, and answered, once."""
+
 ROWS_AT_ONCE = 1 << 21
 """Rows of large logs that a function is called with."""
 
@@ -65,6 +70,7 @@ class DuckEngine(ExitStack):
         self._arrow: dict[str, pa.Table] = {}
         self._own = threading.local()
         self._is_of_files = any(isinstance(source, list) for source in views.values())
+        self._is_of_few = not self._is_of_files and sum(map(len, views.values())) <= FEW_ROWS
         given = {name: self._given(name, source) for name, source in views.items()}
         for column in _NUMBERED:
             texts = [
@@ -178,7 +184,9 @@ class DuckEngine(ExitStack):
             self._call(FUNCTIONS[name], name)
         else:
             file = sql_files()[name]
-            kind = "TABLE" if file.is_kept or file.table is not None else "VIEW"
+            is_asked_once = self._is_of_few and times_read()[name] > 1
+            is_kept = file.is_kept or file.table is not None or is_asked_once
+            kind = "TABLE" if is_kept else "VIEW"
             self._cursor.execute(f"CREATE {kind} {name} AS {in_duckdb(file.sql)}")
         self._known.add(name)
 

@@ -6,6 +6,7 @@ import pytest
 import sqlglot
 from sqlglot import ErrorLevel
 
+from analytics.engines import duck
 from analytics.engines.duck import DuckEngine
 from analytics.engines.functions import FUNCTIONS
 from analytics.engines.sql import translate
@@ -104,6 +105,28 @@ def test_tables_that_are_made_side_by_side_have_the_rows_that_each_has_alone() -
 
     assert found == {name: tables_of_logs([name], layouts)["one"][name] for name in names}
     assert found["partition_history"]
+
+
+@pytest.mark.parametrize(("few", "kind"), [(-1, "VIEW"), (duck.FEW_ROWS, "BASE TABLE")])
+def test_of_few_rows_a_step_that_several_texts_read_is_asked_once(
+    few: int, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(duck, "FEW_ROWS", few)
+    with DuckEngine(base_views()) as engine:
+        engine.make("leadership")
+        (found,) = engine.ask(
+            "SELECT table_type FROM information_schema.tables WHERE table_name = 'partition_states'"
+        ).fetchall()
+
+    assert found == (kind,)
+
+
+def test_rows_are_the_same_however_often_a_step_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    layouts = {"one": read_layout(FIXTURES / "4.3.1-disks" / "controller" / "__cluster_metadata-0")}
+    asked_once = tables_of_logs(NAMES, layouts)
+    monkeypatch.setattr(duck, "FEW_ROWS", 0)
+
+    assert tables_of_logs(NAMES, layouts) == asked_once
 
 
 def test_each_table_is_given_once() -> None:
