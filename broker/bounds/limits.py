@@ -273,6 +273,8 @@ LOADED_BYTES_AT_ONCE = 1 << 20
 """Bytes of a coordinator's log that are read and reduced at a time."""
 LOADED_AT_ONCE = 500
 """Records that become state before other tasks get a turn."""
+ARRANGED_AT_ONCE = 10_000
+"""Keys of a coordinator's log that are put in order before other tasks get a turn."""
 RELOAD_S_MAX = 30.0
 """Longest pause before a coordinator is loaded anew whose steps fail."""
 

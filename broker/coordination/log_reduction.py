@@ -58,6 +58,8 @@ class LogReduction:
         """Batches above the high watermark, in the order of the log."""
         self._newest_above: dict[bytes, int] = {}
         """The offset of the last record there of each key."""
+        self._arranged: list[EncodedRecord] = []
+        """Records that `records` yields, the end of the log first."""
         self.record_count = 0
 
     def take(self, data: bytes, offset: int) -> int:
@@ -90,17 +92,31 @@ class LogReduction:
             offset = header.next_offset
         return offset
 
+    def arrange(self, count: int) -> bool:
+        """Prepare some keys for `records`, once all is taken in; `records` prepares the rest.
+
+        Tombstones are left out, as nothing came before.
+
+        Returns:
+            Whether keys are left to prepare.
+        """
+        for _ in range(min(count, len(self._last))):
+            _, record = self._last.popitem()
+            if record.value is not None:
+                self._arranged.append(record)
+        if not self._last:
+            # An empty dict keeps its table.
+            self._last.clear()
+        return bool(self._last)
+
     def records(self) -> Iterator[EncodedRecord]:
         """Yield the last record of each key, and forget it; all may be a large part of the memory.
 
-        Tombstones are left out, as nothing came before.
+        They are in the order of the log.
         """
-        records = [*reversed(self._last.values())]
-        self._last.clear()
-        while records:
-            record = records.pop()
-            if record.value is not None:
-                yield record
+        self.arrange(len(self._last))
+        while self._arranged:
+            yield self._arranged.pop()
 
     def open_records(self) -> Iterator[tuple[int, EncodedRecord]]:
         """Return the records of transactions without a marker, with their producer ids."""

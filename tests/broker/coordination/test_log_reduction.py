@@ -75,6 +75,17 @@ def test_last_record_of_each_key_stays_in_the_order_of_the_log(log: Log) -> None
     assert reduction.record_count == 5
 
 
+def test_keys_that_are_arranged_one_by_one_stay_in_the_order_of_the_log(log: Log) -> None:
+    log.add(("a", "1"), ("b", "1"), ("c", "1"))
+    log.add(("a", "2"), ("c", None))
+    reduction = reduced(log)
+
+    are_left = [reduction.arrange(1) for _ in range(3)]
+
+    assert are_left == [True, True, False]
+    assert left(reduction) == [("b", "1"), ("a", "2")]
+
+
 def test_what_lies_above_the_high_watermark_is_kept_whole(log: Log) -> None:
     log.add(("a", "1"), ("b", "1"))
     log.add(("a", "2"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from broker.coordination import loading
+from broker.coordination.log_reduction import LogReduction
 from broker.coordination.shard import ShardState
 from jbodlab.storage.log.transactions import ABORT, COMMIT, Marker
 from jbodlab.vocabulary.error_code import ErrorCode
@@ -85,6 +87,29 @@ async def test_long_log_is_committed_slice_by_slice(
     await lead_anew(led)
 
     assert slices[:4] == [(0, 3), (1, 3), (2, 3), (3, 3)]
+
+
+async def test_order_of_a_long_log_is_prepared_slice_by_slice(
+    led: Led, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "abc":
+        led.submit(name, Add(name=name))
+    await led.replicate()
+    happened: list[str] = []
+    arrange = LogReduction.arrange
+
+    def arranged(reduction: LogReduction, count: int) -> bool:
+        happened.append(f"arrange {count}")
+        asyncio.get_running_loop().call_soon(happened.append, "turn of others")
+        return arrange(reduction, count)
+
+    monkeypatch.setattr(loading, "ARRANGED_AT_ONCE", 1)
+    monkeypatch.setattr(LogReduction, "arrange", arranged)
+
+    await lead_anew(led)
+
+    assert happened[:4] == ["arrange 1", "turn of others"] * 2
+    assert [await value(led, name) for name in "abc"] == [1, 1, 1]
 
 
 async def test_parked_request_is_answered_with_the_decision_that_names_its_ticket(led: Led) -> None:
