@@ -9,7 +9,6 @@ from uuid import UUID
 import msgspec
 
 from broker.api.services.coordinators import GroupCoordinators, TransactionCoordinators
-from broker.api.services.own_configs import OwnConfigs
 from broker.api.services.produce_forwarder import ProduceForwarder
 from broker.clients.client_quotas import ClientQuotas
 from broker.clients.traffic import Traffic
@@ -20,6 +19,7 @@ from broker.fetch.fetch_requests import LogDirDescription
 from broker.fetch.fetch_sessions import FetchSessions
 from broker.fetch.fetching import FetchService
 from broker.fetch.offset_queries import OffsetQueries
+from broker.metadata.dynamic_config import DynamicConfig
 from broker.metadata.metadata_cache import MetadataCache
 from broker.moves.move_requests import RequestedMoves
 from broker.produce.appends import AppendService
@@ -77,7 +77,7 @@ class BrokerParts(msgspec.Struct, frozen=True, kw_only=True):
     """Draws ids of topics."""
     kraft_version: Callable[[], int] = lambda: 0
     """The finalized level of kraft.version."""
-    configs: OwnConfigs
+    configs: DynamicConfig
     """The settings of this broker."""
     traffic: Traffic
     """Counts of requests."""

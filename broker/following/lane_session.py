@@ -93,13 +93,13 @@ class LaneSession:
 
     def ask(self, asked: SessionReplica) -> None:
         """Name a replica in the next request."""
-        key = key_of(asked.partition)
+        key = asked.partition.key
         self._known[key] = asked
         self._forgotten.pop(key, None)
 
     def forget(self, partition: Partition) -> None:
         """Take a replica out with the next request."""
-        key = key_of(partition)
+        key = partition.key
         if self._known.pop(key, None) is not None:
             self._forgotten[key] = None
 
@@ -120,8 +120,3 @@ class LaneSession:
         self.epoch = FIRST_EPOCH
         self._known.clear()
         self._forgotten.clear()
-
-
-def key_of(partition: Partition) -> TopicIdPartition:
-    """Return the name of a partition in a request."""
-    return TopicIdPartition(partition.topic_id, partition.topic_partition.partition)

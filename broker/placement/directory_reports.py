@@ -149,7 +149,7 @@ class DirectoryReports(PeriodicTasks):
                 or partition.data_loss is DataLoss.REPORTED
                 or log.log_dir.directory_id != partition.registration.directory(self._broker_id)
             ):
-                self._report(_key(partition), partition)
+                self._report(partition.key, partition)
         self._changed.set()
 
     async def all_known(self) -> None:
@@ -271,7 +271,7 @@ class DirectoryReports(PeriodicTasks):
         was_reported = False
         if presence is Presence.IN_CREATION:
             is_made_anew = partition.data_loss is DataLoss.SUSPECTED or (
-                self._is_first and not self._is_new(_key(partition))
+                self._is_first and not self._is_new(partition.key)
             )
         else:
             was_reported = self._is_first and self._was_made_anew(partition)
@@ -307,10 +307,6 @@ def _presence(partition: Partition) -> Presence:
         case Absent():
             return Presence.ABSENT
     return Presence.ONLINE
-
-
-def _key(partition: Partition) -> TopicIdPartition:
-    return TopicIdPartition(partition.topic_id, partition.topic_partition.partition)
 
 
 def _lost(

@@ -17,7 +17,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from broker.disk.directory import FoundLog, LogDir
 from broker.disk.life import LoadedReplica
@@ -33,13 +32,6 @@ from jbodlab.vocabulary.ids import TopicPartition
 logger = logging.getLogger(__name__)
 
 
-class TakeOffline(Protocol):
-    """Ends the use of a replica's log."""
-
-    def __call__(self, partition: Partition, message: str, held_in: Path | None = None) -> None:
-        """Take a replica offline, for a reason; its log lies, or lay, in a directory."""
-
-
 class ReturningReplicas:
     """Takes revived directories in.
 
@@ -48,7 +40,7 @@ class ReturningReplicas:
         placement: Their logs.
         formers: Former replicas, which moves have left.
         open_replica: Opens the log that was found for a replica, or creates one.
-        take_offline: Ends the use of a replica's log, for a reason.
+        take_offline: Ends the use of a replica's log, for a reason; it lies in a directory.
         take_future: Takes a future replica in, for its move to go on.
     """
 
@@ -59,7 +51,7 @@ class ReturningReplicas:
         formers: FormerReplicas,
         *,
         open_replica: Callable[[Partition], None],
-        take_offline: TakeOffline,
+        take_offline: Callable[[Partition, str, Path], None],
         take_future: Callable[[LoadedLog, LogDir], None],
     ) -> None:
         self._replicas = replicas

@@ -90,7 +90,7 @@ class MarkerAppends:
         self._time_limits = TimeLimits(loop)
 
     def write_markers(
-        self, markers: Sequence[TransactionMarker], timeout_ms: int = MARKERS_TIMEOUT_MS
+        self, markers: Sequence[TransactionMarker]
     ) -> asyncio.Future[list[AppendResult]]:
         """Append markers.
 
@@ -106,7 +106,7 @@ class MarkerAppends:
                 self._end_in_group(request, index, marker, topic_partition.partition)
             else:
                 self._take(request, index, marker)
-        self._time_limits.time_out_after(request, timeout_ms)
+        self._time_limits.time_out_after(request, MARKERS_TIMEOUT_MS)
         return request.future
 
     def _take(self, request: AppendRequest, index: int, marker: TransactionMarker) -> None:

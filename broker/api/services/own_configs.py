@@ -2,23 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
-from jbodlab.config.value_sources import BrokerLayers
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import BrokerId
-
-
-class OwnConfigs(Protocol):
-    """The settings of this broker."""
-
-    @property
-    def layers(self) -> BrokerLayers:
-        """Settings of the broker, by the place where they are set."""
-
-    def check_own(self, name: str, value: str) -> None:
-        """Check what only this broker can know; raises ConfigError."""
 
 
 def check_broker(name: str, broker_id: BrokerId) -> None:

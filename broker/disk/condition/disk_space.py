@@ -155,13 +155,13 @@ class DiskSpace:
             self.usable_bytes is None or self.usable_bytes >= size_bytes
         )
 
-    def takes_files(self, size_bytes: int = FILES_BYTES) -> bool:
+    def takes_files(self) -> bool:
         """Return whether an empty replica may be created, for want of a directory with room."""
         if self.denial is not None:
             return False
         if self.usable_bytes is None or not self.reserved_bytes:
             return True
-        return self.usable_bytes - size_bytes >= self.reserved_bytes // FILES_RESERVE_DIVISOR
+        return self.usable_bytes - FILES_BYTES >= self.reserved_bytes // FILES_RESERVE_DIVISOR
 
 
 class DirectorySpace:

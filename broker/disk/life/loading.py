@@ -139,7 +139,6 @@ async def load_revived(
     *,
     is_ours: Callable[[TopicPartition], bool],
     in_use: Callable[[TopicPartition], bool] = lambda _: False,
-    hang_deadline_s: float = LOAD_HANG_DEADLINE_S,
 ) -> list[FoundLog]:
     """Load the logs of one directory that comes back, while all others serve.
 
@@ -151,7 +150,6 @@ async def load_revived(
         is_ours: Whether this broker has a replica of a partition with this name.
         in_use: Whether a replica has another log already, so that one found here is a stray; its
             future replicas are not.
-        hang_deadline_s: Longest time for one step on its disk.
 
     Raises:
         LogDirError: the disk failed.
@@ -161,7 +159,7 @@ async def load_revived(
         partial(_load_directory, log_dir, replica_of, log_config_of, is_ours, in_use)
     )
     watch = asyncio.create_task(
-        watch_steps(log_dirs, lambda: [log_dir], int(hang_deadline_s * 1000)),
+        watch_steps(log_dirs, lambda: [log_dir], int(LOAD_HANG_DEADLINE_S * 1000)),
         name=f"watch loading of {log_dir.path}",
     )
     try:

@@ -37,7 +37,14 @@ from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.vocabulary.directory_id import LOST
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
-from jbodlab.vocabulary.ids import NO_LEADER, BrokerId, DirectoryId, TopicId, TopicPartition
+from jbodlab.vocabulary.ids import (
+    NO_LEADER,
+    BrokerId,
+    DirectoryId,
+    TopicId,
+    TopicIdPartition,
+    TopicPartition,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -113,6 +120,11 @@ class Partition:
         self._leadership = leadership
 
     # Questions of other parts
+
+    @property
+    def key(self) -> TopicIdPartition:
+        """Its name in requests between brokers, and to the controller."""
+        return TopicIdPartition(self.topic_id, self.topic_partition.partition)
 
     @property
     def is_online(self) -> bool:

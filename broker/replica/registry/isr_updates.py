@@ -96,7 +96,7 @@ class IsrUpdates:
             if leader is not None and leader.proposed_isr == new_isr:
                 change = self._change_or_none(partition, leader, new_isr)
                 if change is not None:
-                    key = TopicIdPartition(partition.topic_id, partition.topic_partition.partition)
+                    key = partition.key
                     asked[key] = (partition, leader)
                     changes.append(change)
         if not changes:
