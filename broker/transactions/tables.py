@@ -82,11 +82,14 @@ class TransactionTables:
         return self.written.get(transactional_id)
 
     def all_committed(self) -> Iterator[tuple[str, Transaction]]:
-        """Yield each id with what is committed of it."""
-        for transactional_id in dict.fromkeys((*self.written, *self._former)):
-            found = self.committed(transactional_id)
+        """Yield each id with what is committed of it; idle transactions stay as bytes."""
+        for transactional_id, written in self.written.snapshot():
+            found = self._former.get(transactional_id, written)
             if found is not None:
                 yield transactional_id, found
+        for transactional_id, former in self._former.items():
+            if former is not None and transactional_id not in self.written:
+                yield transactional_id, former
 
     def write(self, end_offset: int, transactional_id: str, value: Transaction | None) -> None:
         """Take a record that was appended, or read at the load.

@@ -139,3 +139,17 @@ def test_what_was_left_as_it_was_read_is_found_listed_and_replaced():
     tables.write(12, "x", None)
     assert "x" not in tables.written
     assert tables.committed("x") == IDLE
+    assert [*tables.all_committed()] == [("x", IDLE)]
+
+
+def test_a_list_of_all_leaves_idle_transactions_as_they_were_read():
+    tables = TransactionTables()
+    _, value = encode(to_record("x", IDLE, 2))
+    assert value is not None
+    tables.committed_up_to(10)
+    tables.write_idle("x", value)
+
+    ((_, found),) = tables.all_committed()
+
+    assert found == IDLE
+    assert tables.written["x"] is not found
