@@ -108,6 +108,11 @@ class _Asked:
         rows.createOrReplaceTempView(name)
         self.known.add(name)
 
+    def ask(self, file: SqlFile) -> DataFrame:
+        # Behind WITH, Spark's parser reads as far as the end of all names to see whether a query
+        # or a change of a table follows; what is in parentheses is a query.
+        return self.spark.sql(f"({file.sql})")
+
 
 class SparkEngine:
     """Runs tables over views.
@@ -268,7 +273,7 @@ class SparkEngine:
             for name in self._sources.keys() & set(file.reads):
                 self._sources[name](words).createOrReplaceTempView(name)
             self._use(asked, file.reads)
-            return asked.spark.sql(file.sql)
+            return asked.ask(file)
 
     def _use(self, asked: _Asked, names: Iterable[str]) -> None:
         """Let a session know what it is asked of."""
@@ -283,7 +288,7 @@ class SparkEngine:
                 elif name in self._views:
                     file = self._views[name]
                     self._use(asked, file.reads)
-                    asked.add(name, asked.spark.sql(file.sql))
+                    asked.add(name, asked.ask(file))
 
     def _write(self, table: Table, found: DataFrame) -> None:
         schema = StructType(

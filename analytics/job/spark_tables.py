@@ -21,7 +21,7 @@ import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import coalesce, col, lit, when
 
-from analytics.engines.log_views import LINES
+from analytics.engines.log_views import LINES, log_views
 from analytics.engines.spark import FEW_CLUSTERS, STEPS, SparkEngine
 from analytics.errors import ReplayInputError
 from analytics.job.engine import RunOptions
@@ -54,15 +54,15 @@ _ANSWER = "number long, answer binary"
 
 _ASSUMED = pa.schema([("value", INT), ("source", STRING)])
 
-_VIEWS = {
+_GIVEN_LINES = "SELECT f.cluster, l.* FROM log_layouts f CROSS JOIN lines l"
+_VIEWS_OF_FACTS = {
     "log_layouts": """
         SELECT f.* EXCEPT (sync_points), a.value AS min_insync_replicas,
           a.source AS min_insync_replicas_from
         FROM log_facts f CROSS JOIN assumed a""",
     "sync_points": "SELECT cluster, inline(sync_points) FROM log_facts",
-    "given_broker_log_lines": "SELECT f.cluster, l.* FROM log_facts f CROSS JOIN lines l",
 }
-"""Views of what planning knows of each log."""
+"""Views of what planning knows of each log, as `log_views` has them."""
 
 
 class SparkTables:
@@ -216,15 +216,18 @@ def _view_logs(
     """Register what planning knows of the logs, and what a user says of them."""
     if len(clusters) <= FEW_CLUSTERS:
         logs = ((label, layout_of(tuple(copies))) for label, copies in clusters.items())
-        engine.hold("log_facts", log_facts(logs))
+        # As rows, no text that reads them joins or unpacks them anew, and Spark leaves out what
+        # depends on a snapshot where the replay meets none.
+        for name, rows in log_views(log_facts(logs), options.assumed).items():
+            engine.hold(name, rows)
     else:
         engine.keep("log_facts", read(rows="logs"))
-    assumed = options.assumed
-    engine.hold("assumed", pa.Table.from_pylist([asdict(assumed)], _ASSUMED))
+        engine.hold("assumed", pa.Table.from_pylist([asdict(options.assumed)], _ASSUMED))
+        for name, sql in _VIEWS_OF_FACTS.items():
+            engine.define(name, sql)
     lines = [asdict(one) for one in options.broker_logs]
     engine.hold("lines", pa.Table.from_pylist(lines, LINES.remove(0)))
-    for name, sql in _VIEWS.items():
-        engine.define(name, sql)
+    engine.define("given_broker_log_lines", _GIVEN_LINES)
 
 
 def _unpack(
