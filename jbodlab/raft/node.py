@@ -351,6 +351,7 @@ class QuorumNode:
                 voted=self.state.voted,
                 tally=self._tally(),
                 deadline_ms=self.draw(),
+                is_resigned=isinstance(self.state, Follower) and self.state.is_resigned,
             )
         )
 
@@ -508,6 +509,7 @@ class QuorumNode:
                         voted=candidate,
                         tally=self._tally(),
                         deadline_ms=self.draw(),
+                        is_resigned=state.is_resigned,
                     )
                 )
             case _:

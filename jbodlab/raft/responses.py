@@ -90,6 +90,8 @@ def _is_of_use(node: QuorumNode, sent: SentRequest, response: QuorumResponse) ->
             return True
         case QuorumResponse(error=error) if error is not ErrorCode.NONE:
             return False
+        case VoteResponse() if isinstance(state, Prospective) and _is_early(state, response):
+            return False
         case VoteResponse() if isinstance(state, Prospective | QuorumCandidate):
             tally = state.tally.counted(sent.destination, is_granted=response.is_granted)
             node.update(replace(state, tally=tally))
@@ -110,6 +112,17 @@ def _is_of_use(node: QuorumNode, sent: SentRequest, response: QuorumResponse) ->
             return following.snapshot_fetched(node, state, response)
         case _:
             return False
+
+
+def _is_early(state: Prospective, response: VoteResponse) -> bool:
+    """Return whether a voter refuses as it has not heard yet that its leader has resigned.
+
+    The leader tells all voters at the same time, and the first successor asks at once. Without
+    another question it would wait for its timer, and the others for theirs. Kafka counts such a
+    refusal.
+    """
+    follows = response.leader_id is not None and response.leader_id == state.leader_id
+    return state.is_resigned and follows and not response.is_granted
 
 
 def _leader_knows(node: QuorumNode) -> None:

@@ -61,6 +61,7 @@ class Prospective(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         leader_id: Leader of the epoch that it does not hear any more, if any.
         endpoints: Of that leader.
+        is_resigned: Whether that leader has sent EndQuorumEpoch.
     """
 
     epoch: LeaderEpoch
@@ -69,6 +70,7 @@ class Prospective(msgspec.Struct, frozen=True, kw_only=True):
     voted: ReplicaKey | None
     tally: Tally
     deadline_ms: int
+    is_resigned: bool = False
 
 
 class QuorumCandidate(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from jbodlab.raft.instructions import ElectionState, WriteQuorumState
 from jbodlab.raft.leading import HANDED_OVER_MS, SLOW_DISK_MS
 from jbodlab.raft.log_view import OffsetAndEpoch
 from jbodlab.raft.messages import FetchRequest, VoteRequest, VoteResponse
-from jbodlab.raft.states import Follower, Leader, Prospective, Unattached
+from jbodlab.raft.states import Follower, Leader, Prospective, QuorumCandidate, Unattached
 from jbodlab.raft.tally import Tally
 from jbodlab.raft.voters import UNKNOWN_DIRECTORY, ReplicaKey
 from jbodlab.vocabulary.error_code import ErrorCode
@@ -142,6 +142,47 @@ def test_a_follower_that_hears_its_leader_grants_no_pre_vote() -> None:
     node = follower(has_fetched=True)
 
     assert not is_granted(node, vote_request(3, epoch=5, pre=True))
+
+
+def first_successor() -> LoneNode:
+    """Asks 2, its leader that has resigned, and 3 for pre-votes in epoch 5."""
+    node = follower(has_fetched=True)
+    node.ask(end_request(5, 1, 3))
+    node.wait(0)
+    assert isinstance(node.state, Prospective)
+    return node
+
+
+def test_a_voter_that_has_not_heard_yet_that_its_leader_resigned_is_asked_again() -> None:
+    node = first_successor()
+
+    node.answer(VoteRequest, 3, leader=2, is_granted=False)
+    # The process of the leader has ended.
+    node.fail(node.newest(VoteRequest, 2))
+    assert isinstance(node.state, Prospective)
+    node.wait(SETTINGS.retry_backoff_ms)
+    node.answer(VoteRequest, 3, leader=2, is_granted=True)
+
+    assert isinstance(node.state, QuorumCandidate)
+
+
+def test_a_refusal_of_a_voter_that_follows_nobody_counts_when_the_leader_has_resigned() -> None:
+    node = first_successor()
+
+    for each in (2, 3):
+        node.answer(VoteRequest, each, is_granted=False)
+
+    assert isinstance(node.state, Follower)
+
+
+def test_a_voter_that_hears_a_leader_which_has_not_resigned_is_not_asked_again() -> None:
+    node = follower(has_fetched=True)
+    node.wait_until_due()
+
+    node.answer(VoteRequest, 3, leader=2, is_granted=False)
+    node.wait(SETTINGS.retry_backoff_ms)
+
+    assert [each.destination for each in node.under_way].count(BrokerId(3)) == 1
 
 
 def test_a_follower_grants_a_pre_vote_when_its_leader_has_resigned() -> None:
