@@ -250,6 +250,11 @@ class RaftDriver:
         """Whether an error ends it."""
         return self._error is not None
 
+    @property
+    def is_answering(self) -> bool:
+        """Whether another node waits for an answer."""
+        return bool(self._asked)
+
     def begin(self, core: RaftCore, instructions: Sequence[Instruction]) -> None:
         """Carry out the first instructions of a core, and what follows from them."""
         self._core = core

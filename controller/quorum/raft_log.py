@@ -314,9 +314,12 @@ class RaftLog:
         end_s = loop.time() + HAND_OVER_S
         while self._driver.has_begun and loop.time() < end_s:
             state = self.core.state
-            if not isinstance(state, Resigned) or not state.unacknowledged:
-                return
+            is_known = not isinstance(state, Resigned) or not state.unacknowledged
+            # A vote that the next leader needs waits for the disk, and then for the network.
+            is_answered = is_known and not self._driver.is_answering
             await asyncio.sleep(HAND_OVER_LOOK_S)
+            if is_answered:
+                return
 
     def confirm(self, epoch: LeaderEpoch) -> asyncio.Future[None] | None:
         """Ask the other voters whether this node still leads; see `ReplicatedLog`."""

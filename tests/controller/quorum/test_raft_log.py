@@ -28,7 +28,7 @@ from jbodlab.metadata.records.control_records import (
 )
 from jbodlab.raft.batches import fetched_batches, quorum_records
 from jbodlab.raft.instructions import ElectionState, WriteQuorumState
-from jbodlab.raft.states import Follower
+from jbodlab.raft.states import Follower, Leader
 from jbodlab.raft.voters import ReplicaKey, VoterSet
 from jbodlab.record_batch.record_batch import read_header
 from jbodlab.storage.directory.disk_errors import OutOfRoomError
@@ -182,6 +182,30 @@ async def test_a_leader_that_leaves_hands_over_before_its_time_is_over(tmp_path:
 
         assert not former.is_leader
         await network.leader(but=former)
+
+
+async def test_a_leader_that_leaves_answers_with_its_vote_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with quorum(tmp_path) as network:
+        former = await network.leader()
+        heir, other = [each for each in network.nodes.values() if each is not former]
+        await told_alike(network)
+        other.is_cut = True
+        write = RaftFiles.write_state
+
+        def slowly(files: RaftFiles, instruction: WriteQuorumState) -> None:
+            if files._log is former.files:
+                time.sleep(0.02)
+            write(files, instruction)
+
+        monkeypatch.setattr(RaftFiles, "write_state", slowly)
+
+        await former.log.leave()
+        await former.kill()
+
+        # No other node could have given the vote that it needs.
+        await network.until(lambda: isinstance(heir.log.core.state, Leader))
 
 
 async def test_a_leader_whose_disk_fails_resigns_before_it_ends_and_waits_for_no_more(
