@@ -201,18 +201,10 @@ class RaftLog:
         )
 
     def leader_address(self, listener_name: str) -> tuple[str, int] | None:
-        """Return where the leader is reached that this node follows, to be registered by it.
-
-        None if it follows none. A node that is not whole has seen the end of the leader's log
-        before: so the record of its registration is the later one that makes it whole, also where
-        nobody else writes any.
-        """
+        """Return where the leader is reached that this node follows; None if it follows none."""
         state = self.core.state if self.has_begun else None
-        if not isinstance(state, Follower):
-            return None
-        if not self.core.is_whole and state.leader_end_offset < 0:
-            return None
-        found = (each for each in state.endpoints if each.name == listener_name)
+        endpoints = state.endpoints if isinstance(state, Follower) else ()
+        found = (each for each in endpoints if each.name == listener_name)
         return next(((each.host, each.port) for each in found), None)
 
     def followers(self) -> Sequence[QuorumFollower]:

@@ -21,7 +21,6 @@ class Quorum(NamedTuple):
     Attributes:
         leader_id: The active controller.
         end_offsets: Where the log of each voter ends, by its id; -1 where nobody knows.
-        fetched_ms: When each voter has asked the leader for records last, on its clock; -1: never.
         directory_ids: Where each voter keeps its log; none where the voters are fixed.
     """
 
@@ -30,7 +29,6 @@ class Quorum(NamedTuple):
     high_watermark: int
     end_offsets: Mapping[int, int]
     directory_ids: Mapping[int, UUID] = {}
-    fetched_ms: Mapping[int, int] = {}
 
     def role(self, node_id: int) -> str:
         """Return `active` or `standby`, the part of a controller that runs."""
@@ -58,9 +56,6 @@ async def describe_quorum(client: AdminClient, timeout_s: float) -> Quorum:
             int(each.replica_id): each.replica_directory_id
             for each in told.current_voters
             if each.replica_directory_id is not None
-        },
-        fetched_ms={
-            int(each.replica_id): each.last_fetch_timestamp for each in told.current_voters
         },
     )
 

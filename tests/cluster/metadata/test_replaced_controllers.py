@@ -83,20 +83,6 @@ def test_a_controller_whose_disk_died_votes_again_with_an_empty_one(cluster: Clu
     assert [broker.state.process for broker in inner.brokers] == processes
 
 
-def test_a_fixed_voter_is_replaced_in_a_cluster_that_writes_no_records_while_idle() -> None:
-    idle = {"metadata.max.idle.interval.ms": "0"}
-    with Cluster(brokers=1, disks=1, controllers=3, calls=True, config=idle) as cluster:
-        inner, topics = cluster.inner, [cluster.new_topic(partitions=1)]
-        # The active one as well as one that follows.
-        for _ in range(2):
-            node = inner.active_controller()
-            dies(node)
-            assert membership.replace_disk(inner, node) == of_disk(node)
-            topics.append(cluster.new_topic(partitions=1))
-            wait_for("all that was acknowledged", lambda node=node: has(node, topics), DEADLINE_S)  # type: ignore[misc]
-        assert voters(cluster) == {}
-
-
 def test_nothing_is_deleted_where_nobody_else_leads(cluster: Cluster) -> None:
     inner = cluster.inner
     first, second, _ = inner.controllers
