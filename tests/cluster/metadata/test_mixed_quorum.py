@@ -202,8 +202,13 @@ def test_kafkas_tools_change_the_metadata_and_read_our_files(
         # Each of them is asked, and names the leader.
         for node in mixed.controllers:
             at = ("--bootstrap-controller", node.address)
-            described = kafka_tools.run(QUORUM, *at, "describe", "--status")
-            assert ["LeaderId:", str(leader.id)] in map(str.split, described.lines), described
+
+            def is_named(at: tuple[str, str] = at, wanted: int = leader.id) -> bool:
+                described = kafka_tools.run(QUORUM, *at, "describe", "--status")
+                return ["LeaderId:", str(wanted)] in map(str.split, described.lines)
+
+            # Kafka's controller refuses tools until it has read the level of the metadata.
+            wait_for(f"the leader as {node} names it", is_named)
     for words in (
         "--entity-type brokers --entity-default --add-config log.cleaner.threads=2",
         "--entity-type groups --entity-name g --add-config consumer.session.timeout.ms=50000",
