@@ -390,8 +390,8 @@ async def test_the_first_voters_come_from_their_checkpoint_into_the_log(tmp_path
         stored = read_quorum_state(leader.files.directory)
         assert stored is not None
         assert stored.data_version == 1
-        # An observer fetches by its name as soon as it knows that it has caught up: where the answer
-        # that says so comes with the last record, it waits for the next one.
+        # An observer fetches by its name as soon as it knows that it has caught up. Where it learns
+        # that with the last record, it waits for the next one.
         async with asyncio.timeout(20):
             while 4 not in {each.node_id for each in leader.log.followers()}:
                 await leader.append()
