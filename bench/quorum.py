@@ -2,8 +2,8 @@
 
 A client changes a setting of a topic again and again while the active controller is killed, stopped
 or loses its metadata directory. A gap is the longest time without an acknowledged change from that
-moment on. In the same moment the directory of a partition's leader dies: the next leader is there
-when a client is told of another one. Both have Kafka's time-outs.
+moment on. In the same moment the directory of a partition's leader dies: the measurement
+ends when the metadata name another leader. Both sides use Kafka's time-outs.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class Leaders:
         return number, leader
 
     def wait_next(self, partition: int, former: int, since_s: float) -> float:
-        """Return when, after a moment, a client is told of another leader; at most GAP_S_MAX."""
+        """Return the seconds from a moment until metadata name another leader, or GAP_S_MAX."""
         while time.monotonic() - since_s < GAP_S_MAX:
             with suppress(KafkaException):
                 told = self._client.list_topics(LED, timeout=PATIENCE_S).topics[LED]

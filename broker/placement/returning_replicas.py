@@ -40,7 +40,7 @@ class ReturningReplicas:
         placement: Their logs.
         formers: Former replicas, which moves have left.
         open_replica: Opens the log that was found for a replica, or creates one.
-        take_offline: Ends the use of a replica's log, for a reason; it lies in a directory.
+        take_offline: Takes a partition's replica offline, for a reason, with its log's directory.
         take_future: Takes a future replica in, for its move to go on.
     """
 

@@ -296,7 +296,7 @@ class RaftLog:
     async def leave(self) -> None:
         """Lead no more, and wait a moment until the other voters know: the process ends.
 
-        After an error they were told already, as far as possible, and no answer is taken in.
+        After an error the driver has already notified them, and processes no answers.
         """
         is_only = self._driver.has_begun and self.core.voters.is_only(self._settings.me)
         if is_only or self._driver.has_failed:

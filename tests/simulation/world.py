@@ -63,8 +63,9 @@ for _said in QUORUM_APIS:
     # one is still answered in its own way, as no history has any before. Each history of a quorum
     # would make some forty of them anew, which takes a fiftieth of its time.
     _spoken = _said.key, _said.accepted_versions[-1]
-    request_encoder(*_spoken), response_reader(*_spoken)
-    request_reader(*_spoken, _said.max_items), response_encoder(*_spoken)
+    request_reader(*_spoken, _said.max_items)
+    for _codec in (request_encoder, response_encoder, response_reader):
+        _codec(*_spoken)
 
 CONTROLLER = 100
 ROOT = Path("/simulation")
