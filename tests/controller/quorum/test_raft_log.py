@@ -353,6 +353,11 @@ async def test_an_emptied_node_elects_nobody_and_counts_when_it_has_caught_up(
         await again.append()
 
 
+def has_seen_the_end(node: Node) -> bool:
+    state = node.log.core.state
+    return isinstance(state, Follower) and (state.leader_end_offset >= 0 or node.log.core.is_whole)
+
+
 def format_with_voters(directory: Path, first: VoterSet) -> None:
     """Write `0-0.checkpoint`, as formatting with the first voters does."""
     folder = directory / METADATA_DIR_NAME
@@ -390,12 +395,11 @@ async def test_the_first_voters_come_from_their_checkpoint_into_the_log(tmp_path
         stored = read_quorum_state(leader.files.directory)
         assert stored is not None
         assert stored.data_version == 1
-        # An observer fetches by its name as soon as it knows that it has caught up. Where it learns
-        # that with the last record, it waits for the next one.
-        async with asyncio.timeout(20):
-            while 4 not in {each.node_id for each in leader.log.followers()}:
-                await leader.append()
-                await asyncio.sleep(0.01)
+        # It had no log, as a voter that has lost its disk: it fetches by its name when a record is
+        # committed behind an end of the log that it has seen.
+        await network.until(lambda: has_seen_the_end(observer))
+        await leader.append()
+        await network.until(lambda: 4 in {each.node_id for each in leader.log.followers()})
         # A snapshot of the log has the voters.
         assert leader.log.records_at(leader.log.high_watermark)[1] == KRaftVotersRecord(
             voters=first.voters
