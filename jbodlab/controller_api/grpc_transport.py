@@ -25,8 +25,9 @@ from jbodlab.vocabulary.errors import ControllerUnavailableError
 MESSAGE_SIZE_BYTES_MAX = 64 * 1024 * 1024
 RECONNECT_BACKOFF_MS = 50
 RECONNECT_BACKOFF_MS_MAX = 500
-REFUSED_S, REFUSED_S_MAX = 1.0, 30.0
-"""First and longest pause after a refusal."""
+REFUSED_S, REFUSED_S_MAX = 1.0, 4.0
+"""First and longest pause after a refusal. The controller may have another certificate by then, and
+a broker has to reach it within half a session."""
 
 OPTIONS = (
     ("grpc.max_receive_message_length", MESSAGE_SIZE_BYTES_MAX),
@@ -100,8 +101,8 @@ class GrpcTransport:
     """A channel to the controller; made and used on a running event loop.
 
     A controller that refuses the certificate, or shows one that is not trusted, is left alone for a
-    second, then for twice as long each time; calls fail meanwhile as the last one did. New keys are
-    tried at once.
+    second, then for twice as long each time, up to 4 s; calls fail meanwhile as the last one did.
+    New keys are tried at once.
 
     Args:
         address: `host:port` of the controller.
