@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, TypedDict
 
 import msgspec
+from msgspec.structs import replace
 
 from jbodlab.metadata.records.control_records import (
     ControlRecord,
@@ -350,6 +351,7 @@ class QuorumNode:
                 endpoints=self.leader_endpoints,
                 voted=self.state.voted,
                 tally=self._tally(),
+                since_ms=self.now_ms,
                 deadline_ms=self.draw(),
                 is_resigned=isinstance(self.state, Follower) and self.state.is_resigned,
             )
@@ -502,15 +504,7 @@ class QuorumNode:
                 )
             case Prospective():
                 self._enter(
-                    Prospective(
-                        epoch=state.epoch,
-                        leader_id=state.leader_id,
-                        endpoints=state.endpoints,
-                        voted=candidate,
-                        tally=self._tally(),
-                        deadline_ms=self.draw(),
-                        is_resigned=state.is_resigned,
-                    )
+                    replace(state, voted=candidate, tally=self._tally(), deadline_ms=self.draw())
                 )
             case _:
                 raise AssertionError(state)

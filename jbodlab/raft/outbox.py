@@ -91,9 +91,9 @@ class Outbox:
         """Return the request that was answered; None if no answer is expected."""
         return self._sent.pop(request_id, None)
 
-    def pause(self, destination: Destination, now_ms: int) -> None:
+    def pause(self, destination: Destination, now_ms: int, at_least_ms: int = 0) -> None:
         """Ask a node only after a pause again."""
-        self._pauses[destination] = now_ms + self._retry_backoff_ms
+        self._pauses[destination] = now_ms + max(self._retry_backoff_ms, at_least_ms)
 
     def forget_all(self) -> None:
         """Expect no answer any more, and let each node be asked at once."""

@@ -91,7 +91,8 @@ def _is_of_use(node: QuorumNode, sent: SentRequest, response: QuorumResponse) ->
         case QuorumResponse(error=error) if error is not ErrorCode.NONE:
             return False
         case VoteResponse() if isinstance(state, Prospective) and _is_early(state, response):
-            return False
+            node.outbox.pause(sent.destination, node.now_ms, node.now_ms - state.since_ms)
+            return True
         case VoteResponse() if isinstance(state, Prospective | QuorumCandidate):
             tally = state.tally.counted(sent.destination, is_granted=response.is_granted)
             node.update(replace(state, tally=tally))
@@ -120,6 +121,8 @@ def _is_early(state: Prospective, response: VoteResponse) -> bool:
     The leader tells all voters at the same time, and the first successor asks at once. Without
     another question it would wait for its timer, and the others for theirs. Kafka counts such a
     refusal.
+
+    A voter with a longer log refuses in the same words, so each pause is as long as all before.
     """
     follows = response.leader_id is not None and response.leader_id == state.leader_id
     return state.is_resigned and follows and not response.is_granted

@@ -61,6 +61,7 @@ class Prospective(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         leader_id: Leader of the epoch that it does not hear any more, if any.
         endpoints: Of that leader.
+        since_ms: When it began to ask.
         is_resigned: Whether that leader has sent EndQuorumEpoch.
     """
 
@@ -69,6 +70,7 @@ class Prospective(msgspec.Struct, frozen=True, kw_only=True):
     endpoints: Endpoints
     voted: ReplicaKey | None
     tally: Tally
+    since_ms: int
     deadline_ms: int
     is_resigned: bool = False
 

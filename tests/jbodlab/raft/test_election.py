@@ -16,6 +16,7 @@ from jbodlab.raft.voters import UNKNOWN_DIRECTORY, ReplicaKey
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId, DirectoryId, LeaderEpoch
 from tests.jbodlab.raft.lone_node import (
+    DRAW,
     MAKERS,
     SETTINGS,
     LoneNode,
@@ -164,6 +165,19 @@ def test_a_voter_that_has_not_heard_yet_that_its_leader_resigned_is_asked_again(
     node.answer(VoteRequest, 3, leader=2, is_granted=True)
 
     assert isinstance(node.state, QuorumCandidate)
+
+
+def test_a_voter_that_goes_on_refusing_a_successor_is_asked_less_and_less_often() -> None:
+    # It may have the longer log, which its answer does not tell.
+    node, asked = first_successor(), []
+
+    while node.now_ms < DRAW:
+        node.answer(VoteRequest, 3, leader=2, is_granted=False)
+        assert node.core.next_deadline_ms is not None
+        node.wait(node.core.next_deadline_ms - node.now_ms)
+        asked.append(node.now_ms)
+
+    assert asked == [20, 40, 80, 160, 320, 640, DRAW]
 
 
 def test_a_refusal_of_a_voter_that_follows_nobody_counts_when_the_leader_has_resigned() -> None:
