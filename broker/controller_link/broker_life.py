@@ -13,6 +13,7 @@ from uuid import UUID
 
 import msgspec
 
+from broker.bounds.limits import LAST_WORD_PAUSE_S
 from broker.controller_link import broker_life_events as events
 from broker.controller_link.broker_life_events import (
     LifeMilestone,
@@ -202,15 +203,28 @@ class BrokerLife:
     async def leave_at_once(self, timeout_s: float) -> None:
         """Ask to be fenced now, as the last word of a process that cannot go on.
 
-        Without it the others would wait for the session timeout before they take over.
+        Without it the others would wait for the session timeout before they take over. Where the
+        active controller dies in the same moment, the next one has to hear it.
         """
         self._handle(events.ShutdownBegun(controlled=False))
-        if self.broker_epoch != UNKNOWN_BROKER_EPOCH:
-            last_word = SendHeartbeat(want_fence=True, want_shut_down=True, offline_log_dirs=())
+        if self.broker_epoch == UNKNOWN_BROKER_EPOCH:
+            return
+        last_word = SendHeartbeat(want_fence=True, want_shut_down=True, offline_log_dirs=())
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._repeat_until_answered(last_word, timeout_s)
+        except TimeoutError:
+            logger.warning("no controller was told within %s s that this broker stops", timeout_s)
+
+    async def _repeat_until_answered(self, heartbeat: SendHeartbeat, timeout_s: float) -> None:
+        while True:
             try:
-                await self._channel.call(self._heartbeat(last_word), timeout_s)
+                await self._channel.call(self._heartbeat(heartbeat), timeout_s)
             except (ControllerUnavailableError, DecodeError) as error:
-                logger.warning("cannot tell the controller that this broker stops: %s", error)
+                self._complain("last heartbeat", str(error))
+            else:
+                return
+            await asyncio.sleep(LAST_WORD_PAUSE_S)
 
     async def stop(self) -> None:
         """End without a further word."""

@@ -104,6 +104,8 @@ class ControllerDirectory:
         self._search: asyncio.Task[None] | None = None
         self._looks: set[asyncio.Task[list[KnownEpoch]]] = set()
         """Questions for the addresses of controllers that are new."""
+        self._closing: set[asyncio.Task[None]] = set()
+        """Connections to former active controllers; each fails its calls as it is closed."""
         self._is_closed = False
 
     async def unary(self, method: str, message: Any, timeout_s: float) -> Any:
@@ -186,8 +188,11 @@ class ControllerDirectory:
             self.is_sole = False
         if delta.cluster.changed_controllers and not (self.is_sole or self._is_closed):
             look = asyncio.create_task(self._ask_all(), name="find new controllers")
-            self._looks.add(look)
-            look.add_done_callback(self._looks.discard)
+            self._keep(self._looks, look)
+
+    def _keep(self, tasks: set[asyncio.Task[T]], task: asyncio.Task[T]) -> None:
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
 
     @property
     def _only(self) -> RpcTransport:
@@ -209,8 +214,7 @@ class ControllerDirectory:
             self._search.cancel()
         for look in self._looks:
             look.cancel()
-        for way in self._ways.values():
-            await way.close()
+        await asyncio.gather(*self._closing, *(way.close() for way in self._ways.values()))
 
     def _lost(self, address: str, hint: FindControllerResponse | None = None) -> None:
         """Look for the next one at once, where the former one has not named it."""
@@ -265,7 +269,8 @@ class ControllerDirectory:
             logger.info("the controller at %s is active in epoch %d", found.address, found.epoch)
             former = self._ways[self._former]
             self._ways[self._former] = self._connect(self._former)
-            await former.close()
+            # Whatever waits for the next one does not wait for that.
+            self._keep(self._closing, asyncio.create_task(former.close(), name="leave controller"))
         self._active = found.address
         if is_other:
             self._on_found()

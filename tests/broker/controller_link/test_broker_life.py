@@ -22,13 +22,14 @@ from jbodlab.controller_api.requests import (
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
 )
+from jbodlab.controller_api.transport import Refusal, RpcRefusedError
 from jbodlab.runtime.machine import system_environment
 from jbodlab.vocabulary.endpoint import Endpoint
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId
 from tests.broker.controller_link.scripted_controller import ScriptedController, connected
 from tests.broker.disks import directory_id, eventually, make_log_dirs
-from tests.waiting import turns
+from tests.waiting import DEADLINE_S, turns
 
 IDENTITY = BrokerIdentity(
     broker_id=BrokerId(3),
@@ -234,6 +235,37 @@ async def test_a_controlled_shutdown_does_not_wait_for_ever(
     assert not await life.controlled_shutdown(0.2)
 
     assert life.state is BrokerState.SHUTTING_DOWN
+
+
+@pytest.mark.stage(is_unfenced=False)
+async def test_a_dying_broker_asks_again_when_its_controller_dies_in_the_same_moment(
+    life: BrokerLife, controller: ScriptedController
+) -> None:
+    begun, refused = len(controller.requests), 2
+
+    def answer(request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
+        if len(controller.requests) <= begun + refused:
+            raise RpcRefusedError(Refusal.NOT_CONTROLLER, "it has not claimed")
+        return agree(request)
+
+    controller.answers[BrokerHeartbeatRequest] = answer
+
+    await life.leave_at_once(DEADLINE_S)
+
+    last = [(each.want_fence, each.want_shut_down) for each in controller.requests[begun:]]
+    assert last == [(True, True)] * (refused + 1)
+
+
+@pytest.mark.stage(is_unfenced=False)
+async def test_a_dying_broker_ends_without_a_controller(
+    life: BrokerLife, controller: ScriptedController
+) -> None:
+    def refuse(_request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
+        raise RpcRefusedError(Refusal.NOT_CONTROLLER, "it has not claimed")
+
+    controller.answers[BrokerHeartbeatRequest] = refuse
+
+    await life.leave_at_once(0.1)
 
 
 @pytest.mark.stage(is_unfenced=False)

@@ -332,6 +332,30 @@ async def test_calls_that_a_former_controller_has_not_answered_fail_at_a_change(
         await again.aclose()
 
 
+async def test_calls_go_to_the_next_controller_before_the_way_to_the_former_is_closed() -> None:
+    former, active = Controller(epoch=1), Controller()
+    closing = asyncio.Event()
+
+    class Slow(Way):
+        async def close(self) -> None:
+            await closing.wait()
+            await super().close()
+
+    ways = {"former": Slow(former), "active": Way(active)}
+    directory = ControllerDirectory(list(ways), ways.__getitem__, lambda: 0.0)
+    channel = ControllerChannel(directory)
+    await channel.call(HEARTBEAT, DEADLINE_S)
+    former.epoch, active.epoch = None, 2
+    with pytest.raises(ControllerUnavailableError):
+        await channel.call(HEARTBEAT, DEADLINE_S)
+
+    await channel.call(HEARTBEAT, DEADLINE_S)
+
+    assert active.heartbeats == 1
+    closing.set()
+    await channel.close()
+
+
 async def test_a_controller_that_hangs_is_left_when_another_one_is_active() -> None:
     hanging, second = Controller(epoch=1), Controller()
     async with channel_to(hanging=hanging, second=second) as channel:
