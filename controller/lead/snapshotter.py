@@ -28,6 +28,10 @@ T = TypeVar("T")
 class SnapshotQuorum(Protocol):
     """A quorum, which followers ask for snapshots."""
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether the log was read, and `records_at` has an answer."""
+
     def records_at(self, offset: Offset) -> Sequence[ControlRecord]:
         """Return the records about the quorum that counted at an offset."""
 
@@ -101,7 +105,9 @@ class ControllerSnapshotter:
             self._thread.stop()
 
     def _committed_image(self) -> MetadataImage | None:
-        return None if self._committed.transaction_is_open else self._committed.image
+        if self._committed.transaction_is_open or not self._quorum.has_begun:
+            return None
+        return self._committed.image
 
     def _run(self, function: Callable[[], T], /) -> Awaitable[T]:
         return self._thread.run(function)

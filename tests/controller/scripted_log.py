@@ -72,6 +72,10 @@ class ScriptedLog:
         if self.epoch is not None:
             self.follow(self.epoch)
 
+    @property
+    def has_begun(self) -> bool:
+        return True
+
     def records_at(self, offset: Offset) -> Sequence[ControlRecord]:
         return ()
 

@@ -71,7 +71,8 @@ class Snapshotter:
         settings: When a snapshot is due.
         fs: The disk.
         directory: Directory of the metadata log.
-        image: The image of the records on the disk; None inside of a metadata transaction.
+        image: The image of the records on the disk; None inside of a metadata transaction, and
+            before the start of a quorum.
         run: Runs a call on the thread that writes.
         clean: Called after each snapshot, to remove the log and snapshots that it replaces.
         monotonic_s: A clock that never goes back.
@@ -136,7 +137,7 @@ class Snapshotter:
             await self._wait_until_due()
             image = self._image()
             if image is None:
-                # Only a further batch can end the transaction.
+                # Only a further batch ends the transaction; a quorum commits one at its start.
                 await self._appended.wait()
                 continue
             self._trigger.begun(self._monotonic_ms())

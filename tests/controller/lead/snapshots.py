@@ -58,6 +58,11 @@ class Snapshots:
         """Create a topic, and remove the one before."""
         await self.shell.controller.submit(churn(number))
 
+    async def stop(self) -> None:
+        self.running.cancel()
+        with suppress(asyncio.CancelledError):
+            await self.running
+
     async def until(self, condition: Callable[[], object]) -> None:
         while not condition():
             assert not self.running.done(), self.running.exception()
@@ -94,6 +99,4 @@ async def snapshotting(directory: Path, settings: dict[str, str]) -> AsyncIterat
         try:
             yield result
         finally:
-            result.running.cancel()
-            with suppress(asyncio.CancelledError):
-                await result.running
+            await result.stop()

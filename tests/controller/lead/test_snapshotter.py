@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from controller.metadata_dir import open_metadata_dir
 from jbodlab.controller_api import requests
@@ -21,9 +22,9 @@ from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.ids import BrokerId, LeaderEpoch, Offset, TopicId
 from tests.builders import CLUSTER_ID, brokers
 from tests.controller.formatted import config_of
-from tests.controller.lead.snapshots import BETWEEN, SETTINGS, snapshotting
+from tests.controller.lead.snapshots import BETWEEN, SETTINGS, Snapshots, snapshotting
 from tests.controller.process import Process
-from tests.controller.shell import shell
+from tests.controller.shell import Shell, shell
 from tests.snapshot_files import image_records
 from tests.waiting import turns
 
@@ -74,6 +75,22 @@ async def test_a_restart_gives_the_same_image_and_replays_only_what_is_behind_th
         assert opened.loader.image.features == before.features
         assert opened.loader.next_offset == end_offset
         opened.lock.close()
+
+
+async def test_a_snapshot_that_is_due_at_the_start_waits_for_the_quorum(
+    directory: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    it = Shell(directory, **SETTINGS)
+    it.opened = replace(it.opened, replayed_bytes=2 * BETWEEN)
+    snapshots = Snapshots(it, directory, SETTINGS)
+    await turns()
+    assert not it.quorum.has_begun
+    assert "cannot write" not in caplog.text
+
+    await it.lead()
+    await snapshots.until(lambda: snapshots.ends)
+    await snapshots.stop()
+    await it.stop()
 
 
 async def test_a_snapshot_is_the_state_at_its_end(directory: Path) -> None:
