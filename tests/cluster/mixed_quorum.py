@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import count
 from operator import attrgetter
 from pathlib import Path
@@ -402,8 +402,14 @@ class MixedQuorum:
         epochs = [each.epoch() for each in dirs]
         assert len(set(epochs)) == 1, epochs
         snapshots = [path for each in dirs for path in each.snapshots()]
-        images = [each.image(snapshots) for each in dirs]
-        assert images.count(images[0]) == len(images)
+        images = [_comparable(each.image(snapshots)) for each in dirs]
+        for node, image in zip(self.controllers, images, strict=True):
+            differing = [
+                field.name
+                for field in fields(image)
+                if getattr(image, field.name) != getattr(images[0], field.name)
+            ]
+            assert not differing, f"{node} differs from {self.controllers[0]}: {differing}"
         kept = quotas(images[0])
         lost = {user: rate for user, rate in self.acknowledged.items() if kept.get(user) != rate}
         assert not lost, lost
