@@ -259,7 +259,7 @@ ENCODED_KINDS_MAX = 4
 # Groups.
 EXPIRED_AT_ONCE = 1_000
 """Records of one step of the expiry: one batch."""
-SCANNED_AT_ONCE = 5_000
+SCANNED_AT_ONCE = 2_000
 """Groups and offsets of one step of the expiry; no other request is served meanwhile."""
 NEW_MEMBER_TIMEOUT_MS = 300_000
 """Longest time that the join of a new member is parked (KAFKA-7610)."""
@@ -273,8 +273,6 @@ LOADED_BYTES_AT_ONCE = 1 << 20
 """Bytes of a coordinator's log that are read and reduced at a time."""
 LOADED_AT_ONCE = 500
 """Records that become state before other tasks get a turn."""
-ARRANGED_AT_ONCE = 10_000
-"""Keys of a coordinator's log that are put in order before other tasks get a turn."""
 RELOAD_S_MAX = 30.0
 """Longest pause before a coordinator is loaded anew whose steps fail."""
 

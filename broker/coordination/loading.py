@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Generic
 
-from broker.bounds.limits import ARRANGED_AT_ONCE, LOADED_AT_ONCE, LOADED_BYTES_AT_ONCE
+from broker.bounds.limits import LOADED_AT_ONCE, LOADED_BYTES_AT_ONCE
 from broker.coordination.core import Core, Record, RecordCodec
 from broker.coordination.log_reduction import EncodedRecord, LogReduction
 from broker.replica.log import PartitionLog, Slice
@@ -40,7 +40,7 @@ async def load(partition: Partition, core: Core[Record], codec: RecordCodec[Reco
     assert log is not None
     high_watermark, end_offset = partition.high_watermark, log.end_offset
     reduction = await _read(log, LogReduction(high_watermark))
-    while reduction.arrange(ARRANGED_AT_ONCE):  # noqa: ASYNC110 - gives others a turn
+    while reduction.arrange():  # noqa: ASYNC110 - gives others a turn
         await asyncio.sleep(0)
     decoding = _Decoding(partition, codec)
     remaining = _in_order(reduction, high_watermark, end_offset)

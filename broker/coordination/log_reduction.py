@@ -12,7 +12,9 @@ Used on a directory's thread.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
@@ -25,6 +27,7 @@ from jbodlab.record_batch.record_batch import (
 )
 from jbodlab.storage.log.transactions import COMMIT, read_marker
 from jbodlab.vocabulary.errors import DecodeError
+from jbodlab.vocabulary.large_dict import LargeDict
 
 
 class EncodedRecord(msgspec.Struct, frozen=True, gc=False):
@@ -51,15 +54,16 @@ class LogReduction:
 
     def __init__(self, high_watermark: int) -> None:
         self._high_watermark = high_watermark
-        self._last: dict[bytes, EncodedRecord] = {}
+        self._last: LargeDict[bytes, EncodedRecord] = LargeDict()
         self._open: dict[int, list[EncodedRecord]] = {}
         """Records of transactions without a marker yet, by producer id."""
         self.above: list[RawBatch] = []
         """Batches above the high watermark, in the order of the log."""
         self._newest_above: dict[bytes, int] = {}
         """The offset of the last record there of each key."""
-        self._arranged: list[EncodedRecord] = []
-        """Records that `records` yields, the end of the log first."""
+        self._parts: Iterator[list[EncodedRecord]] | None = None
+        self._arranged: list[list[EncodedRecord]] = []
+        """Records that `records` yields; in each list the end of the log first."""
         self.record_count = 0
 
     def take(self, data: bytes, offset: int) -> int:
@@ -85,38 +89,33 @@ class LogReduction:
                 self.above.append(RawBatch(header.next_offset, records))
                 self._newest_above.update((record.key, record.offset) for record in records)
             else:
-                for record in records:
-                    # In the order of the last record of each key.
-                    self._last.pop(record.key, None)
-                    self._last[record.key] = record
+                self._last.put_last((record.key, record) for record in records)
             offset = header.next_offset
         return offset
 
-    def arrange(self, count: int) -> bool:
-        """Prepare some keys for `records`, once all is taken in; `records` prepares the rest.
+    def arrange(self) -> bool:
+        """Prepare a part of the keys for `records`, once all is taken in; it prepares the rest.
 
         Tombstones are left out, as nothing came before.
 
         Returns:
-            Whether keys are left to prepare.
+            Whether a part was left to prepare.
         """
-        for _ in range(min(count, len(self._last))):
-            _, record = self._last.popitem()
-            if record.value is not None:
-                self._arranged.append(record)
-        if not self._last:
-            # An empty dict keeps its table.
-            self._last.clear()
-        return bool(self._last)
+        if self._parts is None:
+            self._parts = self._last.take_parts()
+        for part in self._parts:
+            self._arranged.append([each for each in reversed(part) if each.value is not None])
+            return True
+        return False
 
     def records(self) -> Iterator[EncodedRecord]:
         """Yield the last record of each key, and forget it; all may be a large part of the memory.
 
         They are in the order of the log.
         """
-        self.arrange(len(self._last))
-        while self._arranged:
-            yield self._arranged.pop()
+        while self.arrange():
+            pass
+        return heapq.merge(*map(_taken, self._arranged), key=attrgetter("offset"))
 
     def open_records(self) -> Iterator[tuple[int, EncodedRecord]]:
         """Return the records of transactions without a marker, with their producer ids."""
@@ -150,6 +149,11 @@ class LogReduction:
         last = self._last.get(record.key)
         newest = self._newest_above.get(record.key, -1 if last is None else last.offset)
         return newest > record.offset
+
+
+def _taken(records: list[EncodedRecord]) -> Iterator[EncodedRecord]:
+    while records:
+        yield records.pop()
 
 
 def _present(key: bytes | None, offset: int) -> bytes:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
+from typing import NamedTuple
 
 from broker.bounds.limits import EXPIRED_AT_ONCE, SCANNED_AT_ONCE
 from broker.coordination.core import Timer
@@ -29,8 +30,25 @@ from jbodlab.group_records.records import GroupRecord
 OFFSETS_TIMER = "offsets"
 _KEY = (OFFSETS_TIMER,)
 
+_ROWS = (Row.OFFSET, Row.PENDING, Row.CLASSIC, Row.EPOCH)
+"""Each group that offsets or its own age may end has a row of one of these kinds."""
+
 PAUSE_MS = 5
 _REFUSED = TimerRefused(key=_KEY, retry_ms=10_000)
+
+
+class _Left(NamedTuple):
+    """Groups that a look has not come to.
+
+    Attributes:
+        row: Kind of the rows by which `groups` were found.
+        groups: The rest of a part of the table.
+        parts: Its further parts, each by the kind of row and a number.
+    """
+
+    row: Row
+    groups: tuple[str, ...]
+    parts: tuple[tuple[Row, int], ...]
 
 
 class OffsetExpiry:
@@ -50,22 +68,32 @@ class OffsetExpiry:
 
     def look(self, now_ms: int) -> GroupDecision:
         """Take a step: take away what expired, and what belongs to topics that are gone."""
-        groups: tuple[str, ...] = self._state.soft.get(_KEY) or self._all_groups()
+        left: _Left = self._state.soft.get(_KEY) or self._all()
+        row, groups, parts = left.row, left.groups, left.parts
         records: list[GroupRecord] = []
         scanned = done = 0
-        while done < len(groups) and len(records) < EXPIRED_AT_ONCE and scanned < SCANNED_AT_ONCE:
-            records += self._outdated(groups[done], now_ms)
-            scanned += 1 + len(self._state.written.rows(Row.OFFSET, groups[done]))
-            done += 1
+        while len(records) < EXPIRED_AT_ONCE and scanned < SCANNED_AT_ONCE:
+            if done < len(groups):
+                scanned += 1
+                if not self._is_of_earlier_row(row, groups[done]):
+                    records += self._outdated(groups[done], now_ms)
+                    scanned += len(self._state.written.rows(Row.OFFSET, groups[done]))
+                done += 1
+            elif parts:
+                (row, number), parts = parts[0], parts[1:]
+                groups, done = self._state.written.groups_of_part(row, number), 0
+            else:
+                break
         if len(records) > EXPIRED_AT_ONCE:
             # The rest of the last group is for the next step.
             done -= 1
-        left = groups[done:]
+        groups = groups[done:]
+        is_left = groups or parts
         interval = self._state.settings.offsets_retention_check_interval_ms
         return GroupDecision(
             records=tuple(records[:EXPIRED_AT_ONCE]),
-            soft=(SoftChange(_KEY, left or None),),
-            timers=(Timer(_KEY, now_ms + (PAUSE_MS if left else interval)),),
+            soft=(SoftChange(_KEY, _Left(row, groups, parts) if is_left else None),),
+            timers=(Timer(_KEY, now_ms + (PAUSE_MS if is_left else interval)),),
             event=_REFUSED if records else None,
         )
 
@@ -91,10 +119,15 @@ class OffsetExpiry:
                     if topic_id == NO_TOPIC_ID or topic_id != self._state.topics.topic_id(topic):
                         yield offset_tombstone(group_id, topic, partition)
 
-    def _all_groups(self) -> tuple[str, ...]:
+    def _all(self) -> _Left:
         written = self._state.written
-        rows = (Row.OFFSET, Row.PENDING, Row.CLASSIC, Row.EPOCH)
-        return tuple(dict.fromkeys(each for row in rows for each in written.groups(row)))
+        parts = tuple((row, number) for row in _ROWS for number in range(written.parts(row)))
+        return _Left(_ROWS[0], (), parts)
+
+    def _is_of_earlier_row(self, row: Row, group_id: str) -> bool:
+        """Return whether the look has come to a group with another row."""
+        earlier = _ROWS[: _ROWS.index(row)]
+        return any(self._state.written.rows(each, group_id) for each in earlier)
 
     def _outdated(self, group_id: str, now_ms: int) -> Iterator[GroupRecord]:
         written = self._state.written

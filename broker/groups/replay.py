@@ -10,7 +10,9 @@ KAFKA-21117). And offsets in a transaction are pending until its marker.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple, assert_never, cast
+from typing import assert_never, cast
+
+import msgspec
 
 from broker.groups.tables import CONSUMER_ROWS, Row, RowChange, RowKey, Table
 from jbodlab.group_records import keys
@@ -18,7 +20,7 @@ from jbodlab.group_records.records import GroupRecord
 from jbodlab.group_records.values import OffsetCommitValue
 
 
-class StoredOffset(NamedTuple):
+class StoredOffset(msgspec.Struct, frozen=True, gc=False):
     """A committed offset, and the offset of the record that says so."""
 
     value: OffsetCommitValue

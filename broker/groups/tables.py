@@ -11,8 +11,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, KeysView, Mapping, Sequence
 from enum import IntEnum
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, NamedTuple
+
+from jbodlab.vocabulary.large_dict import LargeDict
 
 
 class Row(IntEnum):
@@ -65,8 +68,8 @@ class Table:
     """Rows by kind and group, each in the order in which it came."""
 
     def __init__(self) -> None:
-        self._kinds: dict[Row, dict[str, dict[tuple[Hashable, ...], Any]]] = {
-            row: {} for row in Row
+        self._kinds: dict[Row, LargeDict[str, dict[tuple[Hashable, ...], Any]]] = {
+            row: LargeDict() for row in Row
         }
         self.observers: list[Observer] = []
 
@@ -82,6 +85,14 @@ class Table:
     def groups(self, row: Row) -> KeysView[str]:
         """Return the groups that have a row of a kind."""
         return self._kinds[row].keys()
+
+    def parts(self, row: Row) -> int:
+        """Return in how many parts the groups with a row of a kind are; few are in one."""
+        return len(self._kinds[row].parts)
+
+    def groups_of_part(self, row: Row, number: int) -> tuple[str, ...]:
+        """Return the groups of a part; none of one that there is no longer."""
+        return tuple(chain(*self._kinds[row].parts[number : number + 1]))
 
     def apply(self, changes: Iterable[RowChange]) -> None:
         """Change rows."""

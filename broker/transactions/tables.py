@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 
 from broker.transactions.transaction import PREPARED, Transaction, TransactionState, from_idle
+from jbodlab.vocabulary.large_dict import LargeDict
 
 
 class WrittenTransactions(Mapping[str, Transaction]):
@@ -20,7 +21,7 @@ class WrittenTransactions(Mapping[str, Transaction]):
     """
 
     def __init__(self) -> None:
-        self._entries: dict[str, Transaction | bytes] = {}
+        self._entries: LargeDict[str, Transaction | bytes] = LargeDict()
 
     def __getitem__(self, transactional_id: str) -> Transaction:
         found = self._entries[transactional_id]

@@ -8,6 +8,7 @@ import pytest
 
 from broker.coordination.log_reduction import LogReduction
 from jbodlab.record_batch.record_batch import CONTROL, TRANSACTIONAL, build_batch
+from jbodlab.vocabulary import large_dict
 from jbodlab.vocabulary.errors import DecodeError
 
 Written = tuple[str, str | None]
@@ -75,14 +76,17 @@ def test_last_record_of_each_key_stays_in_the_order_of_the_log(log: Log) -> None
     assert reduction.record_count == 5
 
 
-def test_keys_that_are_arranged_one_by_one_stay_in_the_order_of_the_log(log: Log) -> None:
+def test_keys_that_are_arranged_part_by_part_stay_in_the_order_of_the_log(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(large_dict, "UNDIVIDED_MAX", 1)
     log.add(("a", "1"), ("b", "1"), ("c", "1"))
     log.add(("a", "2"), ("c", None))
     reduction = reduced(log)
 
-    are_left = [reduction.arrange(1) for _ in range(3)]
+    were_left = [reduction.arrange() for _ in range(large_dict.PARTS + 1)]
 
-    assert are_left == [True, True, False]
+    assert were_left == [True] * large_dict.PARTS + [False]
     assert left(reduction) == [("b", "1"), ("a", "2")]
 
 

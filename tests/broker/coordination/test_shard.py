@@ -13,6 +13,7 @@ from broker.coordination import loading
 from broker.coordination.log_reduction import LogReduction
 from broker.coordination.shard import ShardState
 from jbodlab.storage.log.transactions import ABORT, COMMIT, Marker
+from jbodlab.vocabulary import large_dict
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.producer import Producer
@@ -89,7 +90,7 @@ async def test_long_log_is_committed_slice_by_slice(
     assert slices[:4] == [(0, 3), (1, 3), (2, 3), (3, 3)]
 
 
-async def test_order_of_a_long_log_is_prepared_slice_by_slice(
+async def test_order_of_a_long_log_is_prepared_part_by_part(
     led: Led, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in "abc":
@@ -98,17 +99,17 @@ async def test_order_of_a_long_log_is_prepared_slice_by_slice(
     happened: list[str] = []
     arrange = LogReduction.arrange
 
-    def arranged(reduction: LogReduction, count: int) -> bool:
-        happened.append(f"arrange {count}")
+    def arranged(reduction: LogReduction) -> bool:
+        happened.append("arrange")
         asyncio.get_running_loop().call_soon(happened.append, "turn of others")
-        return arrange(reduction, count)
+        return arrange(reduction)
 
-    monkeypatch.setattr(loading, "ARRANGED_AT_ONCE", 1)
+    monkeypatch.setattr(large_dict, "UNDIVIDED_MAX", 1)
     monkeypatch.setattr(LogReduction, "arrange", arranged)
 
     await lead_anew(led)
 
-    assert happened[:4] == ["arrange 1", "turn of others"] * 2
+    assert happened[:4] == ["arrange", "turn of others"] * 2
     assert [await value(led, name) for name in "abc"] == [1, 1, 1]
 
 

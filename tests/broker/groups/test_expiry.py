@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from broker.groups.requests import DeleteGroups, ListGroups
 from broker.groups.settings import MINUTE_MS
+from broker.groups.tables import Row, Table
 from jbodlab.group_records.keys import OffsetCommitKey
 from jbodlab.group_records.records import GroupRecord
 from jbodlab.group_records.values import OffsetCommitValue
@@ -128,3 +129,29 @@ def test_group_that_is_gone_in_the_middle_of_a_look_is_left_out(
     bench.carry_out(bench.shard.timer(("offsets",), bench.now_ms))
 
     assert names(bench) == ["a"]
+
+
+def test_a_step_asks_no_part_of_the_table_that_it_does_not_come_to(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jbodlab.vocabulary.large_dict.UNDIVIDED_MAX", 1)
+    groups = [f"group {number}" for number in range(100)]
+    for group in groups:
+        bench.ask(commit(1, group=group))
+    bench.advance(500)
+    asked: list[int] = []
+    groups_of_part = Table.groups_of_part
+
+    def counting(table: Table, row: Row, number: int) -> tuple[str, ...]:
+        found = groups_of_part(table, row, number)
+        asked.append(len(found))
+        return found
+
+    monkeypatch.setattr(Table, "groups_of_part", counting)
+    monkeypatch.setattr("broker.groups.expiry.SCANNED_AT_ONCE", 20)
+
+    bench.carry_out(bench.shard.timer(("offsets",), bench.now_ms))
+
+    assert sum(asked) < 40
+    bench.advance(100_000)
+    assert names(bench) == []
