@@ -34,6 +34,7 @@ from bench.__main__ import RESULTS
 from bench.measure import fresh, resident_mb
 from lab.cluster.engine import Engine
 from lab.cluster.faults import Fault
+from lab.cluster.log_dir import LogDir
 from lab.cluster.node import Node
 from lab.machine.waiting import wait_for
 from tests.cluster.harness import Cluster, Load, made
@@ -122,13 +123,12 @@ class Leaders:
         self._cluster = cluster
         self._client = AdminClient({**cluster.client_config, "log_level": 0})
 
-    def lose_one(self) -> tuple[int, int]:
-        """Break the directory of a leader that has followers; returns its partition and it."""
+    def choose(self) -> tuple[int, int, LogDir]:
+        """Return a partition whose leader has followers, that leader, and its directory."""
         found = self._cluster.partitions(LED)
         number = max(found, key=lambda each: (len(found[each].isr or ()), -each))
         leader = found[number].leader
-        self._cluster.broker(leader).log_dir_of(LED, number).fails("eio")
-        return number, leader
+        return number, leader, self._cluster.broker(leader).log_dir_of(LED, number)
 
     def wait_next(self, partition: int, former: int, since_s: float) -> float:
         """Return the seconds from a moment until metadata name another leader, or GAP_S_MAX."""
@@ -171,16 +171,19 @@ def gaps_s(cluster: Cluster, fault: Callable[[Node], Any], runs: int) -> dict[st
     found: dict[str, list[float]] = {"next change": [], "next leader": []}
     changes, leaders = Changes(cluster), Leaders(cluster)
     try:
-        with Load(cluster.bootstrap, LED, rate=LED_RATE):
+        with Load(cluster.bootstrap, LED, rate=LED_RATE), ThreadPoolExecutor(2) as pool:
             for number in range(runs):
                 if number % REVIVED_EVERY == 0:
                     revive(cluster)
                 active = cluster.active_controller()
+                partition, former, log_dir = leaders.choose()
                 began_s = time.monotonic()
-                fault(active)
-                partition, former = leaders.lose_one()
+                # Each is proved after it has begun, which may take longer than its effects.
+                made = [pool.submit(fault, active), pool.submit(log_dir.fails, "eio")]
                 found["next leader"].append(leaders.wait_next(partition, former, began_s))
                 found["next change"].append(changes.gap_s(began_s))
+                for each in made:
+                    each.result()
                 bring_back(cluster, active)
     finally:
         changes.close()
