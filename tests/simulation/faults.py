@@ -139,7 +139,7 @@ def the_controller(hit: Hit) -> Node | None:
 
 def a_disk(hit: Hit) -> Path:
     """Draw a directory; half the time one that holds a leader."""
-    world, leading = hit.world, _led_in(hit.world)
+    world, leading = hit.world, led_in(hit.world)
     if leading and hit.random.random() < FAVOUR:
         return hit.random.choice(leading)
     if hit.random.random() < FAVOUR:
@@ -149,7 +149,7 @@ def a_disk(hit: Hit) -> Path:
     return hit.random.choice([hit.random.choice(world.brokers).metadata_dir])
 
 
-def _led_in(world: World) -> list[Path]:
+def led_in(world: World) -> list[Path]:
     """Return the directories in which brokers that run lead, once for each partition."""
     return [
         path
@@ -297,7 +297,7 @@ async def restart_when_down(hit: Hit, node: Node) -> None:
     await restart_later(hit, node)
 
 
-async def _closely(hit: Hit, path: Path, also: Callable[[], object]) -> None:
+async def closely(hit: Hit, path: Path, also: Callable[[], object]) -> None:
     """Break a directory and do something else, in any order, shortly after each other."""
     steps = [lambda: _break(hit, path), also]
     hit.random.shuffle(steps)
@@ -549,7 +549,7 @@ async def unreported(hit: Hit, path: Path) -> None:
     world, node = hit.world, hit.world.node_with(path)
     if path not in node.log_dirs:
         return
-    leads = path in _led_in(world)
+    leads = path in led_in(world)
     world.explained_s = _session_s(hit)
     for pair in to_controllers(world, node):
         world.network.hold(*pair)
@@ -761,7 +761,7 @@ async def upgrade(hit: Hit) -> None:
 async def unheard(hit: Hit, path: Path) -> None:
     """A directory fails shortly before or after the controller ends, which comes back."""
     controller = hit.world.controller
-    await _closely(hit, path, lambda: hit.world.kill(controller))
+    await closely(hit, path, lambda: hit.world.kill(controller))
     await restart_later(hit, controller)
 
 
@@ -770,7 +770,7 @@ async def sick_stop(hit: Hit, node: Node) -> None:
     """A directory fails shortly before or after its broker is asked to stop."""
     path = hit.random.choice(node.log_dirs)
     node.is_wanted = False
-    await _closely(hit, path, lambda: hit.world.ask_to_stop(node))
+    await closely(hit, path, lambda: hit.world.ask_to_stop(node))
     await restart_when_down(hit, node)
     await repair(hit, path)
 

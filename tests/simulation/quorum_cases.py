@@ -242,6 +242,19 @@ CASES = (
         ("a controller has other voters",),
         chaos_ms=10_000,
     ),
+    Case(
+        "directories-die-with-the-active",
+        tuple(("directory_dies_with_active", 500 + 5_000 * n, 500, "") for n in range(4)),
+        ("the active ended as it was told of a directory",),
+        {"broker.heartbeat.interval.ms": 3_000, SESSION: 9_000},
+        chaos_ms=21_000,
+    ),
+    Case(
+        "last-words-to-the-active",
+        tuple(("last_word_to_active", 500 + 8_000 * n, 300, "") for n in range(3)),
+        ("the active ended with a broker's last word",),
+        chaos_ms=25_000,
+    ),
 )
 
 

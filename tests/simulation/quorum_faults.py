@@ -22,22 +22,26 @@ from jbodlab.raft.messages import (
 from jbodlab.raft.voters import UNKNOWN_DIRECTORY, ReplicaKey, VoterSet
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
-from jbodlab.vocabulary.ids import BrokerId
+from jbodlab.vocabulary.ids import NO_LEADER, BrokerId
 from tests.simulation.disk import KINDS
 from tests.simulation.faults import (
     HANGS,
     Hit,
+    closely,
     fault,
     for_a_while,
     frozen,
     held,
     kill,
+    led_in,
     one_of,
+    paths_of,
+    repair,
     restart_later,
     restart_when_down,
 )
 from tests.simulation.plan import QUORUM, UNLIMITED
-from tests.simulation.world import Node, World, address, directory_id
+from tests.simulation.world import Node, World, address, directory_id, partitions_of
 
 CLAIM_S = 1.0
 """By when another one is active, if nothing else is wrong."""
@@ -48,6 +52,8 @@ VOTERS_S = 10.0
 """For which an operator asks for other voters."""
 NOTICED_S = 4.0
 """By when a controller ends whose directory fails."""
+NEXT_LEADER_S = 2.0
+"""By when the next active controller has elected leaders for what failed with the former one."""
 CALLS = ("write", "sync", "create", "name", "read")
 """Calls of a controller: appends, their sync, files of snapshots and votes, what others lack."""
 CALLED_S, ENDED_S = 5.0, 0.2
@@ -456,6 +462,70 @@ async def call_of_active_fails(hit: Hit, node: Node) -> None:
         if node.is_up and node.process is process:
             hit.world.report("R18", node.name, f"its {kind} failed, and it goes on")
         await _check_claim(hit, node)
+
+
+@fault("calm", 0, the_active, then=restart_later)
+async def directory_dies_with_active(hit: Hit, node: Node) -> None:
+    """L7: what led in a directory that dies as the active controller does is led soon again."""
+    world = hit.world
+    path = hit.random.choice(led_in(world))
+    broker = world.node_with(path)
+    process = broker.process
+    assert process is not None
+    led = [
+        partition
+        for partition, state in partitions_of(world.image)
+        if state.leader == broker.id
+        and len(state.isr) > 1
+        and path in paths_of(world, broker, state)
+    ]
+
+    def is_telling() -> bool:
+        is_offline = not broker.server._disks.log_dirs.by_path(path).is_online
+        return is_offline and world.rpc.is_asking(process, "BrokerHeartbeat")
+
+    if hit.event.choice % 2:
+        await closely(hit, path, lambda: world.kill(node))
+    else:
+        world.disks[path].break_(errno.EIO)
+        if await world.until(is_telling, NOTICED_S, 0.0002):
+            world.moment("the active ended as it was told of a directory")
+        world.kill(node)
+
+    def is_led_elsewhere() -> bool:
+        leaders = {each: state.leader for each, state in partitions_of(world.image)}
+        return all(leaders[each] not in (broker.id, NO_LEADER) for each in led)
+
+    if not await world.until(is_led_elsewhere, NEXT_LEADER_S, 0.05):
+        world.report("L7", path.name, f"{NEXT_LEADER_S} s after its failure {led} are led there")
+    await repair(hit, path)
+    await hit.admin.revive(broker.id, path)
+
+
+@fault("calm", 0, the_active, then=restart_later)
+async def last_word_to_active(hit: Hit, node: Node) -> None:
+    """R16: a broker that ends as the active controller does is fenced by the next one at once."""
+    world = hit.world
+    broker = hit.random.choice([each for each in world.brokers if world.is_serving(each)])
+    process, disk = broker.process, world.disks[broker.metadata_dir]
+    assert process is not None
+    disk.break_(errno.EIO)
+
+    def is_fenced() -> bool:
+        registered = world.registration(broker)
+        return registered is not None and registered.fenced
+
+    def is_saying_it() -> bool:
+        is_last = broker.process is process and broker.server._is_last_word_wanted
+        return is_last and world.rpc.is_asking(process, "BrokerHeartbeat")
+
+    if await world.until(is_saying_it, NOTICED_S, 0.0002):
+        world.moment("the active ended with a broker's last word")
+        world.kill(node)
+        if not await world.until(is_fenced, NEXT_LEADER_S, 0.05):
+            world.report("R16", broker.name, f"{NEXT_LEADER_S} s after its end it is not fenced")
+    disk.heal()
+    await restart_when_down(hit, broker)
 
 
 @fault("calm", 0, the_active, then=restart_later)
