@@ -25,6 +25,10 @@ from jbodlab.vocabulary.errors import ControllerUnavailableError
 MESSAGE_SIZE_BYTES_MAX = 64 * 1024 * 1024
 RECONNECT_BACKOFF_MS = 50
 RECONNECT_BACKOFF_MS_MAX = 500
+CONNECT_TIMEOUT_MS = 2_000
+"""Longest time for one attempt to connect. A busy machine takes long to accept a connection, and a
+shorter time would end each attempt; after a longer one the system would say less often to a machine
+that is back that somebody wants a connection."""
 REFUSED_S, REFUSED_S_MAX = 1.0, 4.0
 """First and longest pause after a refusal. The controller may have another certificate by then, and
 a broker has to reach it within half a session."""
@@ -33,7 +37,8 @@ OPTIONS = (
     ("grpc.max_receive_message_length", MESSAGE_SIZE_BYTES_MAX),
     ("grpc.max_send_message_length", MESSAGE_SIZE_BYTES_MAX),
     ("grpc.initial_reconnect_backoff_ms", RECONNECT_BACKOFF_MS),
-    ("grpc.min_reconnect_backoff_ms", RECONNECT_BACKOFF_MS),
+    # In spite of its name no pause.
+    ("grpc.min_reconnect_backoff_ms", CONNECT_TIMEOUT_MS),
     ("grpc.max_reconnect_backoff_ms", RECONNECT_BACKOFF_MS_MAX),
     # A controller whose machine vanished says nothing; without this a call to it would hang until
     # its deadline and the stream for ever.

@@ -16,6 +16,7 @@ from jbodlab.controller_api.requests import (
 from jbodlab.vocabulary.errors import ControllerUnavailableError
 from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset
 from tests.broker.controller_link.scripted_controller import ScriptedController, connected, serving
+from tests.waiting import DEADLINE_S
 
 HEARTBEAT = BrokerHeartbeatRequest(
     broker_id=BrokerId(1), broker_epoch=BrokerEpoch(5), current_metadata_offset=Offset(7)
@@ -62,6 +63,47 @@ async def test_a_controller_that_is_away_is_unavailable_and_found_again_when_it_
                     break
                 await asyncio.sleep(0.02)
     await channel.close()
+
+
+SLOW_S = 0.7
+"""Much longer than the pauses between two attempts to connect."""
+
+
+class SlowWay:
+    """A way to a port that takes its time for each connection."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self.connections = 0
+
+    async def pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        await asyncio.sleep(SLOW_S)
+        its_reader, its_writer = await asyncio.open_connection("127.0.0.1", self._port)
+        await asyncio.gather(self._copy(reader, its_writer), self._copy(its_reader, writer))
+
+    @staticmethod
+    async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            while data := await reader.read(1 << 16):
+                writer.write(data)
+        writer.close()
+
+
+async def test_a_controller_that_is_slow_to_connect_to_is_reached_by_the_first_connection(
+    controller: ScriptedController,
+) -> None:
+    controller.answers[BrokerHeartbeatRequest] = lambda _request: BrokerHeartbeatResponse()
+    async with serving(controller) as port:
+        way = SlowWay(port)
+        async with await asyncio.start_server(way.pass_on, "127.0.0.1", 0) as server:
+            at = server.sockets[0].getsockname()[1]
+            channel = ControllerChannel(GrpcTransport(f"127.0.0.1:{at}"))
+
+            await channel.call(HEARTBEAT, DEADLINE_S)
+
+            assert way.connections == 1
+            await channel.close()
 
 
 async def test_a_controller_that_is_away_is_told_in_the_same_words_each_time() -> None:
