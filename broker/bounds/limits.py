@@ -39,6 +39,8 @@ CONTROLLER_ASK_S, CONTROLLER_PAUSE_S = 0.3, 0.05
 """Longest wait for the answers of all controllers to who is active, and the pause, with as much
 again by chance, before they are asked once more."""
 
+CONTROLLER_ANSWER_S = 2.0
+"""Longest wait for one of these answers by a broker that goes on asking."""
 CONTROLLER_OTHERS_S = 0.02
 """Longest wait for the other answers behind that of one that is active in a later epoch."""
 CONTROLLER_LATE_S = 0.5

@@ -17,6 +17,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Seque
 from typing import Any, NamedTuple, TypeVar
 
 from broker.bounds.limits import (
+    CONTROLLER_ANSWER_S,
     CONTROLLER_ASK_S,
     CONTROLLER_LATE_S,
     CONTROLLER_OTHERS_S,
@@ -59,6 +60,10 @@ class KnownEpoch(NamedTuple):
 
     epoch: int
     leader: FoundLeader = NOBODY_LEADS
+
+
+Questions = dict[str, asyncio.Task[KnownEpoch]]
+"""Questions to controllers that are under way, by their addresses."""
 
 
 class ControllerDirectory:
@@ -252,17 +257,19 @@ class ControllerDirectory:
     async def _search_active(self, found: FoundLeader) -> None:
         lost = FoundLeader(self._epoch, is_active=True, address=self._former)
         is_first = True
-        while not found.address:
-            answers = await self._ask_all()
-            found = _newest(answers)
-            is_former = (found.epoch, found.address) == (lost.epoch, lost.address)
-            # One that refuses and says that it leads may need a moment.
-            if found.epoch >= max(0, self._epoch) and not (is_first and is_former):
-                break
-            if self._is_forgotten(self._epoch, answers):
-                break
-            is_first, found = False, NOBODY_LEADS
-            await asyncio.sleep(CONTROLLER_PAUSE_S * (1 + self._random()))
+        with _questions() as asked:
+            while not found.address:
+                # A late answer counts the next time: a busy controller would else never be found.
+                answers = await self._answers(asked)
+                found = _newest(answers)
+                is_former = (found.epoch, found.address) == (lost.epoch, lost.address)
+                # One that refuses and says that it leads may need a moment.
+                if found.epoch >= max(0, self._epoch) and not (is_first and is_former):
+                    break
+                if self._is_forgotten(self._epoch, answers):
+                    break
+                is_first, found = False, NOBODY_LEADS
+                await asyncio.sleep(CONTROLLER_PAUSE_S * (1 + self._random()))
         is_other = (found.epoch, found.address) != (lost.epoch, lost.address)
         self._epoch = found.epoch
         if self._former and self._former != found.address:
@@ -293,31 +300,36 @@ class ControllerDirectory:
         return is_most and max(known) < epoch and _newest(answers).is_active
 
     async def _ask_all(self) -> list[KnownEpoch]:
-        """Ask all; returns what those know that have answered.
+        """Ask all once; returns what those know that have answered in time."""
+        with _questions() as asked:
+            return await self._answers(asked)
+
+    async def _answers(self, asked: Questions) -> list[KnownEpoch]:
+        """Ask all but those that are being asked; returns the answers that are there in time.
 
         Behind the answer of one that is active in a later epoch than those before, the others get a
         moment only: a controller that hangs gives no answer.
         """
-        asked = {
-            asyncio.create_task(self._ask(address), name=f"ask controller {address}")
-            for address in self._ways
-        }
+        for address in self._ways:
+            if address not in asked:
+                asked[address] = asyncio.create_task(self._ask(address), name=f"ask {address}")
+        waiting = {*asked.values()}
+        loop = asyncio.get_running_loop()
+        end_s = late_s = loop.time() + CONTROLLER_ASK_S
         answers: list[KnownEpoch] = []
-        timeout_s = None
-        try:
-            while asked:
-                answered, asked = await asyncio.wait(
-                    asked, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED
-                )
-                if not answered:
-                    break
-                answers += (each.result() for each in answered)
-                newest = _newest(answers)
-                if newest.epoch > self._epoch and newest.is_active:
-                    timeout_s = CONTROLLER_OTHERS_S
-        finally:
-            for each in asked:
-                each.cancel()
+        while waiting and (left_s := end_s - loop.time()) > 0:
+            answered, waiting = await asyncio.wait(
+                waiting, timeout=left_s, return_when=asyncio.FIRST_COMPLETED
+            )
+            answers += (each.result() for each in answered)
+            newest = _newest(answers)
+            if newest.epoch > self._epoch and newest.is_active:
+                end_s = min(end_s, loop.time() + CONTROLLER_OTHERS_S)
+        for address, each in [*asked.items()]:
+            if each not in waiting:
+                del asked[address]
+            elif loop.time() >= late_s:
+                self._node_ids.pop(address, None)
         self._learn()
         return answers
 
@@ -326,7 +338,7 @@ class ControllerDirectory:
         request = to_proto(FindControllerRequest())
         try:
             message = await self._ways[address].unary(
-                FindControllerRequest.method(), request, CONTROLLER_ASK_S
+                FindControllerRequest.method(), request, CONTROLLER_ANSWER_S
             )
             response: FindControllerResponse = from_proto(message)
         except (ControllerUnavailableError, DecodeError):
@@ -349,6 +361,17 @@ class ControllerDirectory:
                 logger.info("controller %d is at %s", each.node_id, address)
                 self._ways[address] = self._connect(address)
         self._named.clear()
+
+
+@contextlib.contextmanager
+def _questions() -> Iterator[Questions]:
+    """Yield a place for questions; those without an answer end with the block."""
+    asked: Questions = {}
+    try:
+        yield asked
+    finally:
+        for each in asked.values():
+            each.cancel()
 
 
 def _newest(answers: Sequence[KnownEpoch]) -> FoundLeader:

@@ -332,6 +332,33 @@ async def test_calls_that_a_former_controller_has_not_answered_fail_at_a_change(
         await again.aclose()
 
 
+@pytest.mark.parametrize("is_other_gone", [False, True])
+async def test_a_controller_is_found_whose_answers_are_late(
+    monkeypatch: pytest.MonkeyPatch, *, is_other_gone: bool
+) -> None:
+    monkeypatch.setattr("broker.controller_link.controllers.CONTROLLER_ASK_S", 0.01)
+
+    class Late(Way):
+        async def unary(self, method: str, message: Any, timeout_s: float) -> Any:
+            if method == FindControllerRequest.method():
+                try:
+                    async with asyncio.timeout(timeout_s):
+                        await asyncio.sleep(0.1)
+                except TimeoutError:
+                    raise ControllerUnavailableError("late") from None
+            return await super().unary(method, message, timeout_s)
+
+    busy, other = Controller(epoch=2), Controller()
+    other.is_reached = not is_other_gone
+    ways = {"busy": Late(busy), "other": Way(other)}
+    channel = ControllerChannel(ControllerDirectory(list(ways), ways.__getitem__, lambda: 0.0))
+
+    await channel.call(HEARTBEAT, DEADLINE_S)
+
+    assert (busy.asked, busy.heartbeats) == (1, 1)
+    await channel.close()
+
+
 async def test_calls_go_to_the_next_controller_before_the_way_to_the_former_is_closed() -> None:
     former, active = Controller(epoch=1), Controller()
     closing = asyncio.Event()
