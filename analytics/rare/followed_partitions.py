@@ -68,6 +68,7 @@ SCHEMA = pa.schema(
         *_LISTS.items(),
         ("former_leader", INT),
         *((former, _LISTS[name]) for name, former in _FORMER.items()),
+        *((name, _INTS) for name in ("isr_joined", "isr_left")),
         *((name, BOOLEAN) for name in ("is_isr_changed", "is_placement_changed")),
         ("valid_from_offset", LONG),
         ("valid_from_time", _TIME),
@@ -260,6 +261,9 @@ def _of_states(
     columns |= {
         former: _listed(before[name], lists[name].distinct) for name, former in _FORMER.items()
     }
+    columns["isr_joined"], columns["isr_left"] = _joined_and_left(
+        states["isr"], before["isr"], lists["isr"].distinct
+    )
     changed = {
         name: before[name].present & (before[name].values != states[name].values)
         for name in ("isr", "replicas", "directories")
@@ -280,6 +284,23 @@ def _of_ends(rows: pa.Table, compared: Bools, places: _Places) -> dict[str, pa.A
         removed = rows.column(f"removed_{name}")
         columns[f"valid_to_{name}"] = pc.if_else(pa.array(is_last), removed, found)
     return columns
+
+
+def _joined_and_left(own: _Field, former: _Field, distinct: pa.Array) -> list[pa.Array]:
+    """Return the elements that only a list has, and those that only the former one had.
+
+    Where there are not two lists, both are null.
+    """
+    found = combinations(own.values, former.values)
+    lists = (distinct.take(pa.array(each.values[found.rows])) for each in (own, former))
+    pairs = list(zip(*(each.to_pylist() for each in lists), strict=True))
+    joined = [[each for each in own if each not in former] for own, former in pairs]
+    left = [[each for each in former if each not in own] for own, former in pairs]
+    codes = pa.array(found.codes, mask=~(own.present & former.present))
+    return [
+        pa.DictionaryArray.from_arrays(codes, pa.array(each, distinct.type))
+        for each in (joined, left)
+    ]
 
 
 def _whole(given: pa.Table, name: str) -> pa.Array:

@@ -6,11 +6,13 @@ WITH begun AS (
   FROM touched_replicas
 ), moments AS (
   -- The first state with a leader and all replicas in sync that ends behind the begin.
-  SELECT cluster, topic_id, partition, failure, begin AS at, 1 AS turn,
+  SELECT cluster, topic, topic_id, partition, failure, directory, begin, begin_time, is_gone,
+    valid_to_offset, valid_to_time, coalesce(begin, 9223372036854775807) AS at, 1 AS turn,
     CAST(NULL AS STRUCT<offset: BIGINT, time: TIMESTAMP>) AS whole
-  FROM begun WHERE begin IS NOT NULL
+  FROM begun
   UNION ALL
-  SELECT cluster, topic_id, partition, NULL, coalesce(valid_to_offset, 9223372036854775807), 0,
+  SELECT cluster, NULL, topic_id, partition, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    coalesce(valid_to_offset, 9223372036854775807), 0,
     named_struct('offset', valid_from_offset, 'time', valid_from_time)
   FROM partition_states WHERE leader <> -1 AND size(isr) >= size(replicas)
 ), found AS (
@@ -18,10 +20,9 @@ WITH begun AS (
     ORDER BY at DESC, turn DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS next_whole
   FROM moments
 ), again AS (
-  SELECT b.*, CASE WHEN f.next_whole IS NOT NULL THEN greatest(f.next_whole.`offset`, b.begin) END AS again,
-    CASE WHEN f.next_whole.`offset` <= b.begin THEN b.begin_time ELSE f.next_whole.time END AS again_time
-  FROM begun b LEFT JOIN found f ON f.turn = 1 AND b.cluster = f.cluster AND b.failure = f.failure
-    AND b.topic_id = f.topic_id AND b.partition = f.partition
+  SELECT *, CASE WHEN next_whole IS NOT NULL THEN greatest(next_whole.`offset`, begin) END AS again,
+    CASE WHEN next_whole.`offset` <= begin THEN begin_time ELSE next_whole.time END AS again_time
+  FROM found WHERE turn = 1
 ), judged AS (
   SELECT *, is_gone AND coalesce(valid_to_offset, 9223372036854775807)
       < coalesce(again, 9223372036854775807) AS goes_first

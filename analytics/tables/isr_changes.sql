@@ -21,15 +21,11 @@
 --   caught up), elected (it leads where nobody did), unknown
 -- broker (int): the broker that was lost, where that is the cause
 -- directory (string): the directory that went offline, where that is the cause
-WITH changed AS (
-  SELECT c.*, filter(isr, each -> NOT array_contains(former_isr, each)) AS joined,
-    filter(former_isr, each -> NOT array_contains(isr, each)) AS left_isr
-  FROM partition_states c WHERE is_isr_changed
-), explained AS (
+WITH explained AS (
   SELECT c.*, l.broker, l.directory, CASE
       WHEN record_type = 'SNAPSHOT' THEN 'unknown'
-      WHEN size(filter(left_isr, each -> NOT array_contains(replicas, each))) > 0
-        OR size(filter(joined, each -> array_contains(former_adding, each))) > 0 THEN 'reassignment'
+      WHEN size(filter(isr_left, each -> NOT array_contains(replicas, each))) > 0
+        OR size(filter(isr_joined, each -> array_contains(former_adding, each))) > 0 THEN 'reassignment'
       WHEN l.why = 'directory' THEN 'directory'
       WHEN l.why IN ('fenced', 'unregistered') THEN 'broker'
       WHEN l.why = 'controlled_shutdown' THEN 'controlled_shutdown'
@@ -37,16 +33,17 @@ WITH changed AS (
       -- A leader where there was none, out of the ELR or at all costs, is in sync with itself.
       WHEN former_leader = -1 AND leader <> -1 THEN 'elected'
       ELSE 'unknown' END AS cause
-  FROM changed c
+  FROM partition_states c
   LEFT JOIN lost_replicas l ON l.of = 'isr' AND c.cluster = l.cluster AND c.topic_id = l.topic_id
     AND c.partition = l.partition AND c.life = l.life AND c.seq = l.seq
-  WHERE size(joined) > 0 OR size(left_isr) > 0
+  WHERE is_isr_changed AND (size(isr_joined) > 0 OR size(isr_left) > 0)
 )
 SELECT cluster, topic, topic_id, partition, valid_from_offset AS `offset`, valid_from_time AS time,
   record_type, batch_base_offset,
-  CASE WHEN size(joined) = 0 THEN 'shrink' WHEN size(left_isr) = 0 THEN 'expand' ELSE 'replace' END
+  CASE WHEN size(isr_joined) = 0 THEN 'shrink' WHEN size(isr_left) = 0 THEN 'expand' ELSE 'replace' END
     AS change,
-  isr, former_isr AS previous_isr, joined, left_isr AS `left`, leader_epoch, partition_epoch, cause,
+  isr, former_isr AS previous_isr, isr_joined AS joined, isr_left AS `left`, leader_epoch,
+  partition_epoch, cause,
   CASE WHEN cause IN ('directory', 'broker', 'controlled_shutdown') THEN broker END AS broker,
   CASE WHEN cause = 'directory' THEN directory END AS directory
 FROM explained

@@ -16,13 +16,10 @@
 --
 -- A replica that a reassignment removed has not fallen out, and it is out no longer than it is placed.
 WITH events AS (
-  SELECT cluster, topic, topic_id, partition, `offset`, time, broker, true AS is_out
-  FROM (SELECT cluster, topic, topic_id, partition, `offset`, time, explode(`left`) AS broker
-    FROM isr_changes WHERE cause <> 'reassignment') c
-  UNION ALL
-  SELECT cluster, topic, topic_id, partition, `offset`, time, broker, false
-  FROM (SELECT cluster, topic, topic_id, partition, `offset`, time, explode(joined) AS broker
-    FROM isr_changes) c
+  SELECT cluster, topic, topic_id, partition, `offset`, time, is_out,
+    explode(CASE WHEN is_out THEN `left` ELSE joined END) AS broker
+  FROM (SELECT *, explode(array(true, false)) AS is_out FROM isr_changes) c
+  WHERE NOT is_out OR cause <> 'reassignment'
 ), placed AS (
   SELECT p.cluster, p.topic_id, p.partition, p.broker,
     max(coalesce(p.valid_to_time, e.end_time)) AS placed_until

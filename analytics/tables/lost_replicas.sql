@@ -7,8 +7,7 @@ WITH gone AS (
   FROM partition_states WHERE former_leader <> leader AND former_leader <> -1
   UNION ALL
   SELECT cluster, topic_id, partition, life, seq, batch_last_offset, valid_from_time, 'isr',
-    explode(filter(former_isr, each -> NOT array_contains(isr, each))), former_replicas,
-    former_directories
+    explode(isr_left), former_replicas, former_directories
   FROM partition_states WHERE is_isr_changed
   UNION ALL
   -- Of a state without a predecessor every replica that is not in sync counts, and each that is if

@@ -1,7 +1,8 @@
 -- Step: a state of a partition, the end of its life, and the state before it in the same life:
 -- of plain topics, and of those that the fold of single records gives.
 WITH rare AS (
-  SELECT * FROM rare_history WHERE kind = 'partition'
+  SELECT *, lag(isr) OVER (PARTITION BY cluster, topic_id, partition, life ORDER BY seq) AS former_isr
+  FROM rare_history WHERE kind = 'partition'
 ), states AS (
   SELECT s.cluster, s.topic, s.topic_id, s.partition, s.seq, 1 AS life, s.leader, s.leader_epoch,
     s.partition_epoch, s.leader_recovery_state, s.replicas, s.isr, s.removing_replicas,
@@ -11,7 +12,7 @@ WITH rare AS (
     CASE WHEN s.removed_offset IS NOT NULL THEN 'topic_deleted' END AS life_ended_by,
     s.valid_to_offset, s.valid_to_time, s.seq = 1 AS is_first, s.former_leader, s.former_isr,
     s.former_replicas, s.former_directories, s.former_elr, s.former_adding, s.former_removing,
-    s.is_isr_changed, s.is_placement_changed
+    s.isr_joined, s.isr_left, s.is_isr_changed, s.is_placement_changed
   FROM partition_steps s
   LEFT ANTI JOIN rare_topics r ON s.cluster = r.cluster AND s.topic_id = r.topic_id
   WHERE NOT s.is_compared
@@ -24,10 +25,11 @@ WITH rare AS (
       ELSE lead(valid_from_offset) OVER in_order END,
     CASE WHEN lead(seq) OVER in_order IS NULL THEN life_to_time
       ELSE lead(valid_from_time) OVER in_order END,
-    lag(seq) OVER in_order IS NULL, lag(leader) OVER in_order, lag(isr) OVER in_order,
+    lag(seq) OVER in_order IS NULL, lag(leader) OVER in_order, former_isr,
     lag(replicas) OVER in_order, lag(directories) OVER in_order,
     lag(eligible_leader_replicas) OVER in_order, lag(adding_replicas) OVER in_order,
-    lag(removing_replicas) OVER in_order, coalesce(isr <> lag(isr) OVER in_order, false),
+    lag(removing_replicas) OVER in_order, filter(isr, each -> NOT array_contains(former_isr, each)),
+    filter(former_isr, each -> NOT array_contains(isr, each)), coalesce(isr <> former_isr, false),
     coalesce(replicas <> lag(replicas) OVER in_order OR directories <> lag(directories) OVER in_order,
       false)
   FROM rare

@@ -49,6 +49,70 @@ def test_a_failure_touches_what_was_placed_in_the_directory_or_broker_at_that_mo
     assert sum(expected.values()) > 100
 
 
+def test_a_replica_is_whole_again_with_the_first_full_state_that_ends_behind_the_begin() -> None:
+    failures: list[Row] = [
+        {"failure": 1, "broker": 1, "directory": "x", "detected_offset": 10},
+        # It counts from when the broker is back; the second one never is.
+        {"failure": 2, "broker": 2, "detected_offset": 10, "back_offset": 20},
+        {"failure": 3, "broker": 3, "detected_offset": 10},
+    ]
+    placed: list[Row] = [
+        {
+            "topic_id": "T",
+            "partition": partition,
+            "broker": broker,
+            "directory": "x",
+            "valid_from_offset": 0,
+        }
+        for partition in range(3)
+        for broker in (1, 2, 3)
+    ]
+
+    def state(partition: int, since: int, until: int | None, isr: list[int], **more: object) -> Row:
+        return {
+            "topic_id": "T",
+            "partition": partition,
+            "valid_from_offset": since,
+            "valid_to_offset": until,
+            "leader": 1,
+            "replicas": [1, 2, 3],
+            "isr": isr,
+            **more,
+        }
+
+    whole = [1, 2, 3]
+    states = [
+        # Whole up to the failure, again from 15 on, and once more later.
+        state(0, 0, 10, whole),
+        state(0, 10, 15, [1, 2]),
+        state(0, 15, 18, whole),
+        state(0, 18, 25, [1]),
+        state(0, 25, None, whole),
+        # Whole the whole time: at once.
+        state(1, 0, None, whole),
+        # Without a leader it is not whole.
+        state(2, 0, None, whole, leader=-1),
+    ]
+
+    found = answered(
+        "failure_parts",
+        failures=failures,
+        replica_placement=placed,
+        partition_states=[
+            {**row, "is_under_replicated": row["isr"] != whole, "is_isr_changed": False}
+            for row in states
+        ],
+    )
+
+    done = [
+        (failure, touched, count, None if last is None else last["offset"])  # type: ignore[index]
+        for failure, touched, count, last in picked(
+            found, "failure", "touched", "done", "last_done"
+        )
+    ]
+    assert done == [(1, 3, 2, 15), (2, 3, 2, 25), (3, 3, 0, None)]
+
+
 def led(offset: int, leader: int, previous: int | None, partition: int = 0) -> Row:
     return {
         "topic_id": "T",

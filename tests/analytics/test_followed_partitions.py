@@ -86,6 +86,27 @@ def test_a_field_is_that_of_the_last_record_that_has_it() -> None:
     assert not any(one["is_placement_changed"] for one in (first, second, third))
 
 
+def test_who_joined_the_isr_and_who_left_it_is_told_of_each_step_behind_the_first() -> None:
+    whole = WHOLE | {"replicas": [1, 2, 3], "isr": [1, 2], "directories": [A, B, C]}
+    found = steps(
+        record(1, **whole),
+        record(2, isr=[1]),
+        record(3, leader=2),
+        record(4, isr=[3, 2]),
+        record(5, isr=[2, 3]),
+        record(6, **whole, partition=1),
+    )
+
+    assert [(one["isr_joined"], one["isr_left"]) for one in found] == [
+        (None, None),
+        ([], [2]),
+        ([], []),
+        ([3, 2], [1]),
+        ([], []),
+        (None, None),
+    ]
+
+
 def test_a_change_raises_the_partition_epoch_and_a_named_leader_the_leader_epoch() -> None:
     found = steps(record(1, **WHOLE), record(2, isr=[1]), record(3, leader=1), record(4, isr=[1]))
 
