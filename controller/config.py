@@ -32,6 +32,7 @@ from jbodlab.vocabulary.endpoint import Endpoint
 from jbodlab.vocabulary.errors import ConfigError
 
 CONTROLLER_PRINCIPAL = "jbodlab.controller.principal"
+PROBE_INTERVAL, PROBE_INTERVAL_MS_MAX = "jbodlab.log.dir.probe.interval.ms", 1_000
 
 
 class QuorumConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,6 +133,14 @@ def controller_config(properties: Mapping[str, str]) -> tuple[ControllerConfig, 
             ",".join(sorted(node.roles)),
             "must contain controller",
         )
+    probe_interval_ms = values.integer(PROBE_INTERVAL)
+    if node.has_quorum and probe_interval_ms > PROBE_INTERVAL_MS_MAX:
+        raise ConfigError(
+            PROBE_INTERVAL,
+            str(probe_interval_ms),
+            f"must be at most {PROBE_INTERVAL_MS_MAX} where there are other controllers: until a "
+            "removed directory is noticed, what is committed has a copy less",
+        )
     config = ControllerConfig(
         node=node,
         listener=node.controller_listener(node.grpc_listener_name),
@@ -148,7 +157,7 @@ def controller_config(properties: Mapping[str, str]) -> tuple[ControllerConfig, 
         idle_interval_ms=values.integer("metadata.max.idle.interval.ms"),
         mutations_kept_s=values.integer("controller.quota.window.num")
         * values.integer("controller.quota.window.size.seconds"),
-        probe_interval_ms=values.integer("jbodlab.log.dir.probe.interval.ms"),
+        probe_interval_ms=probe_interval_ms,
         metadata_log=metadata_log_settings(values),
         hold_ms=values.integer("jbodlab.quorum.hold.ms"),
         metrics=metrics_address(values),

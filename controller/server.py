@@ -18,7 +18,7 @@ from controller.lead.snapshotter import ControllerSnapshotter
 from controller.lead.standby_registration import register_as_standby, registered
 from controller.limits import CLOSE_DEADLINE_S, STOP_GRACE_S
 from controller.metadata_dir import OpenedDir, open_metadata_dir
-from controller.metadata_dir_watch import watch_metadata_dir
+from controller.metadata_dir_watch import MetadataDirSpace, watch_metadata_dir
 from controller.metrics import ControllerMetrics, raft_metrics
 from controller.quorum.log_thread import LogThread
 from controller.quorum.raft_files import RaftFiles, election_state
@@ -122,19 +122,27 @@ class ControllerServer:
             monotonic_s=environment.monotonic_s,
         )
         rpc_server.bind(service)
+        metadata_dir = Path(config.node.metadata_log_dir)
+        space = MetadataDirSpace(metadata_dir, config.metadata_log.retention_bytes)
         metrics = None
         if config.metrics is not None:
             collect = ControllerMetrics(leadership, committed, snapshotter.snapshots)
             metrics = MetricsEndpoint(
                 config.metrics,
-                lambda: chain(collect(), raft_metrics(quorum, service.held), encryption.metrics()),
+                lambda: chain(
+                    collect(),
+                    space.metrics(),
+                    raft_metrics(quorum, service.held),
+                    encryption.metrics(),
+                ),
             )
             await metrics.start()
         watch = watch_metadata_dir(
-            environment.fs_of(metadata_dir := Path(config.node.metadata_log_dir)),
+            environment.fs_of(metadata_dir),
             metadata_dir,
             opened.log.directory,
             log_thread,
+            space,
             interval_ms=config.probe_interval_ms,
         )
         running = [quorum.run(leadership), leadership.run(), snapshotter.run(), watch]

@@ -180,6 +180,11 @@ def test_controllers_show_each_other_certificates_with_the_keys_of_their_listene
             "listener.security.protocol.map",
             "must have the same security protocol",
         ),
+        (
+            {"jbodlab.log.dir.probe.interval.ms": "1001"},
+            "jbodlab.log.dir.probe.interval.ms",
+            "must be at most 1000 where there are other controllers",
+        ),
     ],
 )
 def test_a_wrong_quorum_is_refused(changed: dict[str, str], key: str, reason: str) -> None:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import pytest
 
-from controller.metadata_dir_watch import watch_metadata_dir
+from controller.metadata_dir_watch import MetadataDirSpace, watch_metadata_dir
 from controller.quorum.log_thread import LogThread
 from jbodlab.runtime.machine import system_environment
 from jbodlab.storage.directory.posix_filesystem import PosixFileSystem
@@ -46,6 +46,7 @@ def watch(
                 directory,
                 log_folder,
                 log_thread,
+                MetadataDirSpace(directory, 0),
                 interval_ms=5,
                 deadline_s=deadline_s,
             )
@@ -97,7 +98,7 @@ def test_metadata_disk_that_hangs_is_found(tmp_path: Path) -> None:
 
 def test_healthy_metadata_directory_is_left_clean(tmp_path: Path) -> None:
     with pytest.raises(TimeoutError):
-        asyncio.run(asyncio.wait_for(_healthy(tmp_path), 0.2))
+        asyncio.run(_healthy(tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == ["log"]
 
 
@@ -105,8 +106,37 @@ async def _healthy(tmp_path: Path) -> None:
     (tmp_path / "log").mkdir()
     log_thread = LogThread(system_environment().threads)
     try:
-        log_folder, fs = tmp_path / "log", PosixFileSystem()
-        await watch_metadata_dir(fs, tmp_path, log_folder, log_thread, interval_ms=5)
+        log_folder, fs, space = tmp_path / "log", PosixFileSystem(), MetadataDirSpace(tmp_path, 0)
+        watching = watch_metadata_dir(fs, tmp_path, log_folder, log_thread, space, interval_ms=5)
+        await asyncio.wait_for(watching, 0.2)
     finally:
+        (metric,) = space.metrics()
+        assert metric.name == "jbodlab_metadata_dir_usable_bytes"
         await log_thread.run(lambda: None)
         log_thread.stop()
+
+
+@pytest.mark.parametrize(
+    ("retention_bytes", "total_bytes", "usable", "warnings"),
+    [
+        (-1, 1_000, (100, 99, 98), 1),
+        (-1, 1_000, (99, 100, 99), 2),
+        (400, 1_000, (800, 799), 1),
+        (400, 100_000, (10_000,), 0),
+    ],
+)
+def test_low_space_of_the_metadata_directory_is_warned_of_once(
+    retention_bytes: int,
+    total_bytes: int,
+    usable: tuple[int, ...],
+    warnings: int,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    space = MetadataDirSpace(Path("/metadata"), retention_bytes)
+    assert list(space.metrics()) == []
+
+    for usable_bytes in usable:
+        space.looked(total_bytes, usable_bytes)
+
+    assert [text.count("/metadata") for text in caplog.messages] == [1] * warnings
+    assert space.usable_bytes == usable[-1]

@@ -39,7 +39,7 @@ SETTINGS = {
     "broker.heartbeat.interval.ms": (300, 500, 1_000),
     FAILURE: (5_000, 10_000),
     LAG: (3_000, 10_000),
-    PROBE: (500, 2_000),
+    PROBE: (500, 1_000),
     "metadata.log.max.record.bytes.between.snapshots": (1_000, 5_000, 20_000_000),
 }
 """Properties of all servers, and what each is drawn from."""
