@@ -91,8 +91,7 @@ class _History:
         quorum.attach(world, taps.attach(world))
         members.attach(world)
         transactions.attach(world, self._transactions)
-        for node in world.nodes.values():
-            world.boot(node)
+        await self._boot_all()
         await world.run_as("client-start", self._start())
         self._start_clients()
         self._start_events()
@@ -112,6 +111,16 @@ class _History:
         ends = {STOP: self._stop_all, KILL: self._kill_all}
         for way in self._plan.options.restarts:
             await self._restart_all(ends[way])
+
+    async def _boot_all(self) -> None:
+        """Start all nodes; brokers would only ask until controllers have one that is active."""
+        world = self._world
+        for node in world.controllers:
+            world.boot(node)
+        if world.has_quorum:
+            await world.until(lambda: any(map(world.quorum.is_active, world.controllers)), LED_S)
+        for node in world.brokers:
+            world.boot(node)
 
     async def _start(self) -> None:
         await self._must(self._all_serve, START_S, "L1", "cluster", "it does not start")
@@ -298,8 +307,7 @@ class _History:
         before = settled.snapshot_of(world)
         world.is_settled = False
         await stop()
-        for node in world.nodes.values():
-            world.boot(node)
+        await self._boot_all()
         await world.run_as("client-recover", self._recover())
         await world.run_as("client-groups", self._fetch_all())
         await world.run_as("client-committed", self._read_committed())

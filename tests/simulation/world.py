@@ -515,8 +515,10 @@ class World:
         several = {
             "jbodlab.metadata.reserve.bytes": "4096",
             # Two thirds of all fetches of controllers would only ask anew who leads, and half of
-            # those of brokers whether there is something by now.
-            "controller.quorum.retry.backoff.ms": "100",
+            # those of brokers whether there is something by now. A record that says nothing goes
+            # through the logs of all of them.
+            "controller.quorum.retry.backoff.ms": "250",
+            "metadata.max.idle.interval.ms": "2000",
             "replica.fetch.wait.max.ms": "1000",
             "jbodlab.controller.bootstrap.servers": ",".join(
                 address(each, len(names) - 1) for each in ids
