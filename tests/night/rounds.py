@@ -130,7 +130,10 @@ def line_of(part: Part, night: Night) -> str:
 def page(nights: Sequence[Night], parts: Sequence[Part]) -> str:
     """Return `docs/endurance.md`: nights, the newest first, each with a row for each part."""
     text = [HEAD]
-    for night in sorted(nights, key=lambda each: each.date, reverse=True):
+    # Of nights of one day the last one was the later one.
+    newest = list(reversed(nights))
+    newest.sort(key=lambda each: each.date, reverse=True)
+    for night in newest:
         text.append(f"\n## {night.date}, commit {night.commit}\n")
         text.append(f"{night.machine}; seeds from {night.seed}.\n")
         text.append("| part | rounds | fine | failed | skipped | hours | the last one said |")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from tests.night.rounds import PARTS, Night, Part, Round, choose, command_of, page, read_parts
 
 TEXT = """part\tshare\tminutes\trounds\teach\tcommand
@@ -57,8 +59,10 @@ def test_the_page_has_a_row_for_each_part_and_the_newest_night_first() -> None:
     newer.rounds.append(
         Round(part="words", item="disks", seconds=36, outcome="failed", said="1 failed | 2 passed")
     )
-    text = page([night(), newer], read_parts(TEXT))
+    later = replace(newer, commit="later", rounds=[])
+    text = page([night(), newer, later], read_parts(TEXT))
 
+    assert text.index("later") < text.index("2026-01-03, commit " + newer.commit)
     assert text.index("2026-01-03") < text.index("2026-01-02")
     assert "| long | 1 of 3, 200 histories | 1 | 0 | 0 | 2.00 | 3 passed |" in text
     assert "| words | 1 of 2, folder | 0 | 1 | 0 | 0.01 | 1 failed / 2 passed |" in text
