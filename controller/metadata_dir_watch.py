@@ -85,7 +85,7 @@ async def watch_metadata_dir(
         directory: The metadata directory.
         log_folder: The folder of the log in it.
         log_thread: The thread that touches both.
-        space: Is told how much room there is.
+        space: Takes the free bytes that each look finds.
         interval_ms: Pause between two looks.
         deadline_s: Longest time for an answer.
 

@@ -294,7 +294,7 @@ TELEMETRY_SILENCE_MS_MIN = 60_000
 
 # The end.
 LAST_WORD_S, LAST_WORD_PAUSE_S = 2.0, 0.05
-"""Longest time in which a broker that stops tells it the active controller, which may just change,
-and the pause before it tells it again."""
+"""Longest time in which a broker that stops sends its last heartbeat to the active controller,
+which may just change, and the pause before it sends it again."""
 LAST_APPENDS_S = 2.0
 """Longest wait for appends in progress when a broker stops; a follower may not answer."""

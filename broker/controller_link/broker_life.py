@@ -214,7 +214,7 @@ class BrokerLife:
             async with asyncio.timeout(timeout_s):
                 await self._repeat_until_answered(last_word, timeout_s)
         except TimeoutError:
-            logger.warning("no controller was told within %s s that this broker stops", timeout_s)
+            logger.warning("no controller accepted the last heartbeat within %s s", timeout_s)
 
     async def _repeat_until_answered(self, heartbeat: SendHeartbeat, timeout_s: float) -> None:
         while True:

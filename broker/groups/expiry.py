@@ -125,7 +125,7 @@ class OffsetExpiry:
         return _Left(_ROWS[0], (), parts)
 
     def _is_of_earlier_row(self, row: Row, group_id: str) -> bool:
-        """Return whether the look has come to a group with another row."""
+        """Return whether the look visits this group for a row of an earlier kind."""
         earlier = _ROWS[: _ROWS.index(row)]
         return any(self._state.written.rows(each, group_id) for each in earlier)
 

@@ -65,7 +65,7 @@ _NO_ROWS: Mapping[Any, Any] = MappingProxyType({})
 
 
 class Table:
-    """Rows by kind and group, each in the order in which it came."""
+    """Rows by kind and group; those of a group, and few groups, are in the order they came in."""
 
     def __init__(self) -> None:
         self._kinds: dict[Row, LargeDict[str, dict[tuple[Hashable, ...], Any]]] = {
