@@ -1,42 +1,22 @@
-"""Metadata logs for tests: a few records by hand, or a random history of a small cluster."""
+"""Metadata logs of a few records."""
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import UUID
 
 from jbodlab.metadata.image.loader import MetadataLoader
-from jbodlab.metadata.image.metadata_delta import MetadataDelta
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.log.batches import control_batch, read_batches
 from jbodlab.metadata.log.metadata_log import MetadataLog
-from jbodlab.metadata.records.cluster_records import (
-    BrokerEndpoint,
-    BrokerRegistrationChangeRecord,
-    RegisterBrokerRecord,
-    UnregisterBrokerRecord,
-)
-from jbodlab.metadata.records.config_records import (
-    AbortTransactionRecord,
-    BeginTransactionRecord,
-    ConfigRecord,
-    EndTransactionRecord,
-    FeatureLevelRecord,
-    NoOpRecord,
-)
+from jbodlab.metadata.records.cluster_records import BrokerEndpoint, RegisterBrokerRecord
+from jbodlab.metadata.records.config_records import NoOpRecord
 from jbodlab.metadata.records.control_records import LeaderChangeMessage
 from jbodlab.metadata.records.frame import VersionedRecord
 from jbodlab.metadata.records.schema import Record
-from jbodlab.metadata.records.topic_records import (
-    ClearElrRecord,
-    PartitionChangeRecord,
-    PartitionRecord,
-    RemoveTopicRecord,
-    TopicRecord,
-)
+from jbodlab.metadata.records.topic_records import PartitionRecord
 from jbodlab.vocabulary.ids import (
     BrokerEpoch,
     BrokerId,
@@ -166,154 +146,3 @@ def log_of_one_record(root: Path) -> Path:
     log.append(NoOpRecord())
     log.close()
     return log.directory
-
-
-class RandomHistory:
-    """A history that the controller of a small cluster could have written, from a seed."""
-
-    def __init__(self, builder: LogBuilder, seed: int) -> None:
-        self.builder = builder
-        self.random = random.Random(seed)
-        self.in_transaction: MetadataDelta | None = None
-        self.names = [f"topic-{number}" for number in range(5)]
-        builder.append(
-            FeatureLevelRecord(name="metadata.version", feature_level=LEVEL),
-            ConfigRecord(resource_type=4, resource_name="", name="min.insync.replicas", value="1"),
-        )
-
-    def run(self, steps: int, snapshot_every: int = 0) -> MetadataImage:
-        for step in range(1, steps + 1):
-            if self.random.random() < 0.05:
-                self.builder.new_leader()
-            if self.random.random() < 0.08:
-                self._aborted_transaction()
-            self.builder.append(*self._batch(self.builder.loader.image))
-            if snapshot_every and step % snapshot_every == 0:
-                self.builder.snapshot()
-        return self.builder.loader.image
-
-    def _batch(self, image: MetadataImage) -> list[Record]:
-        """Return records that fit an image, one after the other."""
-        records: list[Record] = []
-        for _ in range(self.random.choice((1, 1, 2, 5))):
-            offset = self.builder.log.end_offset + len(records)
-            made = self._records(image, offset)
-            delta = MetadataDelta(image)
-            for index, record in enumerate(made):
-                delta.replay(record, offset + index)
-            image = delta.apply(offset + len(made) - 1, 1, 0)
-            records += made
-        if self.random.random() < 0.1:
-            return [BeginTransactionRecord(name="x"), *records, EndTransactionRecord()]
-        return records
-
-    def _aborted_transaction(self) -> None:
-        records = self._batch(self.builder.loader.image)
-        if isinstance(records[0], BeginTransactionRecord):
-            records = records[1:-1]
-        self.builder.append(NoOpRecord(), BeginTransactionRecord(name="dropped"), *records)
-        if self.random.random() < 0.5:
-            self.builder.new_leader()
-        self.builder.append(AbortTransactionRecord(reason="Controller failover"))
-
-    def _records(self, image: MetadataImage, offset: int) -> list[Record]:
-        choices = [self._register, self._broker_change, self._create_topic, self._config]
-        choices += [self._change_partition] * 8 + [self._remove_topic, self._clear_elr, self._noop]
-        return self.random.choice(choices)(image, offset) or [NoOpRecord()]
-
-    def _register(self, image: MetadataImage, offset: int) -> list[Record]:
-        broker = self.random.randint(1, 4)
-        directories = self.random.sample([uid(broker * 10 + n) for n in range(4)], 3)
-        return [register(broker, directories, epoch=offset)]
-
-    def _broker_change(self, image: MetadataImage, offset: int) -> list[Record]:
-        if not image.cluster.brokers:
-            return []
-        known = self.random.choice(list(image.cluster.brokers.values()))
-        if self.random.random() < 0.1:
-            return [UnregisterBrokerRecord(broker_id=known.broker_id, broker_epoch=known.epoch)]
-        remaining = known.directories[1:] if self.random.random() < 0.4 else ()
-        return [
-            BrokerRegistrationChangeRecord(
-                broker_id=known.broker_id,
-                broker_epoch=known.epoch,
-                fenced=self.random.choice((-1, 0, 1)),
-                in_controlled_shutdown=self.random.choice((0, 0, 1)),
-                log_dirs=remaining,
-            )
-        ]
-
-    def _create_topic(self, image: MetadataImage, offset: int) -> list[Record]:
-        free = [name for name in self.names if name not in image.topics.by_name]
-        if not free:
-            return []
-        name = self.random.choice(free)
-        topic_id = UUID(int=self.random.getrandbits(127) | 1 << 126)
-        records: list[Record] = [TopicRecord(name=name, topic_id=TopicId(topic_id))]
-        if self.random.random() < 0.5:
-            records.append(
-                ConfigRecord(
-                    resource_type=2, resource_name=name, name="min.insync.replicas", value="2"
-                )
-            )
-            records.append(ClearElrRecord(topic_name=name))
-        for index in range(self.random.randint(1, 5)):
-            replicas = self.random.sample((1, 2, 3, 4), 3)
-            directories = [uid(broker * 10 + self.random.randint(0, 3)) for broker in replicas]
-            records.append(
-                partition_record(
-                    topic_id, index, replicas=replicas, leader=replicas[0], directories=directories
-                )
-            )
-        return records
-
-    def _change_partition(self, image: MetadataImage, offset: int) -> list[Record]:
-        topics = [topic for topic in image.topics.by_id.values() if topic.partitions]
-        if not topics:
-            return []
-        topic = self.random.choice(topics)
-        index = self.random.choice(list(topic.partitions))
-        known = topic.partitions[index]
-        isr = (
-            tuple(broker for broker in known.replicas if self.random.random() < 0.6)
-            or known.replicas[:1]
-        )
-        change: dict[str, object] = {}
-        if self.random.random() < 0.8:
-            change["isr"] = isr
-            change["leader"] = self.random.choice((*isr, BrokerId(-1), BrokerId(-2)))
-        if self.random.random() < 0.2:
-            change["eligible_leader_replicas"] = known.replicas[:1]
-            change["last_known_elr"] = known.replicas[1:]
-        if self.random.random() < 0.2:
-            replicas = tuple(self.random.sample(known.replicas, len(known.replicas)))
-            change["replicas"] = replicas
-            change["directories"] = tuple(uid(broker * 10) for broker in replicas)
-            change["adding_replicas"] = replicas[:1]
-            change["removing_replicas"] = ()
-        return [
-            PartitionChangeRecord(partition_id=index, topic_id=topic.topic_id, **change)  # type: ignore[arg-type]
-        ]
-
-    def _remove_topic(self, image: MetadataImage, offset: int) -> list[Record]:
-        if len(image.topics.by_id) < 3:
-            return []
-        return [RemoveTopicRecord(topic_id=self.random.choice(list(image.topics.by_id)))]
-
-    def _clear_elr(self, image: MetadataImage, offset: int) -> list[Record]:
-        return [ClearElrRecord(topic_name=self.random.choice(("", *image.topics.by_name)))]
-
-    def _config(self, image: MetadataImage, offset: int) -> list[Record]:
-        if not image.topics.by_name:
-            return []
-        return [
-            ConfigRecord(
-                resource_type=2,
-                resource_name=self.random.choice(list(image.topics.by_name)),
-                name="min.insync.replicas",
-                value=self.random.choice((None, "1", "2", "3")),
-            )
-        ]
-
-    def _noop(self, image: MetadataImage, offset: int) -> list[Record]:
-        return [NoOpRecord()]

@@ -25,8 +25,9 @@ from jbodlab.metadata.records.topic_records import (
     TopicRecord,
 )
 from jbodlab.record_batch.record_batch import CONTROL, build_batch
-from tests.analytics.builders import LogBuilder, RandomHistory, partition_record, uid
+from tests.analytics.builders import partition_record, uid
 from tests.analytics.examples import examples
+from tests.analytics.random_records import random_log
 from tests.analytics.source_rows import (
     SCHEMA,
     VERSIONS,
@@ -167,9 +168,7 @@ def test_logs_of_kafka_agree(kafka_logs: Path, cluster: str) -> None:
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_random_histories_agree(tmp_path: Path, seed: int) -> None:
-    log = LogBuilder(tmp_path, segment_bytes=8192)
-    RandomHistory(log, seed).run(300, snapshot_every=100)
-    log.close()
+    log = random_log(tmp_path, seed, 300, snapshot_every=100)
     layout = read_layout(log.directory, split_bytes=3000)
 
     rows = column_rows(layout)
@@ -180,9 +179,7 @@ def test_random_histories_agree(tmp_path: Path, seed: int) -> None:
 
 
 def test_without_payloads_only_these_are_missing(tmp_path: Path) -> None:
-    log = LogBuilder(tmp_path)
-    RandomHistory(log, 3).run(60)
-    log.close()
+    log = random_log(tmp_path, seed=3, steps=60)
     raw = (log.directory / "00000000000000000000.log").read_bytes()
     split = split_of(raw)
 

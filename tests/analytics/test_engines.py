@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import re
 import shutil
 from collections import Counter
@@ -28,8 +27,8 @@ from analytics.store.store import Store
 from analytics.tables.catalog import TABLES
 from analytics.tables.table import Table
 from bench.metadata_log_generator import generate
-from tests.analytics.builders import LogBuilder, RandomHistory
-from tests.analytics.history_logs import RandomTopics, write
+from tests.analytics.history_logs import random_topics, write
+from tests.analytics.random_records import random_log
 from tests.analytics.shared import FIXTURES
 from tests.analytics.small_logs import answered_by_spark
 
@@ -40,14 +39,12 @@ def kafka_log(name: str, folder: Path) -> None:
     shutil.copytree(FIXTURES / name, folder)
 
 
-def random_log(folder: Path) -> None:
-    log = LogBuilder(folder, segment_bytes=8192)
-    RandomHistory(log, seed=12).run(120, snapshot_every=50)
-    log.close()
+def sound_log(folder: Path) -> None:
+    random_log(folder, seed=12, steps=120, snapshot_every=50)
 
 
 def cut_snapshot_log(folder: Path) -> None:
-    random_log(folder)
+    sound_log(folder)
     snapshot = max(folder.rglob("*.checkpoint"))
     snapshot.write_bytes(snapshot.read_bytes()[:-7])
 
@@ -57,10 +54,8 @@ def generated_log(folder: Path) -> None:
 
 
 def odd_log(seed: int, folder: Path) -> None:
-    log = RandomTopics(random.Random(seed), oddity=0.05 * (seed % 3))
-    log.run(40)
     folder.mkdir()
-    write(log, folder)
+    write(random_topics(seed, 0.05 * (seed % 3), 40), folder)
 
 
 LOGS: dict[str, Callable[[Path], None]] = {
@@ -69,7 +64,7 @@ LOGS: dict[str, Callable[[Path], None]] = {
         for version in ("3.9.2-admin", "4.3.1-disks")
         for node in ("controller", "broker-1")
     },
-    "random": random_log,
+    "random": sound_log,
     "cut-snapshot": cut_snapshot_log,
     "generated": generated_log,
     **{f"odd-{seed}": partial(odd_log, seed) for seed in range(3)},

@@ -17,13 +17,14 @@ from analytics.tables.catalog import TABLES
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.records.topic_records import TopicRecord
 from jbodlab.vocabulary.ids import TopicId
-from tests.analytics.builders import LogBuilder, RandomHistory, partition_record, uid
+from tests.analytics.builders import LogBuilder, partition_record, uid
 from tests.analytics.commands import replay_command as main
 from tests.analytics.image_tables import (
     assert_history_has_no_holes,
     assert_tables_equal_image,
     partitions_of,
 )
+from tests.analytics.random_records import RandomHistory
 
 WIDE_IN = (uid(10), uid(20), uid(30))
 

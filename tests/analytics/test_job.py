@@ -30,7 +30,6 @@ from jbodlab.metadata.records.config_records import BeginTransactionRecord, NoOp
 from jbodlab.metadata.records.topic_records import TopicRecord
 from tests.analytics.builders import (
     LogBuilder,
-    RandomHistory,
     log_of_one_record,
     partition_record,
     register,
@@ -38,6 +37,7 @@ from tests.analytics.builders import (
 )
 from tests.analytics.commands import replay_command as main
 from tests.analytics.image_tables import assert_tables_equal_image
+from tests.analytics.random_records import RandomHistory
 from tests.analytics.shared import Replayed, contents, directory_ids, journal
 
 Rows = list[dict[str, object]]

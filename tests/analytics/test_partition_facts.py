@@ -8,25 +8,27 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby, pairwise
-from operator import itemgetter
+from itertools import groupby, pairwise, zip_longest
+from operator import attrgetter, itemgetter
+from typing import NamedTuple
 
 import pytest
 
-from analytics.rare.topic_records import TopicFold
+from analytics.rare.topic_records import Change, TopicFold
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.vocabulary import directory_id as directory_ids
 from jbodlab.vocabulary import kafka_uuid
-from jbodlab.vocabulary.ids import NO_LEADER, DirectoryId
+from jbodlab.vocabulary.ids import NO_LEADER, BrokerId, DirectoryId
 from tests.analytics.history_logs import (
-    BROKERS,
     RandomTopics,
     Row,
     by_single_records,
+    random_topics,
     rows_of_changes,
     write,
 )
 from tests.analytics.image_tables import partitions_of
+from tests.analytics.random_records import BROKERS, directories_of
 from tests.analytics.small_logs import Rows, picked, tables_of_logs
 
 ODDITIES = (0.0, 0.0, 0.02, 0.2)
@@ -50,8 +52,7 @@ def cases(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     logs, brokers, layouts = {}, {}, {}
     for seed in range(request.param):
         label = f"{seed:03}"
-        log = RandomTopics(random.Random(seed), ODDITIES[seed % len(ODDITIES)])
-        log.run(50)
+        log = random_topics(seed, ODDITIES[seed % len(ODDITIES)], 50)
         (root / label).mkdir()
         logs[label], layouts[label] = log, write(log, root / label)
         brokers[label] = list(brokers_of(random.Random(seed), log.offset))
@@ -68,9 +69,7 @@ def brokers_of(randomness: random.Random, end: int) -> Iterator[Row]:
             kind = randomness.randrange(6)
             if kind == 0:
                 continue
-            directories = [broker << 100, broker << 100 | 1]
-            if kind == 1:
-                directories = directories[:1]
+            directories = directories_of(broker)[: {1: 1, 4: 0}.get(kind, 2)]
             yield {
                 "broker": broker,
                 "seq": seq,
@@ -78,40 +77,27 @@ def brokers_of(randomness: random.Random, end: int) -> Iterator[Row]:
                 "valid_to_offset": None if stop == end else stop,
                 "fenced": kind == 2,
                 "in_controlled_shutdown": kind == 3,
-                "log_dirs": [
-                    kafka_uuid.to_text(kafka_uuid.UUID(int=number))
-                    for number in directories
-                    if kind != 4
-                ],
+                "log_dirs": list(map(kafka_uuid.to_text, directories)),
             }
 
 
-class Lives:
-    """States of partitions as the fold of single records gives them, life by life."""
-
-    def __init__(self, log: RandomTopics) -> None:
-        self.folds = by_single_records(log)
-
-    def __iter__(self) -> Iterator[tuple[Row, list[Row], TopicFold]]:
-        for topic_id, fold in self.folds.items():
-            text = kafka_uuid.to_text(topic_id)
-            changes = sorted(fold.changes, key=lambda c: c.partition)
-            for partition, own in groupby(changes, key=lambda c: c.partition):
-                life: list[Row] = []
-                for change in own:
-                    life.append(
-                        {
-                            "state": change.state,
-                            "since": change.since,
-                            "until": change.until,
-                            "ended": change.ended,
-                        }
+def lives(log: RandomTopics) -> Iterator[tuple[Row, list[Change], TopicFold]]:
+    """Yield states of partitions as the fold of single records gives them, life by life."""
+    for topic_id, fold in by_single_records(log).items():
+        text = kafka_uuid.to_text(topic_id)
+        changes = sorted(fold.changes, key=attrgetter("partition"))
+        for partition, own in groupby(changes, key=attrgetter("partition")):
+            life: list[Change] = []
+            for change in own:
+                life.append(change)
+                if change.ended != "changed":
+                    yield (
+                        {"topic": change.topic, "topic_id": text, "partition": partition},
+                        life,
+                        fold,
                     )
-                    if change.ended != "changed":
-                        key = {"topic": change.topic, "topic_id": text, "partition": partition}
-                        yield key, life, fold
-                        life = []
-                assert not life
+                    life = []
+            assert not life
 
 
 def assert_equal(case: Case, table: str, expected: Sequence[Row]) -> None:
@@ -121,74 +107,63 @@ def assert_equal(case: Case, table: str, expected: Sequence[Row]) -> None:
     assert sorted(map(str, found)) == sorted(map(str, picked(expected, *names))), table
 
 
-def until_offset(state: Row) -> int | None:
-    until = state["until"]
-    return None if until is None else until.offset  # type: ignore[attr-defined,no-any-return]
+def until_offset(change: Change) -> int | None:
+    return None if change.until is None else change.until.offset
 
 
 def leaders_and_placement(case: Case) -> None:
     leaders: list[Row] = []
     places: list[Row] = []
-    for key, life, _ in Lives(case.log):
-        for leader, group in groupby(life, key=lambda s: s["state"].leader):  # type: ignore[attr-defined]
-            own = list(group)
+    for key, life, _ in lives(case.log):
+        for leader, group in groupby(life, key=attrgetter("state.leader")):
+            first, *_, last = [*group] * 2
             leaders.append(
                 key
                 | {
                     "leader": leader,
-                    "leader_epoch": own[0]["state"].leader_epoch,  # type: ignore[attr-defined]
-                    "valid_from_offset": own[0]["since"].offset,  # type: ignore[attr-defined]
-                    "record_type": own[0]["since"].record_type,  # type: ignore[attr-defined]
-                    "valid_to_offset": until_offset(own[-1]),
+                    "leader_epoch": first.state.leader_epoch,
+                    "valid_from_offset": first.since.offset,
+                    "record_type": first.since.record_type,
+                    "valid_to_offset": until_offset(last),
                 }
             )
-        for broker in BROKERS:
-            places += placed(key, life, broker)
+        for broker in map(BrokerId, BROKERS):
+            places += (key | place for place in placed(life, broker))
 
     assert_equal(case, "leadership", leaders)
     assert_equal(case, "replica_placement", places)
 
 
-def placed(key: Row, life: list[Row], broker: int) -> list[Row]:
-    def place(one: Row) -> str | None:
-        state = one["state"]
-        assert isinstance(state, PartitionRegistration)
-        if broker not in state.replicas:
+def placed(life: list[Change], broker: BrokerId) -> Iterator[Row]:
+    def place(one: Change) -> str | None:
+        if broker not in one.state.replicas:
             return None
-        return kafka_uuid.to_text(state.directory(broker))  # type: ignore[arg-type]
+        return kafka_uuid.to_text(one.state.directory(broker))
 
-    rows = []
     groups = [(where, list(group)) for where, group in groupby(life, key=place)]
-    for index, (where, own) in enumerate(groups):
+    for (where, own), following in zip_longest(groups, groups[1:]):
         if where is None:
             continue
-        following = groups[index + 1] if index + 1 < len(groups) else None
         if following is None:
-            ended = {"still": None, "deleted": "topic_deleted"}.get(
-                str(own[-1]["ended"]), "snapshot"
-            )
-        elif following[1][0]["since"].record_type == "SNAPSHOT":  # type: ignore[attr-defined]
+            ended = {"still": None, "deleted": "topic_deleted"}.get(own[-1].ended, "snapshot")
+        elif following[1][0].since.record_type == "SNAPSHOT":
             ended = "snapshot"
         else:
             ended = "replica_removed" if following[0] is None else "moved"
-        rows.append(
-            key
-            | {
-                "broker": broker,
-                "directory": where,
-                "valid_from_offset": own[0]["since"].offset,  # type: ignore[attr-defined]
-                "valid_to_offset": until_offset(own[-1]),
-                "ended_by": ended,
-            }
-        )
-    return rows
+        yield {
+            "broker": broker,
+            "directory": where,
+            "valid_from_offset": own[0].since.offset,
+            "valid_to_offset": until_offset(own[-1]),
+            "ended_by": ended,
+        }
 
 
 def changes_of_the_isr(case: Case) -> None:
     expected: list[Row] = []
-    for key, life, _ in Lives(case.log):
+    for key, life, _ in lives(case.log):
         for one, two in pairwise(life):
-            before, after = one["state"].isr, two["state"].isr  # type: ignore[attr-defined]
+            before, after = one.state.isr, two.state.isr
             joined = [b for b in after if b not in before]
             left = [b for b in before if b not in after]
             if not joined and not left:
@@ -197,7 +172,7 @@ def changes_of_the_isr(case: Case) -> None:
             expected.append(
                 key
                 | {
-                    "offset": two["since"].offset,  # type: ignore[attr-defined]
+                    "offset": two.since.offset,
                     "change": change,
                     "isr": list(after),
                     "previous_isr": list(before),
@@ -211,13 +186,14 @@ def changes_of_the_isr(case: Case) -> None:
 
 def shortages_and_their_causes(case: Case) -> None:
     expected: list[Row] = []
-    for key, life, fold in Lives(case.log):
+    for key, life, fold in lives(case.log):
         pieces = list(cut_by_min_isr(life, fold))
         for kind, is_short in SHORT.items():
             for short, group in groupby(pieces, key=is_short):
-                own = list(group)
-                if short and visible(own):
-                    expected.append(key | {"kind": kind} | shortage(own, case.brokers))
+                first, *_, last = [*group] * 2
+                if short and (last.end is None or last.end > first.batch_last):
+                    found = shortage(first, case.brokers) | {"to_offset": last.end}
+                    expected.append(key | {"kind": kind} | found)
 
     assert_equal(case, "outages", expected)
 
@@ -232,60 +208,50 @@ def test_tables_are_those_of_loops_over_the_fold(
         check(case)
 
 
-SHORT: dict[str, Callable[[Row], bool]] = {
-    "leaderless": lambda piece: piece["state"].leader == -1,  # type: ignore[attr-defined]
+class Piece(NamedTuple):
+    """A state as long as the same number of replicas is required."""
+
+    state: PartitionRegistration
+    required: int
+    start: int
+    end: int | None
+    batch_last: int
+    lost: tuple[BrokerId, ...]
+    """Replicas that the state lost at its begin."""
+
+
+SHORT: dict[str, Callable[[Piece], bool]] = {
+    "leaderless": lambda piece: piece.state.leader == NO_LEADER,
     "under_min_isr": lambda piece: (
-        len(piece["state"].isr)  # type: ignore[attr-defined]
-        < min(piece["required"], len(piece["state"].replicas))  # type: ignore[attr-defined,type-var]
+        len(piece.state.isr) < min(piece.required, len(piece.state.replicas))
     ),
 }
 
 
-def cut_by_min_isr(life: list[Row], fold: TopicFold) -> Iterator[Row]:
+def cut_by_min_isr(life: list[Change], fold: TopicFold) -> Iterator[Piece]:
     previous: PartitionRegistration | None = None
     rows = [row for row in fold.history.rows if row["kind"] == "min_isr"]
     values: list[tuple[int, int]] = picked(rows, "valid_from_offset", "min_insync_replicas")  # type: ignore[assignment]
     for one in life:
-        state, begin = one["state"], one["since"].offset  # type: ignore[attr-defined]
-        assert isinstance(state, PartitionRegistration)
-        end = until_offset(one)
-        required = [value for since, value in values if since <= begin][-1:] or [0]
-        cuts = [
-            (since, value)
-            for since, value in values
-            if begin < since < (FOR_EVER if end is None else end)
-        ]
-        lost = lost_replicas(previous, state)
-        for (start, value), stop in zip(
-            [(begin, required[0]), *cuts], [*(c[0] for c in cuts), end], strict=True
-        ):
-            yield {
-                "state": state,
-                "required": value,
-                "from": start,
-                "to": stop,
-                "last": one["since"].batch_last_offset,  # type: ignore[attr-defined]
-                "lost": lost if start == begin else (),
-            }
-        previous = state
+        begin, end = one.since.offset, until_offset(one)
+        cuts = {begin: 0} | {max(since, begin): value for since, value in values}
+        starts = [at for at in cuts if at == begin or end is None or at < end]
+        for start, stop in zip(starts, [*starts[1:], end], strict=True):
+            lost = lost_replicas(previous, one.state) if start == begin else ()
+            last = one.since.batch_last_offset
+            yield Piece(one.state, cuts[start], start, stop, last, lost)
+        previous = one.state
 
 
-def visible(pieces: list[Row]) -> bool:
-    end = pieces[-1]["to"]
-    return end is None or end > pieces[0]["last"]  # type: ignore[operator]
-
-
-def shortage(pieces: list[Row], brokers: Sequence[Row]) -> Row:
-    first = pieces[0]
-    state, found = first["state"], []
-    assert isinstance(state, PartitionRegistration)
-    for broker in first["lost"]:  # type: ignore[attr-defined]
-        directory = state.directory(broker) if broker in state.replicas else None
-        found.append((*loss(brokers, broker, directory, int(str(first["last"]))), broker))
+def shortage(first: Piece, brokers: Sequence[Row]) -> Row:
+    found = []
+    for broker in first.lost:
+        is_replica = broker in first.state.replicas
+        directory = first.state.directory(broker) if is_replica else None
+        found.append((*loss(brokers, broker, directory, first.batch_last), broker))
     rank, directory, broker = min(found, key=itemgetter(0, 2), default=(3, None, None))
     return {
-        "from_offset": first["from"],
-        "to_offset": pieces[-1]["to"],
+        "from_offset": first.start,
         "cause": ("directory", "broker", "unknown", "controller")[rank],
         "broker": broker,
         "directory": None if directory is None else kafka_uuid.to_text(directory),
@@ -294,7 +260,7 @@ def shortage(pieces: list[Row], brokers: Sequence[Row]) -> Row:
 
 def lost_replicas(
     before: PartitionRegistration | None, after: PartitionRegistration
-) -> tuple[int, ...]:
+) -> tuple[BrokerId, ...]:
     """Return the brokers whose replicas a step took out of the ISR, or out of the leadership."""
     was_in_sync = after.replicas if before is None else before.isr
     lost = [each for each in was_in_sync if each not in after.isr and each in after.replicas]

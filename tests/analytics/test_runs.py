@@ -24,7 +24,7 @@ from analytics.job.spark_tables import SparkTables
 from analytics.tables.catalog import TABLES
 from bench.compare_tables import compare
 from bench.metadata_log_generator import generate
-from tests.analytics.builders import LogBuilder, RandomHistory
+from tests.analytics.random_records import random_log
 from tests.analytics.shared import FIXTURES
 
 # On two busy cores a hundred clusters take Spark a quarter of an hour.
@@ -62,12 +62,7 @@ def test_a_run_killed_at_any_moment_leaves_the_former_tables_or_its_own(
     engine: str, tmp_path: Path
 ) -> None:
     chance = random.Random(SEED)
-    logs = []
-    for steps in (20, 60):
-        log = LogBuilder(tmp_path / f"log-{steps}")
-        RandomHistory(log, seed=3).run(steps)
-        log.close()
-        logs.append(log.directory)
+    logs = [random_log(tmp_path / f"log-{steps}", 3, steps).directory for steps in (20, 60)]
     whole, lasted_s = [], 0.0
     for number, log_folder in enumerate(logs):
         begun = time.monotonic()

@@ -16,7 +16,8 @@ from analytics.read.layout import read_layout
 from analytics.source.data_source import NAME
 from jbodlab.metadata.records.config_records import NoOpRecord
 from jbodlab.metadata.records.topic_records import TopicRecord
-from tests.analytics.builders import START_MS, LogBuilder, RandomHistory, uid
+from tests.analytics.builders import START_MS, LogBuilder, uid
+from tests.analytics.random_records import random_log
 from tests.analytics.source_rows import column_rows
 
 pytestmark = pytest.mark.spark
@@ -27,10 +28,7 @@ PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 @pytest.fixture(scope="module")
 def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A log of some hundred records in several segments, with snapshots."""
-    log = LogBuilder(tmp_path_factory.mktemp("log"), segment_bytes=8192)
-    RandomHistory(log, 5).run(120, snapshot_every=50)
-    log.close()
-    return log.directory
+    return random_log(tmp_path_factory.mktemp("log"), 5, 120, snapshot_every=50).directory
 
 
 def load(spark: SparkSession, *paths: Path | str, **options: object) -> DataFrame:

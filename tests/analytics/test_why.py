@@ -10,8 +10,9 @@ from jbodlab.metadata.records.cluster_records import UnregisterBrokerRecord
 from jbodlab.metadata.records.config_records import NoOpRecord
 from jbodlab.metadata.records.topic_records import PartitionChangeRecord
 from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId
-from tests.analytics.builders import LogBuilder, RandomHistory, register, uid
+from tests.analytics.builders import LogBuilder, register, uid
 from tests.analytics.commands import why as main
+from tests.analytics.random_records import RandomHistory
 from tests.analytics.small_logs import broker_change
 
 
@@ -35,7 +36,7 @@ def test_a_log_that_begins_at_a_snapshot_is_told_from_there(
     RandomHistory(log, seed=3).run(60)
     log.snapshot()
     base = log.log.end_offset
-    topic = next(iter(log.loader.image.topics.by_id.values()))
+    topic = next(one for one in log.loader.image.topics.by_id.values() if one.partitions)
     index = next(iter(topic.partitions))
     name = f"{topic.name}-{index}"
     log.append(NoOpRecord())
