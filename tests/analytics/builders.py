@@ -93,6 +93,10 @@ class LogBuilder:
     def directory(self) -> Path:
         return self.log.directory
 
+    @property
+    def segments(self) -> list[Path]:
+        return sorted(self.directory.glob("*.log"))
+
     def append(self, *records: Record) -> int:
         """Append one batch and return the offset of its first record."""
         base_offset = self.log.end_offset

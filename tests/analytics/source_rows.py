@@ -54,6 +54,13 @@ def column_rows(layout: Layout) -> list[SourceRow]:
     return from_arrow(read_all(layout))
 
 
+def agreed_rows(layout: Layout) -> list[SourceRow]:
+    """Return all rows of a layout by their offsets, after a look at those of the plain decoder."""
+    rows = column_rows(layout)
+    assert in_order(rows) == in_order(plain_rows(layout))
+    return sorted(rows, key=lambda row: -1 if row.offset is None else row.offset)
+
+
 def plain_rows(layout: Layout) -> list[SourceRow]:
     """Return the same rows, decoded record by record."""
     rows = [problem_row(problem) for problem in layout.problems]

@@ -12,7 +12,6 @@ import pytest
 from analytics.ask.offline_log import OfflineLog
 from analytics.errors import ReplayInputError
 from analytics.read.layout import Layout, read_layout
-from analytics.read.plain_rows import SourceRow
 from analytics.read.split_rows import COLUMNS
 from jbodlab.metadata.log.batches import control_batch
 from jbodlab.metadata.log.snapshots import snapshot_name
@@ -34,7 +33,7 @@ from jbodlab.record_batch.record_batch import CONTROL, build_batch
 from jbodlab.vocabulary.ids import TopicId
 from tests.analytics.builders import partition_record, uid, versioned
 from tests.analytics.small_logs import answered
-from tests.analytics.source_rows import column_rows, in_order, plain_rows
+from tests.analytics.source_rows import agreed_rows
 from tests.metadata_batches import data_batch
 
 SEGMENT = "00000000000000000000.log"
@@ -61,12 +60,6 @@ def no_ops(base_offset: int, count: int = 1) -> bytes:
 def layout_of(folder: Path, data: bytes, name: str = SEGMENT) -> Layout:
     (folder / name).write_bytes(data)
     return read_layout(folder)
-
-
-def rows_of(layout: Layout) -> list[SourceRow]:
-    rows = column_rows(layout)
-    assert in_order(rows) == in_order(plain_rows(layout))
-    return sorted(rows, key=lambda row: -1 if row.offset is None else row.offset)
 
 
 def voters(*ids: int) -> KRaftVotersRecord:
@@ -117,14 +110,14 @@ def test_the_log_and_the_snapshot_of_a_quorum_of_three_have_no_problem(tmp_path:
         + control_batch(voters(2, 3), base_offset=4, epoch=1, timestamp_ms=1000),
     )
 
-    assert [row.type for row in rows_of(layout) if not row.snapshot] == [
+    assert [row.type for row in agreed_rows(layout) if not row.snapshot] == [
         "LEADER_CHANGE",
         "KRAFT_VERSION",
         "KRAFT_VOTERS",
         "NO_OP_RECORD",
         "KRAFT_VOTERS",
     ]
-    assert all(row.problem is None and row.payload for row in rows_of(layout))
+    assert all(row.problem is None and row.payload for row in agreed_rows(layout))
     assert [one.timestamp_ms for one in layout.snapshots] == [900]
 
 
@@ -142,7 +135,7 @@ def test_logs_of_other_releases_are_read(
         frame.encode(partition_record(uid(1)), partition_version),
     ]
 
-    rows = rows_of(layout_of(tmp_path, batch(0, *values)))
+    rows = agreed_rows(layout_of(tmp_path, batch(0, *values)))
 
     assert [(row.type, row.version, row.problem) for row in rows] == [
         ("FEATURE_LEVEL_RECORD", 0, None),
@@ -168,7 +161,7 @@ def test_a_record_that_nobody_knows_is_a_row_of_its_table_and_ends_nothing(
     attributes = 0 if key is None else CONTROL
     data = no_ops(0) + batch(1, value, key=key, attributes=attributes) + no_ops(2)
 
-    rows = rows_of(layout_of(tmp_path, data))
+    rows = agreed_rows(layout_of(tmp_path, data))
 
     assert [row.offset for row in rows] == [0, 1, 2]
     assert all(row.problem is None for row in rows)
@@ -191,7 +184,7 @@ def test_a_record_that_nobody_knows_is_a_row_of_its_table_and_ends_nothing(
 
 
 def test_damage_of_a_known_version_is_still_a_problem(tmp_path: Path) -> None:
-    rows = rows_of(layout_of(tmp_path, batch(0, NEWER)))
+    rows = agreed_rows(layout_of(tmp_path, batch(0, NEWER)))
 
     assert [(row.offset, row.type, row.problem) for row in rows] == [
         (0, None, None),
@@ -210,7 +203,7 @@ def test_a_snapshot_with_a_control_record_that_nobody_knows_is_whole(tmp_path: P
     layout = layout_of(tmp_path, data, snapshot_name(4, 1))
 
     assert [one.end_offset for one in layout.snapshots] == [4]
-    assert [row.type for row in rows_of(layout) if row.snapshot] == [
+    assert [row.type for row in agreed_rows(layout) if row.snapshot] == [
         "SNAPSHOT_HEADER",
         "UNKNOWN(42)",
         "SNAPSHOT_FOOTER",
@@ -236,7 +229,7 @@ LOG = b"".join(no_ops(number * 10, 10) for number in range(20))
 def test_a_file_that_was_mangled_in_transport_says_so_by_its_offset(
     tmp_path: Path, mangle: Callable[[bytes], bytes], position: int, says: str
 ) -> None:
-    problems = [row for row in rows_of(layout_of(tmp_path, mangle(LOG))) if row.problem]
+    problems = [row for row in agreed_rows(layout_of(tmp_path, mangle(LOG))) if row.problem]
 
     told = [row for row in problems if says in (row.message or "")]
     assert f"({SEGMENT}, offset 0)" in (told[0].message or "")
