@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 import pyarrow.compute as pc  # type: ignore[import-untyped]
@@ -138,6 +138,12 @@ def rows_of(
 ) -> list[Row]:
     """Return the rows of a table of a log."""
     return tables_of([name], batches, step_s, snapshots)[name]
+
+
+def holds(row: Row, moment: Any, unit: str = "offset") -> bool:
+    """Return whether a row is valid at an offset or a time."""
+    start, end = row[f"valid_from_{unit}"], row[f"valid_to_{unit}"]
+    return start <= moment and (end is None or moment < end)  # type: ignore[operator]
 
 
 def picked(rows: Sequence[Row], *names: str) -> list[tuple[object, ...]]:

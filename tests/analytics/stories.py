@@ -6,6 +6,7 @@
     1 isr=2,3 leader=2; unregister 1     changes partition 1 of orders, and another record
     29 x no-op                           as many batches
     snapshot 2: register 1 1a            of that end offset
+    with BEGIN                  rows that several cases begin with
     given TABLE: COLUMN ...     its rows follow
     table TABLE: COLUMN ...     its rows follow, as they are expected, in their order
     ask why broker 1            the answer follows, its lines behind `| `, and the exit code, if
@@ -98,14 +99,19 @@ def stories(*, is_log: bool) -> Iterator[Story]:
                 yield story
 
 
+def batches(text: str) -> list[list[Record]]:
+    """Return the batches of a text, a line each."""
+    return [_records(line) for line in text.strip().splitlines()]
+
+
 def named(text: str) -> str:
     """Return a text with the names of directories and topics instead of their ids."""
     return _ID.sub(lambda found: NAMES.get(found[0], found[0]), text)
 
 
 def told(rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
-    """Return columns of rows as a case has them."""
-    return [" ".join(_text(row[name]) for name in columns) for row in rows]
+    """Return columns of rows, or fields of them, as a case has them."""
+    return [" ".join(_text(_at(row, name.split("."))) for name in columns) for row in rows]
 
 
 def _story(name: str, lines: str, begins: Mapping[str, Story]) -> Story:
@@ -122,6 +128,8 @@ def _story(name: str, lines: str, begins: Mapping[str, Story]) -> Story:
             begin, _, step = rest.partition(" every ")
             story.is_log, story.step_s = True, float(step or 1)
             story.batches += begins[begin].batches if begin else []
+        elif word == "with":
+            story.given |= {table: list(rows) for table, rows in begins[rest].given.items()}
         elif word == "given":
             add = partial(_add_row, story.given.setdefault(table, []), columns.split(), table)
         elif word == "table":
@@ -246,6 +254,12 @@ def _value(text: str, kind: pa.DataType, begin: datetime) -> object:
     if pa.types.is_string(kind):
         return json.loads(text) if text[0] == '"' else text
     return float(text) if pa.types.is_floating(kind) else int(text)
+
+
+def _at(value: Any, names: Sequence[str]) -> object:
+    for name in names:
+        value = None if value is None else value[name]
+    return value
 
 
 def _text(value: object) -> str:

@@ -6,47 +6,23 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from jbodlab.metadata.records.schema import Record
-from jbodlab.metadata.records.topic_records import RemoveTopicRecord, TopicRecord
-from jbodlab.vocabulary.ids import DirectoryId, TopicId
-from tests.analytics.builders import partition_record, register, uid
-from tests.analytics.small_logs import (
-    TOPIC,
-    Row,
-    Rows,
-    at,
-    broker_change,
-    change,
-    config,
-    tables_of,
-)
+from tests.analytics.small_logs import Row, Rows, at, holds, tables_of
+from tests.analytics.stories import batches
 
-DIRECTORIES = {broker: (uid(broker * 10), uid(broker * 10 + 1)) for broker in (1, 2, 3)}
-FIRST = [DIRECTORIES[broker][0] for broker in (1, 2, 3)]
-MOVED = [DIRECTORIES[1][1], *FIRST[1:]]
-
-BATCHES: list[list[Record]] = [
-    [
-        *(register(broker, DIRECTORIES[broker]) for broker in (1, 2, 3)),
-        TopicRecord(name="orders", topic_id=TopicId(TOPIC)),
-        config("min.insync.replicas", "2"),
-        partition_record(TOPIC, 0, directories=FIRST),
-        partition_record(TOPIC, 1, replicas=(1, 2), directories=FIRST[:2]),
-        partition_record(TOPIC, 2, replicas=(3,), leader=3, directories=FIRST[2:]),
-    ],
-    [change(0, directories=tuple(map(DirectoryId, MOVED)))],
-    [
-        change(1, isr=(2,), leader=2),
-        broker_change(1, log_dirs=(DirectoryId(DIRECTORIES[1][1]),)),
-    ],
-    [change(0, isr=(2, 3), leader=2), broker_change(1, fenced=1)],
-    [change(2, leader=-1), broker_change(3, fenced=1)],
-    [change(1, leader=-1), change(1, leader=2)],
-    [broker_change(3, fenced=-1), change(2, leader=3)],
-    [broker_change(1, fenced=-1), change(0, isr=(1, 2, 3))],
-    [change(0, leader=1), register(1, DIRECTORIES[1], epoch=1)],
-    [RemoveTopicRecord(topic_id=TopicId(TOPIC))],
-]
+BATCHES = batches("""
+register 1 1a 1b; register 2 2a 2b; register 3 3a 3b; topic orders; config min.insync.replicas=2; \
+partition 0 directories=1a,2a,3a; partition 1 replicas=1,2 directories=1a,2a; \
+partition 2 replicas=3 leader=3 directories=3a
+0 directories=1b,2a,3a
+1 isr=2 leader=2; broker 1 log_dirs=1b
+0 isr=2,3 leader=2; broker 1 fenced=1
+2 leader=-1; broker 3 fenced=1
+1 leader=-1; 1 leader=2
+broker 3 fenced=-1; 2 leader=3
+broker 1 fenced=-1; 0 isr=1,2,3
+0 leader=1; register 1 1a 1b epoch=1
+remove orders
+""")
 
 NAMES = ("partition_history", "outages", "leadership", "log_dirs", "broker_sessions")
 NAMES += ("replica_placement", "gauges", "record_rates")
@@ -55,12 +31,7 @@ Key = tuple[str, object, object]
 
 
 def held(rows: Sequence[Row], moment: datetime) -> list[Row]:
-    return [
-        row
-        for row in rows
-        if row["valid_from_time"] <= moment  # type: ignore[operator]
-        and (row["valid_to_time"] is None or moment < row["valid_to_time"])  # type: ignore[operator]
-    ]
+    return [row for row in rows if holds(row, moment, "time")]
 
 
 def counted(rows: Rows, moment: datetime) -> Counter[Key]:

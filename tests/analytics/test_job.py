@@ -38,7 +38,7 @@ from tests.analytics.builders import (
 from tests.analytics.commands import replay_command as main
 from tests.analytics.image_tables import assert_tables_equal_image
 from tests.analytics.random_records import RandomHistory
-from tests.analytics.shared import Replayed, contents, directory_ids, journal
+from tests.analytics.shared import Replayed, contents
 
 Rows = list[dict[str, object]]
 ReadTable = Callable[[Path, str], Rows]
@@ -172,36 +172,6 @@ def test_replicas_are_in_the_directories_where_kafka_found_them(
         if row["state"] == "offline" and row["valid_to_offset"] is None
     }
     assert {entry for entry in replayed if entry[0] not in offline} == expected
-
-
-def test_the_tables_name_every_directory_that_was_broken(
-    disks: Replayed, read_table: ReadTable
-) -> None:
-    folder = disks.folder
-    ids_of, broken = directory_ids(folder), journal(folder, "break")
-
-    offline = [row for row in read_table(disks.output, "log_dirs") if row["state"] == "offline"]
-    assert len(offline) == len(broken) == 3
-    for entry in broken:
-        directory = ids_of[entry["broker"], entry["dir"]]
-        (row,) = [row for row in offline if row["directory"] == directory]
-        assert row["broker"] == entry["broker"]
-        seen = row["valid_from_time"]
-        assert isinstance(seen, datetime)
-        after_ms = seen.timestamp() * 1000 - entry["ms"]
-        assert 0 <= after_ms < 6000
-        held = {
-            f"{state['topic']}-{state['partition']}"
-            for state in read_table(disks.output, "partition_history")
-            if directory in state["directories"]  # type: ignore[operator]
-            and state["valid_from_offset"] < row["batch_base_offset"]  # type: ignore[operator]
-            and (
-                state["valid_to_offset"] is None
-                or state["valid_to_offset"] >= row["batch_base_offset"]  # type: ignore[operator]
-            )
-        }
-        assert held == set(entry["replicas"])
-        assert f"directory {directory} of broker {entry['broker']} went offline" in disks.printed
 
 
 def test_the_outage_of_a_killed_broker_is_put_down_to_it(

@@ -22,18 +22,19 @@ def milliseconds(moment: object) -> float:
 def test_every_injected_failure_is_told_with_its_partitions_and_times(
     disks: Replayed, read_table: ReadTable
 ) -> None:
-    folder, output, _ = disks
+    folder, output, printed = disks
     ids, broken = directory_ids(folder), journal(folder, "break")
 
     failures = read_table(output, "directory_failures")
 
-    assert len(failures) == len(broken)
+    assert len(failures) == len(broken) == 3
     for entry, row in zip(broken, failures, strict=True):
         assert (row["broker"], row["directory"]) == (
             entry["broker"],
             ids[entry["broker"], entry["dir"]],
         )
         assert row["partitions"] == sorted(entry["replicas"])
+        assert f"directory {row['directory']} of broker {row['broker']} went offline" in printed
         assert row["partitions_touched"] == len(entry["replicas"])
         assert 0 <= milliseconds(row["detected_time"]) - entry["ms"] < 6000
         assert (row["last_leader_in_same_batch"], row["time_to_last_leader_ms"]) == (True, None)

@@ -29,10 +29,9 @@ from tests.analytics.history_logs import (
 )
 from tests.analytics.image_tables import partitions_of
 from tests.analytics.random_records import BROKERS, directories_of
-from tests.analytics.small_logs import Rows, picked, tables_of_logs
+from tests.analytics.small_logs import Rows, holds, picked, tables_of_logs
 
 ODDITIES = (0.0, 0.0, 0.02, 0.2)
-FOR_EVER = 2**62
 NAMES = ("partition_history", "leadership", "replica_placement", "isr_changes", "outages")
 
 
@@ -274,8 +273,7 @@ def loss(
     brokers: Sequence[Row], broker: int, directory: DirectoryId | None, at: int
 ) -> tuple[int, DirectoryId | None]:
     for known in brokers:
-        start, end = known["valid_from_offset"], known["valid_to_offset"]
-        if known["broker"] != broker or not start <= at < (FOR_EVER if end is None else end):  # type: ignore[operator]
+        if known["broker"] != broker or not holds(known, at):
             continue
         if known["fenced"] or known["in_controlled_shutdown"]:
             return 1, None
@@ -322,12 +320,7 @@ def test_the_states_at_every_offset_are_those_of_the_image(cases: list[Case]) ->
         for offset, image in case.log.images.items():
             if offset + 1 in taken_over:
                 continue  # what the snapshot there says may be something else
-            held = [
-                row
-                for row in case.tables["partition_history"]
-                if row["valid_from_offset"] <= offset  # type: ignore[operator]
-                and (row["valid_to_offset"] is None or row["valid_to_offset"] > offset)  # type: ignore[operator]
-            ]
+            held = [row for row in case.tables["partition_history"] if holds(row, offset)]
             expected = partitions_of(image)
             names = list(expected[0]) if expected else []
             assert sorted(map(str, picked(held, *names))) == sorted(
