@@ -53,7 +53,8 @@ class GroupCoordinatorService(CoordinatorService[GroupCore, GroupRecord]):
         """Take the offsets of deleted topics away."""
         if delta.deleted_topics:
             names = [topic.name for topic in delta.deleted_topics.values()]
-            self.run(lambda core: core.topics_deleted(names))
+            now_ms = self._context.wall_ms()
+            self.run(lambda core: core.topics_deleted(names, now_ms))
 
 
 class TransactionCoordinatorService(CoordinatorService[TransactionCore, TransactionRecord]):

@@ -26,13 +26,13 @@ from broker.groups.responses import (
     DescribedMember,
     DescribeGroupsResponse,
     ListedGroup,
-    ListGroupsResponse,
 )
 from broker.groups.state import GroupKind, GroupState, kind_of
 from broker.groups.tables import Row
 from broker.groups.tombstones import group_tombstones, offset_tombstones
 from jbodlab.group_records.records import GroupRecord
 from jbodlab.vocabulary.error_code import ErrorCode
+from jbodlab.vocabulary.large_dict import LargeDict
 
 NOT_FOUND_FROM = 6
 """Version of DescribeGroups from which an unknown group is an error."""
@@ -72,17 +72,19 @@ class GroupAdministration:
         return GroupDecision(answers=(Answer(ticket, response),), at_once=True)
 
     def list(self, request: ListGroups, ticket: Ticket, now_ms: int) -> GroupDecision:
-        """List the groups that pass the filters, which know no upper and lower case."""
+        """List the groups that pass the filters, which know no upper and lower case.
+
+        The answer tells of each group as it is when the iterator comes to it.
+        """
         states = {state.lower() for state in request.states_filter}
         types = {kind.lower() for kind in request.types_filter}
-        groups = tuple(
+        groups = (
             group
             for group in self._listed(now_ms)
             if (not states or group.group_state.lower() in states)
             and (not types or group.group_type.lower() in types)
         )
-        response = ListGroupsResponse(groups=groups)
-        return GroupDecision(answers=(Answer(ticket, response),), at_once=True)
+        return GroupDecision(answers=(Answer(ticket, groups),), at_once=True)
 
     def delete(self, request: DeleteGroups, ticket: Ticket) -> GroupDecision:
         """Delete those groups that have no members."""
@@ -148,17 +150,25 @@ class GroupAdministration:
             group_state=DEAD,
         )
 
-    def _listed(self, now_ms: int) -> Iterator[ListedGroup]:
+    def _names(self) -> Iterator[str]:
         committed = self._state.committed
-        rows = (Row.CLASSIC, Row.EPOCH, Row.MEMBER, Row.OFFSET, Row.PENDING)
-        for group_id in dict.fromkeys(each for row in rows for each in committed.groups(row)):
+        seen: LargeDict[str, None] = LargeDict()
+        for row in (Row.CLASSIC, Row.EPOCH, Row.MEMBER, Row.OFFSET, Row.PENDING):
+            for number in range(committed.parts(row)):
+                for group_id in committed.groups_of_part(row, number):
+                    if group_id not in seen:
+                        seen[group_id] = None
+                        yield group_id
+
+    def _listed(self, now_ms: int) -> Iterator[ListedGroup]:
+        for group_id in self._names():
             group = self._classic.described(group_id)
-            if group is None:
-                state = self._consumer.committed_state(group_id, now_ms)
-                yield ListedGroup(group_id, CONSUMER_PROTOCOL_TYPE, state, GroupKind.CONSUMER.value)
-            else:
+            if group is not None:
                 kind = GroupKind.CLASSIC.value
                 yield ListedGroup(group_id, group.protocol_type or "", group.state.value, kind)
+            elif kind_of(self._state.committed, group_id) is GroupKind.CONSUMER:
+                state = self._consumer.committed_state(group_id, now_ms)
+                yield ListedGroup(group_id, CONSUMER_PROTOCOL_TYPE, state, GroupKind.CONSUMER.value)
 
     def _why_not_deleted(self, group_id: str) -> ErrorCode:
         if kind_of(self._state.written, group_id) is GroupKind.CONSUMER:

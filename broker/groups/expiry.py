@@ -10,8 +10,7 @@ Source: `OffsetMetadataManager.cleanupExpiredOffsets`, `GroupMetadataManager.cle
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from broker.bounds.limits import EXPIRED_AT_ONCE, SCANNED_AT_ONCE
@@ -19,13 +18,14 @@ from broker.coordination.core import Timer
 from broker.groups.classic.group import CONSUMER, ClassicGroup, ClassicGroupState, subscribed_topics
 from broker.groups.classic.groups import ClassicGroups
 from broker.groups.consumer.groups import ConsumerGroups
-from broker.groups.decision import NOTHING, GroupDecision, SoftChange, TimerRefused
+from broker.groups.decision import GroupDecision, SoftChange, TimerRefused
 from broker.groups.replay import StoredOffset
 from broker.groups.requests import NO_TOPIC_ID
 from broker.groups.state import GroupKind, GroupState, kind_of
 from broker.groups.tables import Row
 from broker.groups.tombstones import group_tombstones, offset_tombstone
 from jbodlab.group_records.records import GroupRecord
+from jbodlab.group_records.values import OffsetCommitValue
 
 OFFSETS_TIMER = "offsets"
 _KEY = (OFFSETS_TIMER,)
@@ -44,11 +44,13 @@ class _Left(NamedTuple):
         row: Kind of the rows by which `groups` were found.
         groups: The rest of a part of the table.
         parts: Its further parts, each by the kind of row and a number.
+        deleted: When topics were deleted, by their names, in ms since 1970.
     """
 
     row: Row
     groups: tuple[str, ...]
     parts: tuple[tuple[Row, int], ...]
+    deleted: Mapping[str, int]
 
 
 class OffsetExpiry:
@@ -68,15 +70,14 @@ class OffsetExpiry:
 
     def look(self, now_ms: int) -> GroupDecision:
         """Take a step: take away what expired, and what belongs to topics that are gone."""
-        left: _Left = self._state.soft.get(_KEY) or self._all()
-        row, groups, parts = left.row, left.groups, left.parts
+        row, groups, parts, deleted = self._left()
         records: list[GroupRecord] = []
         scanned = done = 0
         while len(records) < EXPIRED_AT_ONCE and scanned < SCANNED_AT_ONCE:
             if done < len(groups):
                 scanned += 1
                 if not self._is_of_earlier_row(row, groups[done]):
-                    records += self._outdated(groups[done], now_ms)
+                    records += self._outdated(groups[done], deleted, now_ms)
                     scanned += len(self._state.written.rows(Row.OFFSET, groups[done]))
                 done += 1
             elif parts:
@@ -92,50 +93,44 @@ class OffsetExpiry:
         interval = self._state.settings.offsets_retention_check_interval_ms
         return GroupDecision(
             records=tuple(records[:EXPIRED_AT_ONCE]),
-            soft=(SoftChange(_KEY, _Left(row, groups, parts) if is_left else None),),
+            soft=(SoftChange(_KEY, _Left(row, groups, parts, deleted) if is_left else None),),
             timers=(Timer(_KEY, now_ms + (PAUSE_MS if is_left else interval)),),
             event=_REFUSED if records else None,
         )
 
-    def topics_deleted(self, names: frozenset[str]) -> GroupDecision:
-        """Take away the offsets of topics, also of those that were created again.
+    def topics_deleted(self, names: Iterable[str], now_ms: int) -> GroupDecision:
+        """Begin to take away the offsets of topics, also of those that are created again.
 
-        Where there are more than one batch holds, a look at once finds the others.
+        A look that has begun goes on, and comes to what it has visited once more.
         """
-        records = tuple(islice(self._of_deleted(names), EXPIRED_AT_ONCE))
-        if not records:
-            return NOTHING
-        return GroupDecision(records=records, timers=(Timer(_KEY, 0),), event=_REFUSED)
+        left = self._left()
+        parts = tuple(dict.fromkeys((*left.parts, *self._all())))
+        deleted = {**left.deleted, **dict.fromkeys(names, now_ms)}
+        soft = SoftChange(_KEY, left._replace(parts=parts, deleted=deleted))
+        return GroupDecision(soft=(soft,), timers=(Timer(_KEY, now_ms),))
 
-    def _of_deleted(self, names: frozenset[str]) -> Iterator[GroupRecord]:
-        written = self._state.written
-        for row in (Row.OFFSET, Row.PENDING):
-            for group_id in written.groups(row):
-                for rest, stored in written.rows(row, group_id).items():
-                    topic, partition = rest[0], rest[1]
-                    if topic not in names:
-                        continue
-                    topic_id = stored.value.topic_id
-                    if topic_id == NO_TOPIC_ID or topic_id != self._state.topics.topic_id(topic):
-                        yield offset_tombstone(group_id, topic, partition)
+    def _left(self) -> _Left:
+        found: _Left | None = self._state.soft.get(_KEY)
+        return found or _Left(_ROWS[0], (), self._all(), {})
 
-    def _all(self) -> _Left:
+    def _all(self) -> tuple[tuple[Row, int], ...]:
         written = self._state.written
-        parts = tuple((row, number) for row in _ROWS for number in range(written.parts(row)))
-        return _Left(_ROWS[0], (), parts)
+        return tuple((row, number) for row in _ROWS for number in range(written.parts(row)))
 
     def _is_of_earlier_row(self, row: Row, group_id: str) -> bool:
         """Return whether the look visits this group for a row of an earlier kind."""
         earlier = _ROWS[: _ROWS.index(row)]
         return any(self._state.written.rows(each, group_id) for each in earlier)
 
-    def _outdated(self, group_id: str, now_ms: int) -> Iterator[GroupRecord]:
+    def _outdated(
+        self, group_id: str, deleted: Mapping[str, int], now_ms: int
+    ) -> Iterator[GroupRecord]:
         written = self._state.written
         if kind_of(written, group_id) is None:
             return
         expired = set(self._expired(group_id, now_ms))
-        gone = self._of_gone_topics(group_id)
         partitions = self._partitions(group_id)
+        gone = {each for each in partitions if self._is_gone(each[0], partitions[each], deleted)}
         for topic, partition in partitions:
             if (topic, partition) in expired or (topic, partition) in gone:
                 yield offset_tombstone(group_id, topic, partition)
@@ -166,17 +161,17 @@ class OffsetExpiry:
             if ends <= now_ms and topic not in in_use and (topic, partition) not in pending:
                 yield topic, partition
 
-    def _of_gone_topics(self, group_id: str) -> set[tuple[str, int]]:
-        """Return the partitions whose topic is not the one that the offset was committed for."""
-        topics = self._state.topics
-        return {
-            (topic, partition)
-            for (topic, partition), topic_ids in self._partitions(group_id).items()
-            if any(
-                topics.topic_id(topic) is None or NO_TOPIC_ID != topic_id != topics.topic_id(topic)
-                for topic_id in topic_ids
-            )
-        }
+    def _is_gone(
+        self, topic: str, offsets: Iterable[OffsetCommitValue], deleted: Mapping[str, int]
+    ) -> bool:
+        """Return whether one of the offsets of a partition is of a topic that is no more."""
+        topic_id = self._state.topics.topic_id(topic)
+        return topic_id is None or any(
+            each.topic_id != topic_id
+            if each.topic_id != NO_TOPIC_ID
+            else topic in deleted and each.commit_timestamp <= deleted[topic]
+            for each in offsets
+        )
 
     def _may_go(self, group_id: str) -> bool:
         if kind_of(self._state.written, group_id) is GroupKind.CONSUMER:
@@ -184,12 +179,12 @@ class OffsetExpiry:
         group = self._classic.find(group_id)
         return group is not None and not group.is_worth_keeping
 
-    def _partitions(self, group_id: str) -> dict[tuple[str, int], list[object]]:
-        """Return the ids of topics under which each partition has an offset, pending or not."""
-        found: dict[tuple[str, int], list[object]] = {}
+    def _partitions(self, group_id: str) -> dict[tuple[str, int], list[OffsetCommitValue]]:
+        """Return the offsets of each partition that has some, pending ones too."""
+        found: dict[tuple[str, int], list[OffsetCommitValue]] = {}
         for row in (Row.OFFSET, Row.PENDING):
             for rest, stored in self._state.written.rows(row, group_id).items():
-                found.setdefault((rest[0], rest[1]), []).append(stored.value.topic_id)
+                found.setdefault((rest[0], rest[1]), []).append(stored.value)
         return found
 
 

@@ -148,9 +148,9 @@ class GroupCore:
         """Decide on a client that hung up while its request was parked."""
         return self._classic.connection_closed(ticket, now_ms)
 
-    def topics_deleted(self, names: Iterable[str]) -> GroupDecision:
+    def topics_deleted(self, names: Iterable[str], now_ms: int) -> GroupDecision:
         """Decide on offsets of topics that the metadata have no more, or have anew."""
-        return self._expiry.topics_deleted(frozenset(names))
+        return self._expiry.topics_deleted(names, now_ms)
 
     def loaded(self, now_ms: int) -> GroupDecision:
         """Decide on what begins when the end of the log is reached.

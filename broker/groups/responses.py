@@ -153,7 +153,7 @@ class ListedGroup(NamedTuple):
 
 
 class ListGroupsResponse(Response, frozen=True, kw_only=True):
-    """The groups of one shard, or of all shards of a broker."""
+    """The groups of all shards of a broker."""
 
     error_code: ErrorCode = ErrorCode.NONE
     groups: tuple[ListedGroup, ...] = ()

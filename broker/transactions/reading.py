@@ -5,7 +5,7 @@ Source: `kafka.coordinator.transaction.TransactionStateManager.listTransactionSt
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from broker.clients.regular_expressions import compiled
 from broker.transactions.requests import (
@@ -20,8 +20,8 @@ from jbodlab.vocabulary.ids import TopicPartition
 
 def listed(
     request: ListTransactions, committed: Iterable[tuple[str, Transaction]], now_ms: int
-) -> tuple[ListedTransaction, ...]:
-    """Return the transactions that pass all filters.
+) -> Iterator[ListedTransaction]:
+    """Return the transactions that pass all filters, each when it is asked for.
 
     Args:
         request: The filters.
@@ -35,7 +35,7 @@ def listed(
     regex = compiled(pattern) if pattern else None
     states = frozenset(request.state_filters)
     producer_ids = frozenset(request.producer_id_filters)
-    return tuple(
+    return (
         ListedTransaction(
             transactional_id=transactional_id, producer_id=each.producer_id, state=each.state
         )

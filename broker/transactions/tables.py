@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping
+from itertools import chain
 
 from broker.transactions.transaction import PREPARED, Transaction, TransactionState, from_idle
 from jbodlab.vocabulary.large_dict import LargeDict
@@ -83,14 +84,12 @@ class TransactionTables:
         return self.written.get(transactional_id)
 
     def all_committed(self) -> Iterator[tuple[str, Transaction]]:
-        """Yield each id with what is committed of it; idle transactions stay as bytes."""
-        for transactional_id, written in self.written.snapshot():
-            found = self._former.get(transactional_id, written)
-            if found is not None:
-                yield transactional_id, found
-        for transactional_id, former in self._former.items():
-            if former is not None and transactional_id not in self.written:
-                yield transactional_id, former
+        """Return each id with what is committed of it now; idle transactions stay as bytes."""
+        former = self._former.copy()
+        # Those that only a reader knows: their tombstones are not committed.
+        gone = [each for each in former.items() if each[0] not in self.written]
+        written = ((name, former.get(name, each)) for name, each in self.written.snapshot())
+        return ((name, each) for name, each in chain(written, gone) if each is not None)
 
     def write(self, end_offset: int, transactional_id: str, value: Transaction | None) -> None:
         """Take a record that was appended, or read at the load.

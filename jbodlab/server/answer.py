@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import AsyncIterable, Callable, Coroutine, Iterable
 from typing import Any, Protocol
 
 import msgspec
@@ -75,9 +75,12 @@ class Later(msgspec.Struct):
 
 
 class InParts(msgspec.Struct, frozen=True):
-    """A response that `finish` makes of parts, each of them worked out when it is asked for."""
+    """A response that `finish` makes of parts, each of them worked out when it is asked for.
 
-    parts: Iterable[Any]
+    Parts that must be waited for first come from an asynchronous iterable.
+    """
+
+    parts: Iterable[Any] | AsyncIterable[Any]
     finish: Callable[[list[Any]], Response]
 
 

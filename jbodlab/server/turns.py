@@ -8,7 +8,7 @@ that waits in between is cut by the number of its items (`Turns`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -49,12 +49,17 @@ class SlicedWork:
     def __init__(self, answer: InParts, monotonic_s: Callable[[], float]) -> None:
         self._answer = answer
         self._monotonic_s = monotonic_s
-        self._parts = iter(answer.parts)
+        self._later: AsyncIterable[Any] | None = None
+        self._parts: Iterator[Any] = iter(())
+        if isinstance(answer.parts, AsyncIterable):
+            self._later = answer.parts
+        else:
+            self._parts = iter(answer.parts)
         self._done: list[Any] = []
 
     def begin(self) -> bool:
         """Work for the first slice, a short one; returns whether everything is done."""
-        return self._advance(min(FIRST_SLICE_S, SLICE_S))
+        return self._later is None and self._advance(min(FIRST_SLICE_S, SLICE_S))
 
     def advance(self) -> bool:
         """Work for one slice; returns whether everything is done."""
@@ -70,9 +75,19 @@ class SlicedWork:
 
     async def finish(self) -> Response:
         """Work until everything is done."""
+        if self._later is not None:
+            await self._take_all(self._later)
         while not self.advance():  # noqa: ASYNC110 - the work itself is what is waited for
             await asyncio.sleep(0)
         return self.response()
+
+    async def _take_all(self, parts: AsyncIterable[Any]) -> None:
+        end = self._monotonic_s() + SLICE_S
+        async for part in parts:
+            self._done.append(part)
+            if self._monotonic_s() >= end:
+                await asyncio.sleep(0)
+                end = self._monotonic_s() + SLICE_S
 
     def response(self) -> Response:
         """Return the response of all parts."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from broker.api.parts import ApiHandler, ApiParts
@@ -10,7 +12,7 @@ from broker.api.services.coordinators import Each, described, request_of
 from broker.groups import requests, responses
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation, ResourceType
-from jbodlab.server.answer import Later, RequestContext
+from jbodlab.server.answer import InParts, Later, RequestContext
 from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.resources import Elsewhere, Resource, on_cluster, on_groups
@@ -48,24 +50,25 @@ class DescribeGroupsApi(ApiHandler, FailsBySchema):
 class ListGroupsApi(ApiHandler, FailsBySchema):
     """Lists groups of every kind that the client may describe."""
 
-    def answer(self, request: ListGroupsRequest, context: RequestContext) -> Later:
+    def answer(self, request: ListGroupsRequest, context: RequestContext) -> InParts:
         """List the groups of all shards that are here."""
+
+        def finish(told: list[responses.ListedGroup]) -> responses.ListGroupsResponse:
+            return responses.ListGroupsResponse(groups=tuple(told))
+
+        return InParts(self._told(request, context), finish)
+
+    async def _told(
+        self, request: ListGroupsRequest, context: RequestContext
+    ) -> AsyncIterator[responses.ListedGroup]:
         asked = request_of(requests.ListGroups, request, context)
         client, operation = client_of(context.session), AclOperation.DESCRIBE
-        tells_all = self._parts.rights.allows(client, cluster(operation), is_asked_for=False)
-
-        def is_told(group_id: str) -> bool:
-            group = Resource(ResourceType.GROUP, group_id, operation)
-            return tells_all or self._parts.rights.allows(client, group, is_asked_for=False)
-
-        def finish(lists: list[responses.ListGroupsResponse]) -> responses.ListGroupsResponse:
-            return responses.ListGroupsResponse(
-                groups=tuple(
-                    group for each in lists for group in each.groups if is_told(group.group_id)
-                )
-            )
-
-        return Later(self._parts.groups.submit_to_all(asked), finish)
+        allows = partial(self._parts.rights.allows, client, is_asked_for=False)
+        tells_all = allows(cluster(operation))
+        each: responses.ListedGroup
+        for each in chain(*await self._parts.groups.submit_to_all(asked)):
+            if tells_all or allows(Resource(ResourceType.GROUP, each.group_id, operation)):
+                yield each
 
 
 class DeleteGroupsApi(ApiHandler, FailsBySchema):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Iterator
-from itertools import groupby
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any
 
 from broker.api.parts import ApiHandler, ApiParts
@@ -15,7 +15,7 @@ from broker.transactions.requests import DescribedTransaction, ListedTransaction
 from broker.transactions.transaction import TransactionState
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation, ResourceType
-from jbodlab.server.answer import MILLISECOND, Later, RequestContext
+from jbodlab.server.answer import MILLISECOND, InParts, Later, RequestContext
 from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.request_values import value_of
@@ -40,34 +40,32 @@ _STATE_NAMES = frozenset(state.title for state in TransactionState)
 class ListTransactionsApi(ApiHandler, FailsBySchema):
     """Lists the transactions of all coordinators here, as far as the client may describe them."""
 
-    def answer(self, request: ListTransactionsRequest, context: RequestContext) -> Later:
+    def answer(self, request: ListTransactionsRequest, context: RequestContext) -> InParts:
         """List transactions."""
+        unknown = tuple(each for each in request.state_filters if each not in _STATE_NAMES)
+
+        def finish(told: list[Any]) -> Response:
+            return LIST_TRANSACTIONS.response(
+                unknown_state_filters=unknown, transaction_states=tuple(told)
+            )
+
+        return InParts(self._told(request, context), finish)
+
+    async def _told(
+        self, request: ListTransactionsRequest, context: RequestContext
+    ) -> AsyncIterator[Any]:
         duration_ms = getattr(request, "duration_filter", -1)
         asked = value_of(requests.ListTransactions, request, {"duration_ms": duration_ms})
         client = client_of(context.session)
-
-        def is_told(transactional_id: str) -> bool:
-            transaction = on_transaction(transactional_id, AclOperation.DESCRIBE)
-            return self._parts.rights.allows(client, transaction, is_asked_for=False)
-
-        unknown = tuple(each for each in request.state_filters if each not in _STATE_NAMES)
-
-        def finish(lists: list[tuple[ListedTransaction, ...]]) -> Response:
-            return LIST_TRANSACTIONS.response(
-                unknown_state_filters=unknown,
-                transaction_states=tuple(
-                    LIST_TRANSACTIONS.TransactionState(
-                        transactional_id=each.transactional_id,
-                        producer_id=each.producer_id,
-                        transaction_state=each.state.title,
-                    )
-                    for some in lists
-                    for each in some
-                    if is_told(each.transactional_id)
-                ),
-            )
-
-        return Later(self._parts.transactions.submit_to_all(asked), finish)
+        each: ListedTransaction
+        for each in chain(*await self._parts.transactions.submit_to_all(asked)):
+            transaction = on_transaction(each.transactional_id, AclOperation.DESCRIBE)
+            if self._parts.rights.allows(client, transaction, is_asked_for=False):
+                yield LIST_TRANSACTIONS.TransactionState(
+                    transactional_id=each.transactional_id,
+                    producer_id=each.producer_id,
+                    transaction_state=each.state.title,
+                )
 
 
 class DescribeTransactionsApi(ApiHandler):

@@ -622,10 +622,7 @@ async def test_groups_are_described_in_the_order_of_the_request(
 async def test_groups_of_all_shards_are_listed(cluster: Any, client: Any, version: int) -> None:
     kio = kio_request("list_groups", version)
     cluster.groups.results[requests.ListGroups] = [
-        responses.ListGroupsResponse(
-            groups=(responses.ListedGroup(name, "consumer", "Stable", "Classic"),)
-        )
-        for name in ("a", "b")
+        [responses.ListedGroup(name, "consumer", "Stable", "Classic")] for name in ("a", "b")
     ]
     filters: dict[str, Any] = {}
     if version >= 4:

@@ -282,12 +282,7 @@ async def test_a_topic_to_delete_is_told_to_be_absent_to_who_may_describe_it() -
 async def test_lists_of_groups_have_those_that_may_be_described() -> None:
     cluster = Cluster()
     cluster.groups.results[requests.ListGroups] = [
-        responses.ListGroupsResponse(
-            groups=tuple(
-                responses.ListedGroup(name, "consumer", "Stable", "classic")
-                for name in ("g1", "g2")
-            )
-        )
+        [responses.ListedGroup(name, "consumer", "Stable", "classic") for name in ("g1", "g2")]
     ]
     request = request_of_ones(api_table.request_class(ApiKey.LIST_GROUPS, 0))
 

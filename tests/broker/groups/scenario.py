@@ -278,7 +278,7 @@ class _Scenario:
 
     def _groups(self, names: list[str], fields: Fields) -> Iterable[str]:
         filters = {f"{key}_filter": tuple(value.split(",")) for key, value in fields.items()}
-        listed = self.bench.answer(ListGroups(**filters)).groups
+        listed = self.bench.answer(ListGroups(**filters))
         yield ", ".join(" ".join(filter(None, each)) for each in listed) or "none"
 
     def _delete(self, names: list[str], fields: Fields) -> None:
@@ -292,7 +292,8 @@ class _Scenario:
 
     def _drop(self, names: list[str], fields: Fields) -> None:
         self._vanish(names, fields)
-        self.bench.carry_out(self.bench.shard.topics_deleted(frozenset(names)))
+        self.bench.carry_out(self.bench.shard.topics_deleted(names, self.bench.now_ms))
+        self.bench.advance(0)
 
     def _completing(self, names: list[str], fields: Fields) -> None:
         for name, instance in self._static(names):

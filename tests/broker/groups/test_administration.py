@@ -95,7 +95,7 @@ def test_group_with_more_offsets_than_a_batch_holds_is_deleted_piece_by_piece(
         ("h", ErrorCode.NONE),
     ]
     assert [*Counter(end for _, end in small_batches.log[before:]).values()] == [2, 2, 2, 1]
-    assert small_batches.answer(ListGroups()).groups == ()
+    assert [*small_batches.answer(ListGroups())] == []
 
 
 def test_deletion_of_many_offsets_is_answered_when_the_last_of_them_is_committed(
@@ -110,7 +110,20 @@ def test_deletion_of_many_offsets_is_answered_when_the_last_of_them_is_committed
         small_batches.replicate()
 
     assert waited == 4
-    assert small_batches.answer(ListGroups()).groups == ()
+    assert [*small_batches.answer(ListGroups())] == []
+
+
+def test_list_that_is_being_told_leaves_out_a_group_that_is_gone_and_tells_each_group_once(
+    small_batches: Bench,
+) -> None:
+    groups = iter(small_batches.answer(ListGroups()))
+    assert next(groups).group_id == "g"
+    small_batches.ask(join(group="g", version=3))
+    small_batches.advance(10_000)
+
+    small_batches.answer(DeleteGroups(groups_names=("h",)))
+
+    assert [each.group_id for each in groups] == []
 
 
 def test_group_that_gets_a_member_while_its_offsets_are_deleted_stays(small_batches: Bench) -> None:
@@ -146,7 +159,7 @@ def test_group_whose_other_offsets_expire_while_it_is_deleted_was_deleted(
     small_batches.replicates = False
     ticket = small_batches.ask(DELETE_BOTH)
     small_batches.topics.delete("t")
-    small_batches.carry_out(small_batches.shard.topics_deleted(frozenset("t")))
+    small_batches.carry_out(small_batches.shard.topics_deleted("t", small_batches.now_ms))
 
     while ticket not in small_batches.answers:
         small_batches.replicate()

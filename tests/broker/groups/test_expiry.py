@@ -23,12 +23,18 @@ SHORT = replace(SETTINGS, offsets_retention_ms=MINUTE_MS, offsets_retention_chec
 
 
 def names(bench: Bench) -> list[str]:
-    return [group.group_id for group in bench.answer(ListGroups()).groups]
+    return [group.group_id for group in bench.answer(ListGroups())]
 
 
 @pytest.fixture
 def bench() -> Bench:
     return Bench(SHORT)
+
+
+def deleted(bench: Bench, topic: str) -> None:
+    """Let the shard hear that a topic was deleted, and look at its leisure."""
+    bench.carry_out(bench.shard.topics_deleted({topic}, bench.now_ms))
+    bench.advance(100)
 
 
 def test_offset_with_a_pending_one_of_a_transaction_does_not_expire(bench: Bench) -> None:
@@ -55,9 +61,35 @@ def test_topic_deleted_recreated(with_id: bool) -> None:
     bench.topics.create("t", 1)
     bench.ask(commit(2, partition=1, topic_id=bench.topics.topic_id("t")))
 
-    bench.carry_out(bench.shard.topics_deleted({"t"}))
+    deleted(bench, "t")
 
     assert fetched(bench) == {("t", 1): 2}
+
+
+def test_offset_without_a_topic_id_that_was_committed_after_the_deletion_stays() -> None:
+    bench = Bench()
+    bench.ask(commit(1, topic_id=zero_topic()))
+    bench.carry_out(bench.shard.topics_deleted({"t"}, bench.now_ms))
+    bench.now_ms += 1
+    bench.ask(commit(2, partition=1, topic_id=zero_topic()))
+
+    bench.advance(10)
+
+    assert fetched(bench) == {("t", 1): 2}
+
+
+def test_look_that_has_begun_comes_to_what_it_visited_once_more_when_a_topic_is_deleted(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.groups.expiry.SCANNED_AT_ONCE", 4)
+    for group in "abcde":
+        bench.ask(commit(1, group=group, topic_id=zero_topic()))
+    bench.carry_out(bench.shard.timer(("offsets",), bench.now_ms))
+    assert names(bench) == list("abcde")
+
+    deleted(bench, "t")
+
+    assert names(bench) == []
 
 
 def test_pending_offset_of_a_deleted_topic_goes_too() -> None:
@@ -66,7 +98,8 @@ def test_pending_offset_of_a_deleted_topic_goes_too() -> None:
     bench.shard.replay(GroupRecord(key, OffsetCommitValue(offset=9)), 0, 1, producer_id=7)
     bench.topics.delete("t")
 
-    decision = bench.shard.topics_deleted({"t"})
+    bench.shard.apply(bench.shard.topics_deleted({"t"}, bench.now_ms))
+    decision = bench.shard.timer(("offsets",), bench.now_ms)
 
     assert decision.records == (GroupRecord(key, None),)
 
@@ -110,7 +143,8 @@ def test_deleted_topic_with_more_offsets_than_a_batch_holds(
         bench.ask(commit(1, partition=partition))
     bench.topics.delete("t")
 
-    bench.carry_out(bench.shard.topics_deleted({"t"}))
+    bench.carry_out(bench.shard.topics_deleted({"t"}, bench.now_ms))
+    bench.carry_out(bench.shard.timer(("offsets",), bench.now_ms))
     assert len(fetched(bench)) == 2
     bench.advance(100)
 

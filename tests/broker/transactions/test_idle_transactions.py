@@ -153,3 +153,17 @@ def test_a_list_of_all_leaves_idle_transactions_as_they_were_read():
 
     assert found == IDLE
     assert tables.written["x"] is not found
+
+
+def test_a_list_of_all_is_of_the_moment_when_it_was_asked_for():
+    tables = TransactionTables()
+    tables.committed_up_to(10)
+    tables.write(5, "x", IDLE)
+    tables.write(5, "y", IDLE)
+
+    listed = tables.all_committed()
+    tables.write(12, "x", None)
+    tables.write(12, "z", IDLE)
+    tables.committed_up_to(20)
+
+    assert [*listed] == [("x", IDLE), ("y", IDLE)]
