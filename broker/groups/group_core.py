@@ -157,6 +157,7 @@ class GroupCore:
 
         Classic groups are as their records say, and Stable if they have members.
         """
+        self._state.tables.loaded()
         decisions = (
             *self._classic.loaded(now_ms),
             *self._consumer.loaded(now_ms),

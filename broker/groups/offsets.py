@@ -106,10 +106,12 @@ class GroupOffsets:
     def fetch(self, request: OffsetFetch, ticket: Ticket) -> GroupDecision:
         """Decide on a fetch; one that wants stable offsets waits for what is written now.
 
+        Any fetch waits for what was loaded: what a leader has acknowledged, the next one tells.
+
         Raises:
             KafkaError: the client is not the member that it says.
         """
-        if request.require_stable:
+        if request.require_stable or self._state.tables.is_behind_load:
             return GroupDecision(event=StableFetch(request=request, ticket=ticket))
         return self.fetch_now(request, ticket)
 

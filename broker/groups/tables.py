@@ -129,6 +129,19 @@ class Tables:
         self.written = Table()
         self.committed = Table()
         self._pending: deque[tuple[int, Sequence[RowChange]]] = deque()
+        self._loaded_to = 0
+
+    def loaded(self) -> None:
+        """Hear that all that has been written so far was read at the load."""
+        self._loaded_to = self._pending[-1][0] if self._pending else 0
+
+    @property
+    def is_behind_load(self) -> bool:
+        """Whether something is not committed yet that was read at the load.
+
+        The former leader may have acknowledged it.
+        """
+        return bool(self._pending) and self._pending[0][0] <= self._loaded_to
 
     def write(self, end_offset: int, changes: Sequence[RowChange]) -> None:
         """Take changes of records that were appended, or read at the load.
