@@ -18,8 +18,10 @@ from analytics.engines import LOCAL
 from analytics.job.command import replay
 from analytics.job.session import start_session
 from tests.analytics.page_tables import some_of_everything
+from tests.analytics.s3_server import S3Server, s3_server
 from tests.analytics.shared import FIXTURES, Made, Replayed, contents, made
 from tests.analytics.small_logs import Answered, answered, answered_by_spark
+from tests.kafka.jars import NoKafkaError
 
 Rows = list[dict[str, object]]
 
@@ -113,6 +115,16 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> Made:
 def nothing(tmp_path_factory: pytest.TempPathFactory) -> Made:
     """The figures of empty tables."""
     return made(tmp_path_factory.mktemp("nothing"))
+
+
+@pytest.fixture(scope="session")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """A server that speaks S3."""
+    try:
+        with s3_server(tmp_path_factory.mktemp("s3")) as running:
+            yield running
+    except NoKafkaError as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="session")

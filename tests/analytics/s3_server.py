@@ -11,33 +11,28 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from pyarrow import fs
 
-from tests.kafka.jars import once
+from lab.machine.waiting import wait_for
+from tests.kafka.jars import once, run
 
 VERSION = "5.2.5"
 CACHE = Path(tempfile.gettempdir()) / f"jbodlab-s3-{os.getuid()}"
 FETCH_DEADLINE_S = 300
 START_DEADLINE_S = 60
-
-
-class NoServerError(Exception):
-    """The server cannot be had on this machine."""
+BUCKET = "logs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Server:
     """A running server with one bucket."""
 
-    bucket: str
     variables: Mapping[str, str]
     """Of the environment of its clients: where it is, and who asks."""
     files: fs.S3FileSystem
@@ -64,11 +59,16 @@ def s3_server(folder: Path) -> Iterator[S3Server]:
         folder: Gets what it prints.
 
     Raises:
-        NoServerError: it cannot be fetched.
+        NoKafkaError: it cannot be fetched.
     """
     libraries = once(CACHE, f"moto-{VERSION}", _fetch)
     port = free_port()
-    endpoint = f"http://127.0.0.1:{port}"
+    variables = {
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+        "AWS_REGION": "us-east-1",
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+    }
     with (folder / "s3.log").open("wb") as log:
         server = subprocess.Popen(
             [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
@@ -78,22 +78,17 @@ def s3_server(folder: Path) -> Iterator[S3Server]:
             stderr=log,
         )
         try:
-            _wait(server, endpoint)
+            page = f"{variables['AWS_ENDPOINT_URL']}/moto-api/"
+            wait_for("S3", lambda: answer(page, server), START_DEADLINE_S)
             files = fs.S3FileSystem(
-                endpoint_override=endpoint,
+                endpoint_override=variables["AWS_ENDPOINT_URL"],
                 region="us-east-1",
                 access_key="test",
                 secret_key="test",
                 allow_bucket_creation=True,
             )
-            files.create_dir("logs")
-            variables = {
-                "AWS_ENDPOINT_URL": endpoint,
-                "AWS_REGION": "us-east-1",
-                "AWS_ACCESS_KEY_ID": "test",
-                "AWS_SECRET_ACCESS_KEY": "test",
-            }
-            yield S3Server(bucket="logs", variables=variables, files=files)
+            files.create_dir(BUCKET)
+            yield S3Server(variables=variables, files=files)
         finally:
             server.kill()
             server.wait()
@@ -106,26 +101,18 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def answer(url: str, *servers: subprocess.Popen[bytes]) -> bytes:
+    """Return what servers that run answer; nothing while they do not."""
+    assert all(server.poll() is None for server in servers), f"a server of {url} has ended"
+    with suppress(OSError), urllib.request.urlopen(url, timeout=5) as answered:
+        return bytes(answered.read())
+    return b""
+
+
 def _fetch(folder: Path) -> None:
-    wanted = [f"moto[s3]=={VERSION}", "flask", "flask-cors"]
-    command = [sys.executable, "-m", "pip", "install", "-q", "--target", str(folder), *wanted]
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=FETCH_DEADLINE_S, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise NoServerError(f"moto cannot be fetched: {error}") from error
-    if done.returncode:
-        raise NoServerError(f"moto cannot be fetched: {done.stderr.strip()[-500:]}")
-
-
-def _wait(server: subprocess.Popen[bytes], endpoint: str) -> None:
-    deadline = time.monotonic() + START_DEADLINE_S
-    while True:
-        assert server.poll() is None, "the server ended"
-        assert time.monotonic() < deadline, "the server did not start"
-        try:
-            with urllib.request.urlopen(f"{endpoint}/moto-api/", timeout=5):
-                return
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.1)
+    run(
+        "moto cannot be fetched",
+        *(sys.executable, "-m", "pip", "install", "-q", "--target", str(folder)),
+        *(f"moto[s3]=={VERSION}", "flask", "flask-cors"),
+        deadline_s=FETCH_DEADLINE_S,
+    )

@@ -6,16 +6,17 @@ import os
 import signal
 import subprocess
 import sys
-import time
-import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pyspark
 
-from tests.analytics.s3_server import free_port
+from lab.machine.processes import in_session, send
+from lab.machine.waiting import wait_for
+from tests.analytics.s3_server import answer, free_port
 
 SPARK_HOME = Path(pyspark.__file__).parent
 OURS = (
@@ -107,13 +108,8 @@ class StandaloneSpark:
 
 def kill_session(leader: subprocess.Popen[bytes] | subprocess.Popen[str]) -> None:
     """Kill a process that leads a session, and all in it."""
-    for entry in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError, IndexError):
-            fields = (entry / "stat").read_text("ascii", "replace").rpartition(")")[2].split()
-            if int(fields[3]) == leader.pid:
-                os.kill(int(entry.name), signal.SIGKILL)
-    with suppress(ProcessLookupError):
-        leader.kill()
+    for process in in_session(leader.pid):
+        send(process, signal.SIGKILL)
     leader.wait()
 
 
@@ -146,7 +142,8 @@ def standalone_spark(folder: Path, workers: int) -> Iterator[StandaloneSpark]:
     try:
         for _ in range(workers):
             cluster.start_worker()
-        _wait([master, *cluster.workers], page, workers)
+        all_known = partial(_are_known, [master, *cluster.workers], page)
+        wait_for(f"the registration of {workers} workers", all_known, START_DEADLINE_S)
         yield cluster
     finally:
         for process in (*reversed(cluster.workers), master):
@@ -169,16 +166,7 @@ def _start(
         )
 
 
-def _wait(started: Sequence[subprocess.Popen[bytes]], page: int, workers: int) -> None:
-    """Wait until the master knows all workers."""
-    deadline = time.monotonic() + START_DEADLINE_S
-    known = b""
-    while known.count(b'"state" : "ALIVE"') < workers:
-        assert all(process.poll() is None for process in started), "a process of Spark ended"
-        assert time.monotonic() < deadline, f"the workers did not register: {known!r}"
-        time.sleep(0.1)
-        with (
-            suppress(OSError),
-            urllib.request.urlopen(f"http://127.0.0.1:{page}/json/", timeout=5) as answer,
-        ):
-            known = answer.read()
+def _are_known(master_and_workers: Sequence[subprocess.Popen[bytes]], page: int) -> bool:
+    """Return whether the master knows all workers."""
+    known = answer(f"http://127.0.0.1:{page}/json/", *master_and_workers)
+    return known.count(b'"state" : "ALIVE"') == len(master_and_workers) - 1

@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -28,6 +27,8 @@ from analytics.tables.catalog import TABLES
 from analytics.tables.table import STRING
 from jbodlab.metadata.records.config_records import BeginTransactionRecord, NoOpRecord
 from jbodlab.metadata.records.topic_records import TopicRecord
+from lab.machine.processes import in_session
+from lab.machine.waiting import wait_for
 from tests.analytics.builders import (
     LogBuilder,
     log_of_one_record,
@@ -44,6 +45,7 @@ Rows = list[dict[str, object]]
 ReadTable = Callable[[Path, str], Rows]
 
 pytestmark = pytest.mark.process
+DEADLINE_S = 60
 
 
 def test_a_log_that_begins_at_a_snapshot_gives_the_same_end_state(
@@ -363,13 +365,8 @@ def test_ctrl_c_leaves_no_process_even_while_the_jvm_starts(
     with (tmp_path / "output").open("w") as output:
         child = subprocess.Popen(
             [
-                sys.executable,
-                "-m",
-                "analytics.job",
-                "--input",
-                source,
-                "--results",
-                tmp_path / "out",
+                *(sys.executable, "-m", "analytics.job"),
+                *("--input", source, "--results", tmp_path / "out"),
             ],
             cwd=Path(__file__).parent.parent.parent,
             stdout=output,
@@ -377,10 +374,10 @@ def test_ctrl_c_leaves_no_process_even_while_the_jvm_starts(
             start_new_session=True,
         )
         try:
-            wait_until(lambda: any("java" in name for name in programs_of_session(child.pid)))
+            wait_for("a JVM", lambda: "java" in programs_of_session(child.pid), DEADLINE_S)
             os.killpg(child.pid, signal.SIGINT)
-            assert child.wait(60) == 130
-            wait_until(lambda: not programs_of_session(child.pid))
+            assert child.wait(DEADLINE_S) == 130
+            wait_for("their end", lambda: not programs_of_session(child.pid), DEADLINE_S)
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
@@ -389,19 +386,10 @@ def test_ctrl_c_leaves_no_process_even_while_the_jvm_starts(
 def programs_of_session(session: int) -> list[str]:
     """Return the programs that run in a session, by the name of their file."""
     found = []
-    for entry in Path("/proc").glob("[0-9]*"):
+    for process in in_session(session):
         with suppress(OSError):
-            fields = (entry / "stat").read_text().rpartition(")")[2].split()
-            if int(fields[3]) == session and fields[0] != "Z":
-                found.append((entry / "exe").readlink().name)
+            found.append(Path(f"/proc/{process.pid}/exe").readlink().name)
     return found
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 @pytest.mark.parametrize(

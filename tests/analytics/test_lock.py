@@ -9,7 +9,6 @@ import pytest
 from analytics.store import lock
 from analytics.store.lock import LOCK, Lock, LockedError, take_lock
 from analytics.store.store import Store
-from tests.analytics.commits import assert_one_run_at_a_time
 
 
 @pytest.fixture
@@ -32,10 +31,6 @@ def refused(store: Store) -> str:
     with pytest.raises(LockedError) as error:
         take_lock(store)
     return str(error.value)
-
-
-def test_one_run_at_a_time_writes_into_a_folder(tmp_path: Path) -> None:
-    assert_one_run_at_a_time(str(tmp_path / "out"))
 
 
 def test_a_lease_is_refused_until_it_is_released(lease_store: Store) -> None:

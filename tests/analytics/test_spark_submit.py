@@ -17,27 +17,16 @@ from pyarrow import fs
 from analytics.job.output import MANIFEST
 from analytics.tables.catalog import TABLES
 from lab.machine.waiting import wait_for
-from tests.analytics.s3_server import NoServerError, S3Server, s3_server
+from tests.analytics.s3_server import BUCKET, S3Server
 from tests.analytics.s3a_jars import s3a_jars
 from tests.analytics.shared import Replayed
 from tests.analytics.standalone_spark import StandaloneSpark, kill_session, standalone_spark
-from tests.kafka.jars import NoKafkaError
 
 REPOSITORY = Path(__file__).parent.parent.parent
 DEADLINE_S = 500
 
 # A master, workers, a driver and a store beside everything else: five minutes of two cores.
 pytestmark = [pytest.mark.spark, pytest.mark.soak, pytest.mark.timeout(600)]
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    folder = tmp_path_factory.mktemp("s3")
-    try:
-        with s3_server(folder) as server:
-            yield server
-    except (NoServerError, NoKafkaError) as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +38,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneSpar
 def upload(store: S3Server, folder: Path, key: str) -> None:
     for path in folder.rglob("*"):
         if path.is_file():
-            name = f"{store.bucket}/{key}/{path.relative_to(folder)}"
+            name = f"{BUCKET}/{key}/{path.relative_to(folder)}"
             with store.files.open_output_stream(name) as stream:
                 stream.write(path.read_bytes())
 
@@ -65,23 +54,21 @@ def tables_of(files: object, root: str) -> dict[str, list[str]]:
 
 
 def test_the_tables_are_whole_although_workers_are_lost_in_the_middle_of_the_run(
-    store: S3Server,
+    s3: S3Server,
     cluster: StandaloneSpark,
     disks: Replayed,
     tmp_path: Path,
 ) -> None:
-    upload(store, disks.folder / "controller", "in/controller")
+    upload(s3, disks.folder / "controller", "in/controller")
     package = runpy.run_path(str(REPOSITORY / "scripts" / "package_replay.py"))["package"]
     starter, archive = package(tmp_path / "dist")
-    bucket = f"s3a://{store.bucket}"
+    bucket = f"s3a://{BUCKET}"
     arguments = ["--input", f"{bucket}/in/*", "--results", f"{bucket}/out"]
 
-    run = cluster.submit(
-        starter, archive, arguments, store.variables, s3a_jars(), store.hadoop_settings
-    )
+    run = cluster.submit(starter, archive, arguments, s3.variables, s3a_jars(), s3.hadoop_settings)
     try:
         for table in ("records", "outages"):
-            wait_for(table, partial(is_written_or_over, store, table, run), DEADLINE_S)
+            wait_for(table, partial(is_written_or_over, s3, table, run), DEADLINE_S)
             assert run.poll() is None, run.communicate()
             cluster.kill_worker()
             cluster.start_worker()
@@ -93,8 +80,8 @@ def test_the_tables_are_whole_although_workers_are_lost_in_the_middle_of_the_run
     assert run.returncode == 0, out[-2000:] + errors[-4000:]
     assert without_inputs(disks.printed) in without_inputs(out)
     assert "INFO" not in out
-    assert tables_of(store.files, f"{store.bucket}/out") == tables_of(None, str(disks.output))
-    left = [one.path for one in files_below(store, "out")]
+    assert tables_of(s3.files, f"{BUCKET}/out") == tables_of(None, str(disks.output))
+    left = [one.path for one in files_below(s3, "out")]
     assert not [path for path in left if ".jbod-replay" in path or MANIFEST in path]
     # Not a row came by way of a folder that driver and workers have in common.
     assert list((cluster.folder / "driver").iterdir()) == []
@@ -112,7 +99,7 @@ def is_written(store: S3Server, table: str) -> bool:
 
 
 def files_below(store: S3Server, folder: str) -> list[fs.FileInfo]:
-    selector = fs.FileSelector(f"{store.bucket}/{folder}", recursive=True, allow_not_found=True)
+    selector = fs.FileSelector(f"{BUCKET}/{folder}", recursive=True, allow_not_found=True)
     return list(store.files.get_file_info(selector))
 
 

@@ -4,44 +4,217 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from analytics.engines import LOCAL
 from analytics.errors import ReplayInputError
-from analytics.job.command import answer
+from analytics.job.command import answer, replay
 from analytics.job.output import OutputDir
+from analytics.read.log_copies import find_copies
+from analytics.store.log_files import open_files
 from analytics.store.part_files import PartWriters, empty_file
+from analytics.store.patterns import expand
 from analytics.store.store import Store, is_inside
 from analytics.tables.catalog import PARTITIONS, TOPICS
 from tests.analytics.commits import (
     TABLES,
-    assert_does_what_a_replay_needs,
-    assert_old_or_new,
+    Killed,
+    begin_another,
     content,
     kill_commit,
     killed_at,
     written,
 )
+from tests.analytics.hdfs_server import hdfs_server
+from tests.analytics.s3_server import BUCKET
+from tests.analytics.shared import FIXTURES
+from tests.kafka.jars import NoKafkaError
+
+S3 = pytest.param("s3", marks=pytest.mark.process)
+HDFS = pytest.param("hdfs", marks=[pytest.mark.process, pytest.mark.soak])
+METADATA = "__cluster_metadata-0"
 
 
-@pytest.fixture(params=["local", "uri"])
-def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    """A folder of this machine, by its path, and as any other file system is reached."""
-    if request.param == "local":
-        return Store(str(tmp_path / "out"))
-    monkeypatch.setattr("analytics.store.store.local_path", lambda source: None)
-    return Store((tmp_path / "out").as_uri())
+@pytest.fixture(scope="module")
+def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URI of HDFS, over HTTP: Hadoop's own name node and data node."""
+    try:
+        with hdfs_server(tmp_path_factory.mktemp("hdfs")) as uri:
+            yield uri
+    except NoKafkaError as error:
+        pytest.skip(str(error))
 
 
-def test_a_store_does_what_a_replay_needs_of_folders(store: Store) -> None:
-    assert_does_what_a_replay_needs(store)
-    assert store.uri("x").startswith("file:///")
-    assert store.uri("x").endswith("/out/x")
+@pytest.fixture(params=["local", "uri", S3, HDFS])
+def root(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A folder: of this machine, of it as any other file system is reached, on S3, on HDFS."""
+    match request.param:
+        case "uri":
+            monkeypatch.setattr("analytics.store.store.local_path", lambda source: None)
+            return tmp_path.as_uri()
+        case "s3":
+            for name, value in request.getfixturevalue("s3").variables.items():
+                monkeypatch.setenv(name, value)
+            return f"s3a://{BUCKET}/{tmp_path.name}"
+        case "hdfs":
+            return f"{request.getfixturevalue('hdfs')}/{tmp_path.name}"
+    return str(tmp_path)
 
 
-def test_what_is_written_has_a_name_of_its_own(store: Store) -> None:
+def on(*stores: object) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("root", stores, indirect=True)
+
+
+def test_a_store_does_what_a_replay_needs_of_folders(root: str) -> None:
+    store = Store(f"{root}/ops")
+    assert (store.exists(), store.names(), store.is_folder("a")) == (False, [], False)
+    store.make_folder("a/b")
+    store.write("a/b/one", b"12345")
+    store.write("a/two", b"12345")
+    assert (store.read("a/two"), store.read("a/two", 2)) == (b"12345", b"12")
+    store.move("a", "c")
+    assert (store.names(), store.names("c"), store.names("c/b")) == (["c"], ["b", "two"], ["one"])
+    store.remove("c")
+    store.remove("c")
+    assert not store.exists("c")
+    assert store.files_in() == []
+    assert store.uri("x").endswith("/ops/x")
+    assert "://" in store.uri("x")
+
+
+# One move commits, two more for each table and for the state; S3 copies in place of it.
+@pytest.mark.parametrize(
+    ("root", "method", "step"),
+    [
+        *(("local", "move", step) for step in range(1, 11)),
+        *(pytest.param("s3", "_copy", step, marks=S3.marks) for step in (1, 2, 4)),
+        *(pytest.param("hdfs", "move", step, marks=HDFS.marks) for step in (1, 2, 4)),
+    ],
+    indirect=["root"],
+)
+def test_a_run_that_is_killed_leaves_the_old_tables_or_the_new_ones(
+    root: str, method: str, step: int
+) -> None:
+    folder = f"{root}/out"
+    written(folder, "old").put_in_place(["one"])
+
+    do = killed_at(step, getattr(Store, method))
+    was_killed = kill_commit(written(folder, "new"), method, do)
+    begin_another(folder)
+
+    assert content(folder) == {b"new" if step > 1 else b"old"}
+    assert was_killed == (step <= 9)
+
+
+@on(S3)
+@pytest.mark.parametrize("step", range(1, 5))
+def test_a_run_that_is_killed_while_s3_removes_leaves_whole_tables(root: str, step: int) -> None:
+    written(root, "old").put_in_place(["one"])
+    output = written(root, "new")
+    parts = [f"{table.folder('one')}/part-2.parquet" for table in TABLES]
+    for part in parts:
+        output.scratch_store.write(part, b"2")
+    calls = count(1)
+    remove = Store.remove
+
+    def half(store: Store, name: str) -> None:
+        """Remove one file of those that there are."""
+        if next(calls) < step:
+            remove(store, name)
+            return
+        for one in store.files_in(name)[:1]:
+            remove(store, one.name)
+        raise Killed
+
+    assert kill_commit(output, "remove", half)
+    begin_another(root)
+
+    assert content(root) == {b"new", b"2"}
+    assert all(Store(root).exists(part) for part in parts)
+
+
+@on("local", S3)
+def test_one_run_at_a_time_writes_into_a_folder(root: str) -> None:
+    first, second = (OutputDir(f"{root}/out", [TOPICS]) for _ in range(2))
+    first.prepare(())
+    with pytest.raises(ReplayInputError, match=r"is in use by another replay \(process "):
+        second.prepare(())
+    first.put_in_place(["one"])
+    second.prepare(())
+    second.clean_up()
+    names = Store(f"{root}/out").names()
+    assert not [name for name in names if name.startswith(".jbod-replay-")]
+
+
+@on("local", S3, HDFS)
+def test_logs_of_clusters_are_found_by_a_pattern_and_read(root: str) -> None:
+    for name in ("eu", "us"):
+        store = Store(f"{root}/{name}/kraft")
+        store.make_folder(METADATA)
+        store.write(f"{METADATA}/00000000000000000000.log", b"12345")
+        store.write("meta.properties", f"cluster.id=id-{name}\n".encode())
+
+    found = expand(f"{root}/*/kraft")
+
+    assert found == tuple(f"{root}/{name}/kraft" for name in ("eu", "us"))
+    copies = [copy for place in found for copy in find_copies(place)]
+    assert [(copy.cluster_id, copy.size_bytes) for copy in copies] == [("id-eu", 5), ("id-us", 5)]
+    assert copies[0].folder == f"{root}/eu/kraft/{METADATA}"
+    assert open_files(copies[0].folder).read("00000000000000000000.log", 1, 3) == b"234"
+
+
+@on(HDFS)
+def test_a_file_on_hdfs_says_when_it_was_written(root: str) -> None:
+    store = Store(root)
+    store.write("one", b"1")
+    store.write("two", b"2")
+
+    (one, two) = store.files_in()
+
+    assert 10**18 < one.changed_ns <= two.changed_ns
+    assert store.file("one") == one
+
+
+@on(HDFS)
+def test_what_hdfs_does_not_rename_is_an_error(root: str) -> None:
+    store = Store(root)
+    store.write("one", b"1")
+
+    with pytest.raises(OSError, match="none"):
+        store.move("none", "two")
+
+
+@on(HDFS)
+def test_a_replay_on_hdfs_gives_the_tables_of_a_local_one(root: str, tmp_path: Path) -> None:
+    source = FIXTURES / "3.9.2-admin" / "controller"
+    logs = Store(f"{root}/logs/admin")
+    for path in filter(Path.is_file, sorted(source.rglob("*"))):
+        name = path.relative_to(source)
+        logs.make_folder(str(name.parent))
+        logs.write(str(name), path.read_bytes())
+
+    first = replay(f"{root}/logs/*", f"{root}/tables", LOCAL)
+    local = replay(source, tmp_path / "tables", LOCAL)
+    again = replay(f"{root}/logs/*", f"{root}/tables", LOCAL)
+
+    assert first.report == again.report
+    assert again.clusters[next(iter(again.clusters))].figures is None
+    assert first.report.replace(f"{root}/logs/admin", "LOG") == local.report.replace(
+        str(source), "LOG"
+    )
+    assert {name: len(Store(f"{root}/tables/{name}").files_in()) for name in first.tables} == {
+        name: len(Store(path).files_in()) for name, path in local.tables.items()
+    }
+
+
+@on("local", "uri")
+def test_what_is_written_has_a_name_of_its_own(root: str) -> None:
+    store = Store(root)
     rows = pa.Table.from_pylist([{"topic": "orders", "partition": 0}], PARTITIONS.schema)
     with PartWriters(store, "one", "00003") as writers:
         writers.write(PARTITIONS, rows)
@@ -62,31 +235,15 @@ def test_an_output_inside_of_the_log_is_told_by_path_and_by_uri(tmp_path: Path) 
     assert not is_inside(str(tmp_path / "logs"), str(log))
 
 
-def test_a_uri_of_no_file_system_is_one_line() -> None:
-    with pytest.raises(ReplayInputError, match="output nowhere://x is not writable") as refused:
-        OutputDir("nowhere://x", TABLES)
+@pytest.mark.parametrize(
+    "uri",
+    ["nowhere://x", "webhdfs://127.0.0.1:1/x", "webhdfs:///x", "webhdfs://host:none/x"],
+    ids=["no file system", "nobody there", "no name node", "no port"],
+)
+def test_a_uri_that_nobody_answers_is_one_line(uri: str) -> None:
+    with pytest.raises(ReplayInputError, match=r"output \w+:.* is not writable") as refused:
+        OutputDir(uri, TABLES).prepare(())
     assert "\n" not in str(refused.value)
-
-
-def test_a_name_node_that_is_not_there_is_one_line() -> None:
-    with pytest.raises(ReplayInputError, match=r"output webhdfs://.* is not writable") as refused:
-        OutputDir("webhdfs://127.0.0.1:1/x", TABLES).prepare(())
-    assert "\n" not in str(refused.value)
-
-
-@pytest.mark.parametrize("uri", ["webhdfs:///x", "webhdfs://host:none/x"])
-def test_a_uri_without_name_node_is_one_line(uri: str) -> None:
-    with pytest.raises(ReplayInputError, match=r"output webhdfs:.* is not writable") as refused:
-        OutputDir(uri, TABLES)
-    assert "\n" not in str(refused.value)
-
-
-@pytest.mark.parametrize("step", range(1, 11))
-def test_a_run_that_is_killed_leaves_the_old_tables_or_the_new_ones(
-    tmp_path: Path, step: int
-) -> None:
-    # One move commits, two more for each table and for the state.
-    assert assert_old_or_new(tmp_path / "out", "move", step) == (step <= 9)
 
 
 def test_tables_of_two_runs_are_not_asked(tmp_path: Path) -> None:
