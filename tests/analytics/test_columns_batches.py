@@ -21,17 +21,9 @@ from jbodlab.record_batch.record_batch import (
     iterate_records,
     read_header,
 )
+from jbodlab.record_batch.varint import varint
 from jbodlab.vocabulary.errors import DecodeError
 from tests.analytics.examples import examples
-
-
-def varint(number: int) -> bytes:
-    zigzag = number << 1 if number >= 0 else (-number << 1) - 1
-    result = bytearray()
-    while zigzag > 0x7F:
-        result.append(zigzag & 0x7F | 0x80)
-        zigzag >>= 7
-    return bytes([*result, zigzag])
 
 
 def record(
@@ -70,12 +62,9 @@ def found(raw: bytes) -> tuple[list[BatchRecord], set[int]]:
         None if size < 0 else raw[start : start + size]
         for start, size in zip(records.start.tolist(), records.size.tolist(), strict=True)
     ]
-    return [
-        BatchRecord(offset, time, None, value)
-        for offset, time, value in zip(
-            records.offset.tolist(), records.timestamp.tolist(), values, strict=True
-        )
-    ], set(np.nonzero(odd)[0].tolist())
+    keys = [None] * len(values)
+    columns = (records.offset.tolist(), records.timestamp.tolist(), keys, values)
+    return list(map(BatchRecord, *columns)), set(np.nonzero(odd)[0].tolist())
 
 
 def check(raws: list[bytes]) -> set[int]:
@@ -134,17 +123,16 @@ def test_batches_of_any_size_are_read_by_columns(count: int) -> None:
     assert check([small, large, small, large]) == set()
 
 
-def test_bytes_that_look_like_the_next_lane_do_not_mislead() -> None:
-    # The value holds the very bytes that record number 64 begins with.
-    decoy = record(LANE_RECORDS, b"")[1:5]
-    records = [record(n, decoy * 9) for n in range(5 * LANE_RECORDS)]
-
-    assert check([batch(0, records)]) == set()
-
-
-def test_records_without_the_numbers_that_lanes_look_for_are_read_too() -> None:
-    records = [record(7, b"value") for _ in range(5 * LANE_RECORDS)]
-
+@pytest.mark.parametrize(
+    "records",
+    [
+        # The value holds the very bytes that record number 64 begins with.
+        [record(n, record(LANE_RECORDS, b"")[1:5] * 9) for n in range(5 * LANE_RECORDS)],
+        [record(7, b"value")] * 5 * LANE_RECORDS,
+    ],
+    ids=["bytes that look like the next lane", "numbers that lanes do not look for"],
+)
+def test_lanes_are_not_misled(records: list[bytes]) -> None:
     assert check([batch(0, records)]) == set()
 
 
@@ -165,9 +153,7 @@ def test_compressed_and_control_batches_are_left_aside() -> None:
 
 def test_every_crc_is_checked() -> None:
     raws = [batch(n, [record(0, bytes([n]))]) for n in range(5)]
-    damaged = bytearray(raws[3])
-    damaged[-2] ^= 1
-    raws[3] = bytes(damaged)
+    raws[3] = raws[3][:-2] + b"\x7f" + raws[3][-1:]
     raw = b"".join(raws)
     data = np.frombuffer(raw, dtype=np.uint8)
 

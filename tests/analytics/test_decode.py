@@ -85,16 +85,6 @@ def test_a_wrong_crc_costs_its_batch_and_no_other() -> None:
     assert rows[1].position == len(first)
 
 
-def test_an_unknown_type_keeps_its_row_with_the_raw_value() -> None:
-    data = build_batch([(None, b"\x01\x63\x00\x07\x00")], base_offset=4, timestamp_ms=0)
-
-    rows = decode(data)
-
-    assert [(row.offset, row.type, row.problem) for row in rows] == [(4, "UNKNOWN(99)", None)]
-    assert rows[0].payload is None
-    assert rows[0].value == b"\x01\x63\x00\x07\x00"
-
-
 @pytest.mark.parametrize("value", [None, b"", b"\x02\x14\x00\x00", b"\x01\x14\x00\x00\x00"])
 def test_a_value_that_cannot_be_decoded_keeps_its_row(value: bytes | None) -> None:
     rows = decode(build_batch([(None, value)], base_offset=4, timestamp_ms=0))

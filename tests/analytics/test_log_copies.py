@@ -48,18 +48,10 @@ def test_a_pattern_names_what_it_matches_name_by_name(tmp_path: Path) -> None:
     found = expand(f"{tmp_path}/*/{METADATA}")
 
     assert found == (f"{tmp_path}/a/{METADATA}", f"{tmp_path}/b/{METADATA}")
-    assert expand(f"{tmp_path.as_uri()}/[ab]") == (
-        f"{tmp_path.as_uri()}/a",
-        f"{tmp_path.as_uri()}/b",
-    )
+    uri = tmp_path.as_uri()
+    assert expand(f"{uri}/[ab]") == (f"{uri}/a", f"{uri}/b")
     assert expand(f"{tmp_path}/nowhere/*") == ()
     assert expand(str(tmp_path / "a")) == (str(tmp_path / "a"),)
-
-
-def test_a_path_that_exists_is_no_pattern(tmp_path: Path) -> None:
-    log_at(tmp_path / "what[1]")
-
-    assert expand(str(tmp_path / "what[1]")) == (str(tmp_path / "what[1]"),)
 
 
 def test_the_id_is_that_of_the_meta_properties_beside_the_log(tmp_path: Path) -> None:
@@ -86,10 +78,8 @@ def test_a_cluster_is_called_by_its_name_else_its_id_else_the_part_of_the_path_t
         "us": [f"s3://b/us/prod/{METADATA}"],
     }
     assert list(labels((None, copy(f"/data/kraft/{METADATA}")))) == ["kraft"]
-    assert list(labels((None, copy("/in/a 1.tar.gz!m")), (None, copy("/in/b/2.zip!m")))) == [
-        "a-1",
-        "b.2",
-    ]
+    archives = (None, copy("/in/a 1.tar.gz!m")), (None, copy("/in/b/2.zip!m"))
+    assert list(labels(*archives)) == ["a-1", "b.2"]
 
 
 def test_several_inputs_of_one_name_or_id_are_copies_of_one_log() -> None:
@@ -100,10 +90,8 @@ def test_several_inputs_of_one_name_or_id_are_copies_of_one_log() -> None:
 
 
 def test_a_label_that_readers_would_take_for_a_number_is_none() -> None:
-    assert list(labels((None, copy("/in/1")), (None, copy("/in/2024-01-01")))) == [
-        "cluster-1",
-        "cluster-2024-01-01",
-    ]
+    numbers = (None, copy("/in/1")), (None, copy("/in/2024-01-01"))
+    assert list(labels(*numbers)) == ["cluster-1", "cluster-2024-01-01"]
     for label in ("7", "1e5", "nan", "2024-01-01", "a/b", "", "a b"):
         with pytest.raises(ReplayInputError, match="does not do as the name of a cluster"):
             check_label(label)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import gzip
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from jbodlab.metadata.log.snapshots import snapshot_name
 from jbodlab.metadata.records import frame
 from jbodlab.metadata.records.config_records import FeatureLevelRecord, NoOpRecord
 from jbodlab.metadata.records.control_records import (
+    ControlRecord,
     KRaftVersionFeature,
     KRaftVersionRecord,
     KRaftVoter,
@@ -51,6 +51,10 @@ def batch(base_offset: int, *values: bytes, attributes: int = 0, key: bytes | No
     )
 
 
+def control(base_offset: int, *records: ControlRecord) -> bytes:
+    return control_batch(*records, base_offset=base_offset, epoch=1, timestamp_ms=1000)
+
+
 def no_ops(base_offset: int, count: int = 1) -> bytes:
     return data_batch(
         [versioned(NoOpRecord())] * count, base_offset=base_offset, epoch=1, timestamp_ms=1000
@@ -79,45 +83,30 @@ def voters(*ids: int) -> KRaftVotersRecord:
     )
 
 
-def leader_change(version: int, *ids: int) -> LeaderChangeMessage:
+def leader_change(*ids: int) -> LeaderChangeMessage:
     members = tuple(Voter(voter_id=number, voter_directory_id=uid(number)) for number in ids)
     return LeaderChangeMessage(
-        version=version, leader_id=ids[0], voters=members, granting_voters=members[:2]
+        version=1, leader_id=ids[0], voters=members, granting_voters=members[:2]
     )
+
+
+HEADER = SnapshotHeaderRecord(version=0, last_contained_log_timestamp=900)
+FOOTER = SnapshotFooterRecord(version=0)
 
 
 def test_the_log_and_the_snapshot_of_a_quorum_of_three_have_no_problem(tmp_path: Path) -> None:
     version = KRaftVersionRecord(version=0, k_raft_version=1)
-    header = SnapshotHeaderRecord(version=0, last_contained_log_timestamp=900)
-    footer = SnapshotFooterRecord(version=0)
-    begin = control_batch(
-        header, version, voters(1, 2, 3), base_offset=0, epoch=1, timestamp_ms=1000
-    )
-    snapshot = begin + no_ops(3) + control_batch(footer, base_offset=4, epoch=1, timestamp_ms=1000)
+    snapshot = control(0, HEADER, version, voters(1, 2, 3)) + no_ops(3) + control(4, FOOTER)
     (tmp_path / snapshot_name(4, 1)).write_bytes(snapshot)
 
-    layout = layout_of(
-        tmp_path,
-        control_batch(
-            leader_change(1, 3, 1, 2),
-            version,
-            voters(1, 2, 3),
-            base_offset=0,
-            epoch=1,
-            timestamp_ms=1000,
-        )
-        + no_ops(3)
-        + control_batch(voters(2, 3), base_offset=4, epoch=1, timestamp_ms=1000),
-    )
+    begin = control(0, leader_change(3, 1, 2), version, voters(1, 2, 3))
+    layout = layout_of(tmp_path, begin + no_ops(3) + control(4, voters(2, 3)))
 
-    assert [row.type for row in agreed_rows(layout) if not row.snapshot] == [
-        "LEADER_CHANGE",
-        "KRAFT_VERSION",
-        "KRAFT_VOTERS",
-        "NO_OP_RECORD",
-        "KRAFT_VOTERS",
+    rows = agreed_rows(layout)
+    assert [row.type for row in rows if not row.snapshot] == [
+        *("LEADER_CHANGE", "KRAFT_VERSION", "KRAFT_VOTERS", "NO_OP_RECORD", "KRAFT_VOTERS")
     ]
-    assert all(row.problem is None and row.payload for row in agreed_rows(layout))
+    assert all(row.problem is None and row.payload for row in rows)
     assert [one.timestamp_ms for one in layout.snapshots] == [900]
 
 
@@ -193,21 +182,14 @@ def test_damage_of_a_known_version_is_still_a_problem(tmp_path: Path) -> None:
 
 
 def test_a_snapshot_with_a_control_record_that_nobody_knows_is_whole(tmp_path: Path) -> None:
-    header = SnapshotHeaderRecord(version=0, last_contained_log_timestamp=900)
-    data = (
-        control_batch(header, base_offset=0, epoch=1, timestamp_ms=1000)
-        + batch(1, b"\x00\x00", key=b"\x00\x00\x00\x2a", attributes=CONTROL)
-        + control_batch(SnapshotFooterRecord(version=0), base_offset=2, epoch=1, timestamp_ms=1000)
-    )
+    unknown = batch(1, b"\x00\x00", key=b"\x00\x00\x00\x2a", attributes=CONTROL)
 
+    data = control(0, HEADER) + unknown + control(2, FOOTER)
     layout = layout_of(tmp_path, data, snapshot_name(4, 1))
 
     assert [one.end_offset for one in layout.snapshots] == [4]
-    assert [row.type for row in agreed_rows(layout) if row.snapshot] == [
-        "SNAPSHOT_HEADER",
-        "UNKNOWN(42)",
-        "SNAPSHOT_FOOTER",
-    ]
+    found = [row.type for row in agreed_rows(layout) if row.snapshot]
+    assert found == ["SNAPSHOT_HEADER", "UNKNOWN(42)", "SNAPSHOT_FOOTER"]
 
 
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935c943f9e0f\n"
@@ -216,25 +198,25 @@ LOG = b"".join(no_ops(number * 10, 10) for number in range(20))
 
 
 @pytest.mark.parametrize(
-    ("mangle", "position", "says"),
+    ("mangled", "says"),
     [
-        (lambda _: POINTER, 0, "git-lfs pointer"),
-        (lambda data: gzip.compress(data, mtime=0), 0, "compressed with gzip"),
-        (lambda data: data.replace(b"\n", b"\r\n"), 0, "line feeds (0A) became 0D 0A"),
-        (base64.encodebytes, 0, "the bytes are text"),
-        (lambda data: data.decode(errors="replace").encode(), 0, "became EF BF BD"),
+        (POINTER, "git-lfs pointer"),
+        (gzip.compress(LOG, mtime=0), "compressed with gzip"),
+        (LOG.replace(b"\n", b"\r\n"), "line feeds (0A) became 0D 0A"),
+        (base64.encodebytes(LOG), "the bytes are text"),
+        (LOG.decode(errors="replace").encode(), "became EF BF BD"),
     ],
     ids=["lfs", "gzip", "crlf", "text", "utf-8"],
 )
 def test_a_file_that_was_mangled_in_transport_says_so_by_its_offset(
-    tmp_path: Path, mangle: Callable[[bytes], bytes], position: int, says: str
+    tmp_path: Path, mangled: bytes, says: str
 ) -> None:
-    problems = [row for row in agreed_rows(layout_of(tmp_path, mangle(LOG))) if row.problem]
+    problems = [row for row in agreed_rows(layout_of(tmp_path, mangled)) if row.problem]
 
-    told = [row for row in problems if says in (row.message or "")]
-    assert f"({SEGMENT}, offset 0)" in (told[0].message or "")
-    assert [(row.file, row.position) for row in told[:1]] == [(SEGMENT, position)]
-    assert "\n" not in (told[0].message or "")
+    told = next(row for row in problems if says in (row.message or ""))
+    assert (told.file, told.position) == (SEGMENT, 0)
+    assert f"({SEGMENT}, offset 0)" in (told.message or "")
+    assert "\n" not in (told.message or "")
 
 
 def test_a_log_without_any_record_says_why(tmp_path: Path) -> None:
