@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -17,6 +15,7 @@ from pyspark.sql import SparkSession
 from analytics.engines import LOCAL
 from analytics.job.command import replay
 from analytics.job.session import start_session
+from tests.analytics.commands import ROOT, python
 from tests.analytics.page_tables import some_of_everything
 from tests.analytics.s3_server import S3Server, s3_server
 from tests.analytics.shared import FIXTURES, Made, Replayed, contents, made
@@ -25,7 +24,6 @@ from tests.kafka.jars import NoKafkaError
 
 Rows = list[dict[str, object]]
 
-ROOT = Path(__file__).resolve().parents[2]
 COMMAND_TIMEOUT_S = 600
 """A virtual machine that starts, beside whatever else runs on the machine."""
 
@@ -79,14 +77,11 @@ def disks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replayed]:
         "from jbodlab.cli.program import main; sys.exit(main(['replay', *sys.argv[1:]]))"
     )
     paths = ["--engine", LOCAL, "--input", str(source / "controller"), "--results", str(output)]
-    done = subprocess.run(
-        [sys.executable, "-c", program, *paths],
-        cwd=output.parent,
-        env=variables,
-        capture_output=True,
-        text=True,
-        timeout=COMMAND_TIMEOUT_S,
-        check=False,
+    done = python(
+        *("-c", program, *paths),
+        folder=output.parent,
+        variables=variables,
+        deadline_s=COMMAND_TIMEOUT_S,
     )
     assert done.returncode == 0, done.stderr
     left = contents(output)

@@ -13,8 +13,9 @@
                                 it is not 0
     report                      the text of the report follows in the same way
 
-`1a` and `1b` are directories of broker 1, `?` is one that is not assigned. Of a row `-` is null,
-`[1,2]` a list, a time is in seconds since the begin of the log. Behind `#` stand remarks.
+A record without a word of its own has its name in capitals, and its fields. `1a` and `1b` are
+directories of broker 1, `?` is one that is not assigned. Of a row `-` is null, `[1,2]` a list, a
+time is in seconds since the begin of the log. Behind `#` stand remarks.
 """
 
 from __future__ import annotations
@@ -29,25 +30,16 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from msgspec import convert
 from msgspec.structs import replace
 
-from jbodlab.metadata.records.cluster_records import (
-    FenceBrokerRecord,
-    UnfenceBrokerRecord,
-    UnregisterBrokerRecord,
-)
-from jbodlab.metadata.records.config_records import (
-    AbortTransactionRecord,
-    BeginTransactionRecord,
-    FeatureLevelRecord,
-    NoOpRecord,
-)
 from jbodlab.metadata.records.control_records import KRaftVersionRecord, LeaderChangeMessage
+from jbodlab.metadata.records.registry import RECORD_TYPES
 from jbodlab.metadata.records.schema import Record
-from jbodlab.metadata.records.topic_records import ClearElrRecord, RemoveTopicRecord, TopicRecord
+from jbodlab.metadata.records.topic_records import RemoveTopicRecord, TopicRecord
 from jbodlab.vocabulary import directory_id as directory_ids
 from jbodlab.vocabulary import kafka_uuid
-from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, DirectoryId, TopicId
+from jbodlab.vocabulary.ids import BrokerId, DirectoryId, TopicId
 from tests.analytics.builders import partition_record, register, uid
 from tests.analytics.small_logs import (
     START,
@@ -69,6 +61,20 @@ ANOTHER = TopicId(uid(7))
 """The topic that a star stands for, behind a name or alone."""
 _ID = re.compile(r"(?<![\w-])[\w-]{22}(?![\w-])")
 _NUMBERS = ("leader", "fenced", "in_controlled_shutdown")
+
+
+_RECORDS = {cls.NAME: cls for cls in RECORD_TYPES.values()}
+_WORDS = {
+    "abort": "ABORT_TRANSACTION_RECORD reason=y",
+    "begin": "BEGIN_TRANSACTION_RECORD name=x",
+    "clear-elr": "CLEAR_ELR_RECORD topic_name={}",
+    "feature": "FEATURE_LEVEL_RECORD name={} feature_level={}",
+    "fence": "FENCE_BROKER_RECORD id={} epoch=0",
+    "no-op": "NO_OP_RECORD",
+    "unfence": "UNFENCE_BROKER_RECORD id={} epoch=0",
+    "unregister": "UNREGISTER_BROKER_RECORD broker_id={} broker_epoch=0",
+}
+"""Records of which a case says little."""
 
 
 @dataclass(slots=True)
@@ -158,6 +164,8 @@ def _records(line: str) -> list[Record]:
 
 def _record(text: str) -> Record:
     word, *more = text.split()
+    if word in _WORDS:
+        word, *more = _WORDS[word].format(*more).split()
     named = dict(one.split("=", 1) for one in more if "=" in one)
     plain = [one for one in more if "=" not in one]
     if word.isdecimal():
@@ -173,12 +181,6 @@ def _record(text: str) -> Record:
             return replace(found, fenced="fenced" in plain)
         case "broker":
             return broker_change(int(plain[0]), int(named.pop("epoch", 0)), **_fields(named))
-        case "unregister":
-            return UnregisterBrokerRecord(broker_id=BrokerId(int(plain[0])), broker_epoch=_EPOCH)
-        case "fence":
-            return FenceBrokerRecord(id=BrokerId(int(plain[0])), epoch=_EPOCH)
-        case "unfence":
-            return UnfenceBrokerRecord(id=BrokerId(int(plain[0])), epoch=_EPOCH)
         case "topic":
             return TopicRecord(name=plain[0].rstrip("*"), topic_id=_topic(plain[0]))
         case "remove":
@@ -190,24 +192,11 @@ def _record(text: str) -> Record:
             resource = "" if "cluster" in plain else plain[-1] if plain else "orders"
             kind = 2 if resource else 4
             return config(name, None if value == "-" else value, resource=resource, kind=kind)
-        case "feature":
-            return FeatureLevelRecord(name=plain[0], feature_level=int(plain[1]))
-        case "clear-elr":
-            return ClearElrRecord(topic_name=plain[0])
         case "controller":
             return LeaderChangeMessage(leader_id=int(plain[0]))  # type: ignore[return-value]
         case "kraft.version":
             return KRaftVersionRecord(k_raft_version=int(plain[0]))  # type: ignore[return-value]
-        case "begin":
-            return BeginTransactionRecord(name="x")
-        case "abort":
-            return AbortTransactionRecord(reason="y")
-        case "no-op":
-            return NoOpRecord()
-    raise AssertionError(f"{word} is no record of a story")
-
-
-_EPOCH = BrokerEpoch(0)
+    return convert(named, _RECORDS[word], strict=False)
 
 
 def _topic(text: str) -> TopicId:

@@ -12,10 +12,9 @@ from pyspark.sql import SparkSession
 
 from analytics.job import class_archive, session
 from analytics.job.session import start_session
+from tests.analytics.commands import python
 
-ROOT = Path(__file__).parents[2]
 DEADLINE_S = 30
-START_DEADLINE_S = 120
 WAITS = [sys.executable, "-c", "import time; print(flush=True); time.sleep(60)"]
 
 
@@ -67,14 +66,7 @@ def test_a_session_starts_on_a_machine_whose_name_has_no_address() -> None:
         pytest.skip("this machine gives no process a name of its own")
     named = [*unshare, "sh", "-c", 'hostname no-such-machine && exec "$@"', "sh"]
 
-    done = subprocess.run(
-        [*named, sys.executable, "-c", code],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=START_DEADLINE_S,
-        check=False,
-    )
+    done = python("-c", code, behind=named)
 
     assert done.returncode == 0, done.stderr
 
@@ -93,6 +85,7 @@ def test_the_code_cache_of_a_small_log_has_room_for_the_code_of_all_plans(
 WORKERS = """
 import pyarrow as pa, pyspark
 from analytics.job.session import start_session
+from tests.analytics.commands import python
 
 def ask(_):
     import pyspark
@@ -105,13 +98,6 @@ assert set(found.column("file").to_pylist()) == {pyspark.__file__}, found
 
 @pytest.mark.spark
 def test_workers_import_pyspark_from_where_the_driver_has_it_from() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", WORKERS],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=START_DEADLINE_S,
-        check=False,
-    )
+    done = python("-c", WORKERS)
 
     assert done.returncode == 0, done.stderr

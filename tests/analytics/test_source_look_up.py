@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -13,9 +12,7 @@ from pathlib import Path
 import pytest
 
 from analytics.source.requirements import FOR_REPLAY
-
-ROOT = Path(__file__).resolve().parents[2]
-DEADLINE_S = 120
+from tests.analytics.commands import ROOT, python
 
 OTHER = """
 from pyspark.sql.datasource import DataSource
@@ -88,17 +85,11 @@ def run(
 ) -> list[object]:
     """Run a program in a Python that lacks modules, or has other versions of them."""
     (folder / "pyspark_zother.py").write_text(OTHER)
-    done = subprocess.run(
-        [
-            *(sys.executable, "-W", "ignore", "-c", PYTHON + program),
-            json.dumps([hidden, versions or {}, attributes or {}]),
-        ],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)])},
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_S,
-        check=False,
+    done = python(
+        *("-W", "ignore", "-c", PYTHON + program),
+        json.dumps([hidden, versions or {}, attributes or {}]),
+        folder=folder,
+        variables={**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)])},
     )
     assert done.returncode == 0, done.stderr
     found: list[object] = json.loads(done.stdout)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,9 +10,10 @@ import pytest
 from analytics.errors import ReplayInputError
 from analytics.job.spark_environment import explained, failure, refusal
 from lab.machine.waiting import wait_for
+from tests.analytics.commands import python
+from tests.analytics.shared import FIXTURES
 
-ROOT = Path(__file__).parents[2]
-LOG = ROOT / "tests/fixtures/kafka-metadata-logs/4.3.1-disks/controller/__cluster_metadata-0"
+LOG = FIXTURES / "4.3.1-disks" / "controller"
 TRACE = """\
 26/11/29 ERROR SparkContext: Error initializing SparkContext.
 java.lang.RuntimeException: the outer one
@@ -61,22 +60,25 @@ def test_a_file_of_defaults_that_asks_for_another_spark_is_named(conf: Path, lin
     assert found.startswith(f"{key} is set in {conf}, and a replay")
 
 
-def test_the_setting_whose_value_the_cause_names_is_told(conf: Path) -> None:
-    conf.write_text("spark.eventLog.enabled true\nspark.eventLog.dir file:/gone/events/\n")
-    variables = {"SPARK_CONF_DIR": str(conf.parent), "JAVA_TOOL_OPTIONS": "-Xint"}
+@pytest.mark.parametrize(
+    ("line", "variable", "named"),
+    [
+        (
+            "spark.eventLog.dir file:/gone/events/",
+            "JAVA_TOOL_OPTIONS",
+            "spark.eventLog.dir in FILE",
+        ),
+        ("", "PYSPARK_SUBMIT_ARGS", "PYSPARK_SUBMIT_ARGS, SPARK_CONF_DIR, FILE"),
+    ],
+    ids=["the setting whose value the cause names", "else all that had a part in the start"],
+)
+def test_what_the_user_has_set_is_told(conf: Path, line: str, variable: str, named: str) -> None:
+    conf.write_text(f"spark.eventLog.enabled true\n{line}\n")
+    variables = {"SPARK_CONF_DIR": str(conf.parent), variable: "--x"}
 
     assert failure("it ended", TRACE, variables, conf.parent) == (
         "Spark does not start: java.io.FileNotFoundException: File file:/gone/events does not "
-        f"exist; see spark.eventLog.dir in {conf}, or replay with --engine local"
-    )
-
-
-def test_else_the_variables_and_the_file_that_had_a_part_in_the_start_are_told(conf: Path) -> None:
-    conf.write_text("spark.eventLog.enabled true\n")
-    variables = {"SPARK_CONF_DIR": str(conf.parent), "PYSPARK_SUBMIT_ARGS": "--x"}
-
-    assert failure("it ended", TRACE, variables, conf.parent).endswith(
-        f"exist; see PYSPARK_SUBMIT_ARGS, SPARK_CONF_DIR, {conf}, or replay with --engine local"
+        f"exist; see {named.replace('FILE', str(conf))}, or replay with --engine local"
     )
 
 
@@ -129,14 +131,7 @@ def test_a_replay_says_it_in_one_line(conf: Path, variable: str, named: str) -> 
     value = values.get(variable, str(conf.parent))
     words = ["replay", "--input", str(LOG), "--results", str(conf.parent / "out")]
 
-    done = subprocess.run(
-        [sys.executable, "-m", "jbodlab", *words],
-        env={**os.environ, variable: value},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = python("-m", "jbodlab", *words, variables={**os.environ, variable: value})
 
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()

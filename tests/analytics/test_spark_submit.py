@@ -17,12 +17,12 @@ from pyarrow import fs
 from analytics.job.output import MANIFEST
 from analytics.tables.catalog import TABLES
 from lab.machine.waiting import wait_for
+from tests.analytics.commands import ROOT
 from tests.analytics.s3_server import BUCKET, S3Server
 from tests.analytics.s3a_jars import s3a_jars
 from tests.analytics.shared import Replayed
 from tests.analytics.standalone_spark import StandaloneSpark, kill_session, standalone_spark
 
-REPOSITORY = Path(__file__).parent.parent.parent
 DEADLINE_S = 500
 
 # A master, workers, a driver and a store beside everything else: five minutes of two cores.
@@ -60,7 +60,7 @@ def test_the_tables_are_whole_although_workers_are_lost_in_the_middle_of_the_run
     tmp_path: Path,
 ) -> None:
     upload(s3, disks.folder / "controller", "in/controller")
-    package = runpy.run_path(str(REPOSITORY / "scripts" / "package_replay.py"))["package"]
+    package = runpy.run_path(str(ROOT / "scripts" / "package_replay.py"))["package"]
     starter, archive = package(tmp_path / "dist")
     bucket = f"s3a://{BUCKET}"
     arguments = ["--input", f"{bucket}/in/*", "--results", f"{bucket}/out"]

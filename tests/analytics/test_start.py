@@ -6,14 +6,14 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
+from lab.machine.waiting import wait_for
+from tests.analytics.commands import ROOT, python
 from tests.analytics.shared import FIXTURES
 
-ROOT = Path(__file__).parent.parent.parent
 DEADLINE_S = 60
 WORDS = {
     "replay": ["replay", "--input", "x", "--results", "y"],
@@ -22,17 +22,6 @@ WORDS = {
 WITHOUT_SPARK = "import sys; sys.modules.update(dict.fromkeys(('pyspark', 'pytz')))"
 PANDAS = "print('with' if 'pandas' in sys.modules else 'without', 'pandas')"
 START = "from jbodlab.cli.program import main; main({})"
-
-
-def run(code: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_S,
-        check=False,
-    )
 
 
 @pytest.mark.process
@@ -48,7 +37,7 @@ def test_a_command_without_its_extra_is_one_line_that_names_the_extra(
         f"import sys; sys.modules.update(dict.fromkeys({missing}))\n"
         f"from jbodlab.cli.program import main; sys.exit(main({WORDS[command]}))"
     )
-    done = run(code)
+    done = python("-c", code)
 
     assert (done.returncode, done.stdout) == (1, "")
     (line,) = done.stderr.splitlines()
@@ -60,7 +49,8 @@ def test_a_command_without_its_extra_is_one_line_that_names_the_extra(
 def test_a_replay_without_pyspark_says_so_and_is_done_in_its_process(tmp_path: Path) -> None:
     log, out = str(FIXTURES / "3.9.2-admin/controller"), str(tmp_path / "out")
     paths = ["--input", log, "--results", out]
-    done = run(f"{WITHOUT_SPARK}; {START.format(['replay', *paths])}; {PANDAS}")
+    code = f"{WITHOUT_SPARK}; {START.format(['replay', *paths])}; {PANDAS}"
+    done = python("-c", code)
 
     assert done.returncode == 0, done.stderr
     line = "jbodlab: PySpark is not installed: the replay runs with --engine local"
@@ -87,11 +77,9 @@ def test_an_interrupt_while_a_command_starts_leaves_no_trace(tmp_path: Path, com
         text=True,
     )
     try:
-        deadline = time.monotonic() + DEADLINE_S
-        while not (tmp_path / "importing").exists():
-            assert child.poll() is None, "it ended before it imported anything"
-            assert time.monotonic() < deadline, "waited for the first import"
-            time.sleep(0.02)
+        importing = tmp_path / "importing"
+        wait_for("the first import", lambda: importing.exists() or child.poll(), DEADLINE_S)
+        assert child.poll() is None, "it ended before it imported anything"
         child.send_signal(signal.SIGINT)
         said, _ = child.communicate(timeout=DEADLINE_S)
     finally:
