@@ -1,9 +1,8 @@
-"""Lines of brokers' logs, and the failures that they tell of."""
+"""Lines of brokers' logs about directories."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 
@@ -16,7 +15,6 @@ from analytics.ask.broker_logs import (
     zone_named,
 )
 from analytics.errors import ReplayInputError
-from tests.analytics.small_logs import Row, answered
 
 KAFKA = """\
 [2026-01-31 12:00:00,001] INFO [KafkaRaftServer nodeId=3] Kafka Server started (kafka.server)
@@ -43,15 +41,6 @@ NOTICED = datetime(2026, 1, 31, 12, 5, 0, 123_000, tzinfo=UTC)
 
 def found(text: str, zone: tzinfo = UTC) -> list[LogLine]:
     return list(lines_about_directories("server.log", text.splitlines(keepends=True), zone))
-
-
-def failure(after_ms: int, directory: str = "D1", broker: int = 3) -> Row:
-    return {
-        "broker": broker,
-        "directory": directory,
-        "detected_offset": after_ms,
-        "detected_time": NOTICED + timedelta(milliseconds=after_ms),
-    }
 
 
 def test_warnings_and_errors_about_directories_are_found_with_their_broker() -> None:
@@ -92,39 +81,11 @@ def test_an_unknown_zone_is_one_line(name: str) -> None:
         zone_named(name)
 
 
-def offsets(line: LogLine, *failures: Row) -> object:
-    (row,) = answered(
-        "broker_log_lines", given_broker_log_lines=[asdict(line)], directory_failures=failures
-    )
-    return row["detected_offset"]
-
-
-def test_a_line_tells_of_the_failure_that_is_recorded_soon_after() -> None:
-    line = found(KAFKA)[0]
-
-    assert offsets(line, failure(840), failure(70_000)) == 840
-    assert offsets(line, failure(60_001)) is None
-    assert offsets(line, failure(-1000)) == -1000
-    assert offsets(line, failure(-1001)) is None
-    assert offsets(line, failure(840, broker=2)) is None
-
-
-def test_a_line_that_may_mean_several_failures_belongs_to_none() -> None:
-    line = found(KAFKA)[0]
-
-    assert offsets(line, failure(840), failure(900, "D2")) is None
-    (own,) = found(OURS)
-    both = [failure(840, "D1", broker=1), failure(900, "D2", broker=1)]
-    assert offsets(own, *both) == 900
-
-
 def test_an_id_in_one_line_of_kafkas_is_that_of_all_lines_with_the_same_path() -> None:
     lines = found(KAFKA_4)
 
     assert [one.log_dir for one in lines] == ["/data/d1"] * 3 + ["/data/d2"]
     assert [one.directory for one in lines] == [ID] * 3 + [None]
-    both = [failure(840, ID), failure(900, "D2")]
-    assert [offsets(line, *both) for line in lines] == [840, 840, 840, None]
 
 
 def test_a_path_at_which_one_directory_followed_another_tells_no_id() -> None:
