@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-import pyarrow.parquet
 import pyspark
 import pytest
 from pyspark.sql import SparkSession
@@ -21,8 +20,6 @@ from tests.analytics.s3_server import S3Server, s3_server
 from tests.analytics.shared import FIXTURES, Made, Replayed, contents, made
 from tests.analytics.small_logs import Answered, answered, answered_by_spark
 from tests.kafka.jars import NoKafkaError
-
-Rows = list[dict[str, object]]
 
 COMMAND_TIMEOUT_S = 600
 """A virtual machine that starts, beside whatever else runs on the machine."""
@@ -120,15 +117,3 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
             yield running
     except NoKafkaError as error:
         pytest.skip(str(error))
-
-
-@pytest.fixture(scope="session")
-def read_table() -> Callable[[Path, str], Rows]:
-    """Read a written table of one cluster without Spark: (output directory, table) -> rows."""
-
-    def read(output: Path, table: str) -> Rows:
-        rows = pyarrow.parquet.read_table(output / table)
-        assert rows.column_names[-1] == "cluster"
-        return rows.drop_columns("cluster").to_pylist()
-
-    return read

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import cast
 
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.vocabulary import kafka_uuid
+from tests.analytics.shared import read_table
 
 Rows = list[dict[str, object]]
-ReadTable = Callable[[Path, str], Rows]
 
 
 def ids(values: Iterable[object]) -> list[str]:
@@ -30,7 +30,7 @@ def state_row(state: PartitionRegistration) -> dict[str, object]:
 
 
 def partitions_of(image: MetadataImage) -> Rows:
-    rows: Rows = [
+    return [
         {
             "topic": topic.name,
             "topic_id": kafka_uuid.to_text(topic.topic_id),
@@ -40,7 +40,6 @@ def partitions_of(image: MetadataImage) -> Rows:
         for topic in image.topics.by_id.values()
         for index, state in topic.partitions.items()
     ]
-    return sorted(rows, key=lambda row: (str(row["topic"]), row["partition"]))  # type: ignore[return-value]
 
 
 def brokers_of(image: MetadataImage) -> Rows:
@@ -65,24 +64,26 @@ def brokers_of(image: MetadataImage) -> Rows:
     ]
 
 
-def assert_tables_equal_image(output: Path, image: MetadataImage, read_table: ReadTable) -> None:
+def told(rows: Rows, like: Rows) -> list[str]:
+    """Return the columns of rows that others have, whatever their order."""
+    return sorted(str({name: row[name] for name in like[0]}) for row in rows)
+
+
+def assert_tables_equal_image(output: Path, image: MetadataImage) -> None:
     expected = partitions_of(image)
-    # Each file is in order by itself.
-    found = sorted(
-        read_table(output, "partitions"), key=lambda row: (row["topic"], row["partition"])
-    )
-    assert [{name: row[name] for name in expected[0]} for row in found] == expected
+    assert told(read_table(output, "partitions"), expected) == told(expected, expected)
     brokers = brokers_of(image)
-    found = read_table(output, "brokers")
-    assert [{name: row[name] for name in brokers[0]} for row in found] == brokers
-    topics = read_table(output, "topics")
-    assert [(row["topic"], row["topic_id"], row["partitions"]) for row in topics] == sorted(
-        (topic.name, kafka_uuid.to_text(topic.topic_id), len(topic.partitions))
+    assert told(read_table(output, "brokers"), brokers) == told(brokers, brokers)
+    topics: Rows = [
+        {
+            "topic": topic.name,
+            "topic_id": kafka_uuid.to_text(topic.topic_id),
+            "partitions": len(topic.partitions),
+            "min_insync_replicas": int(min_isr_of(image, topic.name)),
+        }
         for topic in image.topics.by_id.values()
-    )
-    assert [(row["topic"], row["min_insync_replicas"]) for row in topics] == sorted(
-        (name, int(min_isr_of(image, name))) for name in image.topics.by_name
-    )
+    ]
+    assert told(read_table(output, "topics"), topics) == told(topics, topics)
     online = [
         (row["broker"], row["directory"])
         for row in read_table(output, "log_dirs")
@@ -102,7 +103,7 @@ def min_isr_of(image: MetadataImage, topic: str) -> str:
     return "1"
 
 
-def assert_history_has_no_holes(output: Path, read_table: ReadTable) -> None:
+def assert_history_has_no_holes(output: Path) -> None:
     last: dict[tuple[object, object], object] = {}
     rows = read_table(output, "partition_history")
     for row in sorted(rows, key=lambda row: cast(int, row["valid_from_offset"])):

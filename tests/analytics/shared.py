@@ -76,6 +76,13 @@ def frames(folder: Path, **rows: list[Row]) -> StoredTables:
     return StoredTables(ALL_TABLES.values(), lambda table: str(folder / table.name))
 
 
+def read_table(output: Path, table: str) -> list[Row]:
+    """Read a written table of one cluster without Spark."""
+    rows = pq.read_table(output / table)
+    assert rows.column_names[-1] == "cluster"
+    return list(rows.drop_columns("cluster").to_pylist())
+
+
 def journal(folder: Path, what: str) -> list[dict[str, Any]]:
     """Return what was done to the disks of a fixture: break, heal or move."""
     lines = (folder / "journal.jsonl").read_text().splitlines()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,13 +22,15 @@ from tests.analytics.image_tables import (
     assert_history_has_no_holes,
     assert_tables_equal_image,
     partitions_of,
+    told,
 )
 from tests.analytics.random_records import RandomHistory
+from tests.analytics.shared import read_table
+from tests.analytics.small_logs import picked
 
 WIDE_IN = (uid(10), uid(20), uid(30))
 
 Rows = list[dict[str, object]]
-ReadTable = Callable[[Path, str], Rows]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,48 +81,42 @@ def as_text(rows: Rows) -> list[str]:
 
 
 @pytest.mark.parametrize("run", ["in_memory", "by_files"])
-def test_replayed_end_state_equals_the_image_after_a_random_history(
-    run: str, runs: Runs, read_table: ReadTable
-) -> None:
+def test_replayed_end_state_equals_the_image_after_a_random_history(run: str, runs: Runs) -> None:
     output = getattr(runs, run)
     assert len(runs.image.topics.by_id) > 1
     assert len(runs.image.cluster.brokers) > 1
 
     assert read_table(output, "problems") == []
-    assert_tables_equal_image(output, runs.image, read_table)
-    assert_history_has_no_holes(output, read_table)
+    assert_tables_equal_image(output, runs.image)
+    assert_history_has_no_holes(output)
     assert [row["offset"] for row in read_table(output, "records")] == list(range(runs.end + 1))
 
 
 @pytest.mark.parametrize("table", [table.name for table in TABLES])
-def test_files_give_the_tables_of_memory(table: str, runs: Runs, read_table: ReadTable) -> None:
+def test_files_give_the_tables_of_memory(table: str, runs: Runs) -> None:
     assert as_text(read_table(runs.in_memory, table)) == as_text(read_table(runs.by_files, table))
 
 
-def test_as_of_gives_the_state_of_that_moment(runs: Runs, read_table: ReadTable) -> None:
+def test_as_of_gives_the_state_of_that_moment(runs: Runs) -> None:
     text = answer(runs.by_files, runs.half)
 
     tables = read_tables(str(runs.by_files), "meta")
     by_time = resolve(tables, datetime.fromtimestamp(runs.half_ms / 1000, UTC))
     output = runs.by_files / "as_of"
     expected = partitions_of(runs.half_image)
-    found = read_table(output, "partitions")
-    assert as_text([{name: row[name] for name in expected[0]} for row in found]) == as_text(
-        expected
-    )
+    assert told(read_table(output, "partitions"), expected) == told(expected, expected)
     brokers = runs.half_image.cluster.brokers
-    assert [(row["broker"], row["fenced"]) for row in read_table(output, "brokers")] == [
+    assert picked(read_table(output, "brokers"), "broker", "fenced") == [
         (broker, brokers[broker].fenced) for broker in sorted(brokers)
     ]
-    topics = read_table(output, "topics")
-    assert [(row["topic"], row["partitions"]) for row in topics] == sorted(
+    assert picked(read_table(output, "topics"), "topic", "partitions") == sorted(
         (topic.name, len(topic.partitions)) for topic in runs.half_image.topics.by_id.values()
     )
     assert f"As of        offset {runs.half} (" in text
     assert by_time == resolve(tables, runs.half)
 
 
-def test_as_of_the_end_is_what_the_tables_of_now_say(runs: Runs, read_table: ReadTable) -> None:
+def test_as_of_the_end_is_what_the_tables_of_now_say(runs: Runs) -> None:
     answer(runs.by_files, runs.end)
 
     for table in ("brokers", "topics", "partitions"):
@@ -129,40 +124,32 @@ def test_as_of_the_end_is_what_the_tables_of_now_say(runs: Runs, read_table: Rea
         assert as_text(found) == as_text(read_table(runs.by_files, table))
 
 
-def test_a_difference_names_what_differs_and_nothing_else(
-    runs: Runs, read_table: ReadTable
-) -> None:
+def leaders_of(image: MetadataImage) -> dict[tuple[TopicId, str, int], str]:
+    return {
+        (topic.topic_id, topic.name, index): str(state.leader)
+        for topic in image.topics.by_id.values()
+        for index, state in topic.partitions.items()
+    }
+
+
+def test_a_difference_names_what_differs_and_nothing_else(runs: Runs) -> None:
     same = answer(runs.by_files, runs.half, runs.half)
     assert same.splitlines()[-1] == "Nothing differs."
     assert read_table(runs.by_files, "diff") == []
 
     text = answer(runs.by_files, runs.half, runs.end)
     rows = read_table(runs.by_files, "diff")
-    of = {
-        (topic.topic_id, index): state
-        for topic in runs.half_image.topics.by_id.values()
-        for index, state in topic.partitions.items()
-    }
-    expected = {
-        (topic.name, index, str(of[topic.topic_id, index].leader), str(state.leader))
-        for topic in runs.image.topics.by_id.values()
-        for index, state in topic.partitions.items()
-        if (topic.topic_id, index) in of and of[topic.topic_id, index].leader != state.leader
-    }
-    assert {
-        (row["topic"], row["partition"], row["before"], row["after"])
-        for row in rows
-        if row["kind"] == "partition" and row["field"] == "leader"
-    } == expected
-    came = {
-        row["topic"]
-        for row in rows
-        if row["kind"] == "topic" and row["field"] == "exists" and row["before"] is None
-    }
-    assert came == {
-        topic.name
-        for topic_id, topic in runs.image.topics.by_id.items()
-        if topic_id not in runs.half_image.topics.by_id
+    before, after = (leaders_of(image) for image in (runs.half_image, runs.image))
+    leaders = [row for row in rows if (row["kind"], row["field"]) == ("partition", "leader")]
+    assert sorted(picked(leaders, "topic", "partition", "before", "after")) == sorted(
+        (name, index, before[topic_id, name, index], after[topic_id, name, index])
+        for topic_id, name, index in before.keys() & after.keys()
+        if before[topic_id, name, index] != after[topic_id, name, index]
+    )
+    exist = [row for row in rows if (row["kind"], row["field"]) == ("topic", "exists")]
+    old, new = (image.topics.by_id for image in (runs.half_image, runs.image))
+    assert {row["topic"] for row in exist if row["before"] is None} == {
+        new[topic_id].name for topic_id in new.keys() - old.keys()
     }
     assert f"To           offset {runs.end} (" in text
 

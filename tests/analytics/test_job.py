@@ -6,7 +6,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,18 +39,16 @@ from tests.analytics.builders import (
 from tests.analytics.commands import replay_command as main
 from tests.analytics.image_tables import assert_tables_equal_image
 from tests.analytics.random_records import RandomHistory
-from tests.analytics.shared import Replayed, contents
+from tests.analytics.shared import Replayed, contents, read_table
+from tests.analytics.small_logs import picked
 
 Rows = list[dict[str, object]]
-ReadTable = Callable[[Path, str], Rows]
 
 pytestmark = pytest.mark.process
 DEADLINE_S = 60
 
 
-def test_a_log_that_begins_at_a_snapshot_gives_the_same_end_state(
-    tmp_path: Path, read_table: ReadTable
-) -> None:
+def test_a_log_that_begins_at_a_snapshot_gives_the_same_end_state(tmp_path: Path) -> None:
     log = LogBuilder(tmp_path / "meta", segment_bytes=2048)
     history = RandomHistory(log, seed=3)
     base = history.run(100)
@@ -65,7 +63,7 @@ def test_a_log_that_begins_at_a_snapshot_gives_the_same_end_state(
     replay(tmp_path / "meta", tmp_path / "out", LOCAL)
 
     assert read_table(tmp_path / "out", "problems") == []
-    assert_tables_equal_image(tmp_path / "out", image, read_table)
+    assert_tables_equal_image(tmp_path / "out", image)
     first = read_table(tmp_path / "out", "partition_history")
     assert {row["valid_from_offset"] for row in first if row["record_type"] == "SNAPSHOT"} == {
         start
@@ -73,9 +71,8 @@ def test_a_log_that_begins_at_a_snapshot_gives_the_same_end_state(
     assert read_table(tmp_path / "out", "snapshot_records") != []
     (row,) = read_table(tmp_path / "out", "logs")
     assert (row["replay_from"], row["end_offset"]) == (start, log.log.end_offset)
-    for moment in (start - 2, datetime(2001, 1, 1, tzinfo=UTC)):
-        with pytest.raises(ReplayInputError, match="is outside of the log, "):
-            answer(tmp_path / "out", moment)
+    with pytest.raises(ReplayInputError, match="is outside of the log, "):
+        answer(tmp_path / "out", start - 2)
     answer(tmp_path / "out", start - 1)
     brokers = read_table(tmp_path / "out" / "as_of", "brokers")
     assert [row["broker"] for row in brokers] == sorted(base.cluster.brokers)
@@ -83,7 +80,7 @@ def test_a_log_that_begins_at_a_snapshot_gives_the_same_end_state(
 
 @pytest.mark.parametrize("kept", ["nothing", "beginning"])
 def test_snapshots_behind_the_end_of_the_log_are_one_gap_and_disagree_with_nothing(
-    tmp_path: Path, read_table: ReadTable, kept: str
+    tmp_path: Path, kept: str
 ) -> None:
     log = LogBuilder(tmp_path / "meta", segment_bytes=2048)
     history = RandomHistory(log, seed=3)
@@ -102,7 +99,7 @@ def test_snapshots_behind_the_end_of_the_log_are_one_gap_and_disagree_with_nothi
 
     problems = read_table(tmp_path / "out", "problems")
     assert [row["kind"] for row in problems] == ["gap"], problems
-    assert_tables_equal_image(tmp_path / "out", image, read_table)
+    assert_tables_equal_image(tmp_path / "out", image)
 
 
 @pytest.fixture(params=["disks", "admin"])
@@ -113,9 +110,7 @@ def kafka(request: pytest.FixtureRequest) -> Replayed:
     return found
 
 
-def test_a_log_of_apache_kafka_replays_to_what_its_own_tools_print(
-    kafka: Replayed, read_table: ReadTable
-) -> None:
+def test_a_log_of_apache_kafka_replays_to_what_its_own_tools_print(kafka: Replayed) -> None:
     assert read_table(kafka.output, "problems") == []
     printed = (kafka.folder / "topics.txt").read_text()
     line = re.compile(
@@ -125,30 +120,20 @@ def test_a_log_of_apache_kafka_replays_to_what_its_own_tools_print(
         (topic, int(partition), int(leader), replicas, sorted(isr.split(",")))
         for topic, partition, leader, replicas, isr in line.findall(printed)
     )
-    partitions = read_table(kafka.output, "partitions")
+    columns = ("topic", "partition", "leader", "replicas", "isr")
     assert [
-        (
-            row["topic"],
-            row["partition"],
-            row["leader"],
-            ",".join(map(str, row["replicas"])),  # type: ignore[call-overload]
-            sorted(map(str, row["isr"])),  # type: ignore[call-overload]
-        )
-        for row in partitions
+        (*place, ",".join(map(str, replicas)), sorted(map(str, isr)))  # type: ignore[call-overload]
+        for *place, replicas, isr in picked(read_table(kafka.output, "partitions"), *columns)
     ] == expected
     topic = re.compile(r"^Topic: (\S+)\tTopicId: (\S+)\tPartitionCount: (\d+)\tRepl\S+ (\d+)", re.M)
-    assert [
-        (row["topic"], row["topic_id"], row["partitions"], row["replication_factor"])
-        for row in read_table(kafka.output, "topics")
-    ] == sorted(
+    columns = ("topic", "topic_id", "partitions", "replication_factor")
+    assert picked(read_table(kafka.output, "topics"), *columns) == sorted(
         (name, topic_id, int(count), int(factor))
         for name, topic_id, count, factor in topic.findall(printed)
     )
 
 
-def test_replicas_are_in_the_directories_where_kafka_found_them(
-    kafka: Replayed, read_table: ReadTable
-) -> None:
+def test_replicas_are_in_the_directories_where_kafka_found_them(kafka: Replayed) -> None:
     paths = {
         row["directory"]: (row["broker"], row["path"])
         for row in json.loads((kafka.folder / "directories.json").read_text())
@@ -176,19 +161,13 @@ def test_replicas_are_in_the_directories_where_kafka_found_them(
     assert {entry for entry in replayed if entry[0] not in offline} == expected
 
 
-def test_the_outage_of_a_killed_broker_is_put_down_to_it(
-    disks: Replayed, read_table: ReadTable
-) -> None:
+def test_the_outage_of_a_killed_broker_is_put_down_to_it(disks: Replayed) -> None:
     outages = read_table(disks.output, "outages")
 
-    assert [
-        (row["topic"], row["partition"], row["kind"], row["from_offset"], row["to_offset"])
-        for row in outages
-        if row["kind"] == "leaderless"
-    ] == [("clicks", 5, "leaderless", 256, 280)]
-    assert {(row["cause"], row["broker"], row["directory"]) for row in outages} == {
-        ("broker", 3, None)
-    }
+    leaderless = [row for row in outages if row["kind"] == "leaderless"]
+    columns = ("topic", "partition", "from_offset", "to_offset")
+    assert picked(leaderless, *columns) == [("clicks", 5, 256, 280)]
+    assert set(picked(outages, "cause", "broker", "directory")) == {("broker", 3, None)}
 
 
 class Twice(NamedTuple):
@@ -203,7 +182,7 @@ class Twice(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def twice(tmp_path_factory: pytest.TempPathFactory, read_table: ReadTable) -> Twice:
+def twice(tmp_path_factory: pytest.TempPathFactory) -> Twice:
     root = tmp_path_factory.mktemp("twice")
     log = LogBuilder(root / "meta")
     log.append(NoOpRecord())
@@ -223,7 +202,7 @@ def twice(tmp_path_factory: pytest.TempPathFactory, read_table: ReadTable) -> Tw
     log.append(partition_record(uid(2)))
     log.append(TopicRecord(name="kept", topic_id=uid(3)), partition_record(uid(3)))
     log.close()
-    path = log.directory / "00000000000000000000.log"
+    (path,) = log.segments
     data = bytearray(path.read_bytes())
     data[damaged_at + 70] ^= 1
     path.write_bytes(data + b"\x00\x01torn")
@@ -231,7 +210,7 @@ def twice(tmp_path_factory: pytest.TempPathFactory, read_table: ReadTable) -> Tw
 
 
 def test_a_second_run_replaces_tables_and_what_a_killed_one_left_and_nothing_else(
-    twice: Twice, read_table: ReadTable
+    twice: Twice,
 ) -> None:
     output = twice.output
 
@@ -244,16 +223,10 @@ def test_a_second_run_replaces_tables_and_what_a_killed_one_left_and_nothing_els
     assert "1 active, log directories 1 online and 0 offline" in twice.second.report
 
 
-def test_a_damaged_log_gives_problems_and_what_can_be_read(
-    twice: Twice, read_table: ReadTable
-) -> None:
-    found = read_table(twice.output, "problems")
+def test_a_damaged_log_gives_problems_and_what_can_be_read(twice: Twice) -> None:
+    found = picked(read_table(twice.output, "problems"), "kind", "offset")
 
-    assert sorted((str(row["kind"]), row["offset"]) for row in found) == [
-        ("crc", 2),
-        ("replay", 3),
-        ("torn_tail", 6),
-    ]
+    assert sorted(found, key=str) == [("crc", 2), ("replay", 3), ("torn_tail", 6)]
     assert [row["offset"] for row in read_table(twice.output, "records")] == [0, 1, 3, 4, 5]
     assert [row["topic"] for row in read_table(twice.output, "partitions")] == ["kept"]
 

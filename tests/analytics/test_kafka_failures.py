@@ -1,15 +1,10 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime
-from pathlib import Path
 
 import pytest
 
-from tests.analytics.shared import Replayed, directory_ids, journal
-
-Rows = list[dict[str, object]]
-ReadTable = Callable[[Path, str], Rows]
+from tests.analytics.shared import Replayed, directory_ids, journal, read_table
 
 pytestmark = pytest.mark.process
 
@@ -19,9 +14,7 @@ def milliseconds(moment: object) -> float:
     return moment.timestamp() * 1000
 
 
-def test_every_injected_failure_is_told_with_its_partitions_and_times(
-    disks: Replayed, read_table: ReadTable
-) -> None:
+def test_every_injected_failure_is_told_with_its_partitions_and_times(disks: Replayed) -> None:
     folder, output, printed = disks
     ids, broken = directory_ids(folder), journal(folder, "break")
 
@@ -60,9 +53,7 @@ def test_every_injected_failure_is_told_with_its_partitions_and_times(
     assert epoch["records"] == len(read_table(output, "records"))
 
 
-def test_administration_is_told_with_settings_moves_and_controllers(
-    admin: Replayed, read_table: ReadTable
-) -> None:
+def test_administration_is_told_with_settings_moves_and_controllers(admin: Replayed) -> None:
     output = admin.output
 
     configs = read_table(output, "configs")
