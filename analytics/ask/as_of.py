@@ -17,7 +17,7 @@ import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 from analytics.ask.offline_log import clock, from_microseconds, to_microseconds
 from analytics.errors import ReplayInputError
 from analytics.rare.min_insync import ASSUMED, MIN_INSYNC_REPLICAS, OF_CLUSTER, OF_TOPIC
-from analytics.store.questions import GivenTables, Questions, Readable
+from analytics.store.questions import Questions
 from analytics.store.store import Store
 from analytics.store.stored_tables import StoredTables
 from analytics.tables import catalog as t
@@ -137,16 +137,16 @@ def read_tables(output_dir: str, cluster: str) -> StoredTables:
     for table in t.TABLES:
         if not store.is_folder(table.folder(cluster)):
             raise ReplayInputError(f"{output_dir} holds no tables: {table.name} is missing")
-    return StoredTables(t.TABLES, lambda table: store.uri(table.folder(cluster)))
+    return StoredTables(store, [cluster])
 
 
-def resolve(tables: Readable, moment: int | datetime) -> LogMoment:
+def resolve(tables: StoredTables, moment: int | datetime) -> LogMoment:
     """Return the moment of the log that is meant.
 
     Raises:
         ReplayInputError: it lies before what the log tells, or behind its end.
     """
-    with Questions(tables) as questions:
+    with Questions(tables.dataset) as questions:
         return _resolve(questions, moment)
 
 
@@ -188,9 +188,9 @@ def _moment(time_us: int | None) -> datetime | None:
     return None if time_us is None else from_microseconds(time_us)
 
 
-def as_of(tables: Readable, moment: LogMoment) -> dict[Table, pa.Table]:
+def as_of(tables: StoredTables, moment: LogMoment) -> dict[Table, pa.Table]:
     """Return the tables as they were; what ended later still holds in them."""
-    with Questions(tables) as questions:
+    with Questions(tables.dataset) as questions:
         return {
             table: questions.table(
                 _TOPICS.format(held=_held(history, moment.offset), **_held_of_topics(moment))
@@ -207,7 +207,7 @@ def difference(before: Mapping[Table, pa.Table], after: Mapping[Table, pa.Table]
     given = {f"old_{table.name}": rows for table, rows in before.items()}
     given |= {f"new_{table.name}": rows for table, rows in after.items()}
     parts = [_differing(kind, compared) for kind, compared in _COMPARED.items()]
-    with Questions(GivenTables(given)) as questions:
+    with Questions(given.__getitem__) as questions:
         order = ", ".join(f'"{name}"' for name in DIFF.order)
         return questions.table("\nUNION ALL\n".join(parts) + f"\nORDER BY {order}", DIFF.schema)
 

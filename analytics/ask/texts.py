@@ -11,7 +11,7 @@ import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from analytics.ask.as_of import LogMoment
-from analytics.store.questions import GivenTables, Questions
+from analytics.store.questions import Questions
 from analytics.tables.table import Table
 from jbodlab.vocabulary.ids import NO_LEADER
 
@@ -34,7 +34,7 @@ def as_of_text(tables: Mapping[Table, pa.Table], moment: LogMoment) -> str:
     def first(rows: str, order: str) -> list[dict[str, Any]]:
         return questions.named_rows(f"SELECT * FROM {rows} ORDER BY {order} LIMIT {MAX_LINES}")
 
-    with Questions(GivenTables({table.name: rows for table, rows in tables.items()})) as questions:
+    with Questions({table.name: own for table, own in tables.items()}.__getitem__) as questions:
         (counts,) = questions.named_rows(
             f"""
             SELECT (SELECT count(*) FROM topics) AS topics, count(*) AS partitions,

@@ -1,8 +1,8 @@
 """A replay of any number of clusters into one output directory.
 
 A cluster that has not changed since the run before keeps its tables where they are; an engine makes
-the tables of all others at once, and each gets its report. All of them are put in their places at
-once.
+the tables of all others at once, and each gets its report: every figure is asked once for many
+clusters. All of them are put in their places at once.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 
-from analytics.job.engine import Engine, RunOptions
+from analytics.job.engine import Engine, RunOptions, together
 from analytics.job.known_inputs import load_inputs, save_inputs
 from analytics.job.output import REPORTS, OutputDir
 from analytics.job.progress import Progress
@@ -25,10 +25,12 @@ from analytics.read.log_copies import LogCopy, labelled
 from analytics.read.merged_layout import SEVERAL
 from analytics.read.named_logs import Archive, Inputs, Stamp
 from analytics.store.store import AT_ONCE
+from analytics.store.stored_tables import StoredTables
 from analytics.tables.catalog import LOGS
 from analytics.tables.sql_files import sql_files
 
-REPORTS_AT_ONCE_MAX = 8
+ASKED_BYTES = 16 << 20
+"""Of the logs of clusters that are asked together: this process holds the rows of their reports."""
 
 LOCAL_IS_SOONER_BYTES = 64 << 20
 """Up to this size, a million records, it was measured; the more cores there are, the less it is."""
@@ -151,13 +153,9 @@ class _Replay:
         self.engine.close()
         self.progress.stage("report")
         done: dict[str, ClusterResult] = {}
-        with ThreadPoolExecutor(min(len(changed), REPORTS_AT_ONCE_MAX) or 1) as pool:
-            jobs = {
-                name: pool.submit(self._report, name, copies, pages[name])
-                for name, copies in changed.items()
-            }
-            for name, job in jobs.items():
-                done[name] = job.result()
+        sizes = {name: sum(copy.size_bytes for copy in copies) for name, copies in changed.items()}
+        for names in together(sizes, ASKED_BYTES):
+            done |= self._reports({name: changed[name] for name in names}, pages)
         for name in clusters:
             if name not in changed:
                 known = self.known[name]
@@ -165,7 +163,10 @@ class _Replay:
                 done[name] = ClusterResult(
                     report=known["report"], page=page, figures=None, summary=known["summary"]
                 )
-        start = self._write_start(done, pages) if len(clusters) > 1 else None
+        start = None
+        if len(clusters) > 1:
+            summaries = {name: one.summary for name, one in done.items()}
+            start = self.output.write_page(start_page(summaries, pages))
         self.progress.stage("putting tables in their places")
         tables = self.output.put_in_place(clusters)
         return ReplayResult(
@@ -175,10 +176,6 @@ class _Replay:
             size_bytes=self.inputs.size_bytes,
             start=start,
         )
-
-    def _write_start(self, done: Mapping[str, ClusterResult], pages: Mapping[str, str]) -> str:
-        summaries = {name: one.summary for name, one in done.items()}
-        return self.output.write_page(start_page(summaries, pages))
 
     def _clusters(self) -> Mapping[str, Sequence[LogCopy]]:
         """Return the copies of each cluster; those of clusters that changed are unpacked."""
@@ -216,8 +213,9 @@ class _Replay:
         store = self.output.scratch_store
         return str(store.local or store.source)
 
-    def _asked(self, page: str) -> dict[str, object]:
-        """Return what changes tables and reports besides the logs: options, texts, the page."""
+    @cached_property
+    def _asked(self) -> dict[str, object]:
+        """Options and texts that change tables and reports, besides the logs and the page."""
         assumed = self.options.assumed
         texts = "".join(f"{one.name} {one.table} {one.sql}\n" for one in sql_files().values())
         return {
@@ -226,7 +224,6 @@ class _Replay:
             "tables": hashlib.sha256(texts.encode()).hexdigest(),
             "objective": self.options.objective,
             "paths": dict(self.options.paths),
-            "page": page,
         }
 
     def _is_known(self, name: str, copies: Sequence[LogCopy], page: str) -> bool:
@@ -237,21 +234,34 @@ class _Replay:
             known is not None
             and not self.options.full
             and not self.options.with_figures
-            and known["asked"] == self._asked(page)
+            and known["asked"] == self._asked | {"page": page}
             and _seen(known["copies"]) == _seen(copies)
             and store.is_folder(LOGS.folder(name))
             and store.exists(page)
         )
 
-    def _report(self, name: str, copies: Sequence[LogCopy], page: str) -> ClusterResult:
-        written = self.output.cluster(name).tables()
-        figures = ask_figures(written, self.options.objective, self.options.paths)
+    def _reports(
+        self, clusters: Mapping[str, Sequence[LogCopy]], pages: Mapping[str, str]
+    ) -> dict[str, ClusterResult]:
+        """Write the reports of some clusters."""
+        options, written = self.options, StoredTables(self.output.scratch_store, clusters)
+        figures = ask_figures(written, clusters, options.objective, options.paths)
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            found = pool.map(
+                lambda name: self._report(name, clusters[name], pages[name], figures[name]),
+                clusters,
+            )
+            return dict(zip(clusters, found, strict=True))
+
+    def _report(
+        self, name: str, copies: Sequence[LogCopy], page: str, figures: Figures
+    ) -> ClusterResult:
         text, summary = text_of(figures), summary_of(figures)
         start = None if page == FILE_NAME else f"../{FILE_NAME}"
         source = SEVERAL.join(copy.source for copy in copies)
         path = self.output.write_page(report_page(figures, source, name, start), page)
         scratch = self.output.scratch_store
-        save_inputs(scratch, name, copies, self._asked(page), text, summary)
+        save_inputs(scratch, name, copies, self._asked | {"page": page}, text, summary)
         return ClusterResult(report=text, page=path, figures=figures, summary=summary)
 
 

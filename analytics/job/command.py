@@ -28,8 +28,7 @@ from analytics.job.engine import Engine
 from analytics.job.local_tables import LocalTables
 from analytics.job.output import OutputDir, require_in_place, write_beside
 from analytics.machine import complete_input
-from analytics.page.conditions import parse_objective
-from analytics.page.report_figures import names_of_figures
+from analytics.page.conditions import known_figures, parse_objective
 from analytics.page.report_json import as_json
 from analytics.read.named_logs import look
 from analytics.source.requirements import FOR_SPARK, check_requirements
@@ -80,7 +79,7 @@ def _new_folder(cluster: str | None) -> str:
 def _carry_out(options: Namespace, moments: Sequence[str], output: Output) -> int:
     condition = None
     if options.fail_on is not None:
-        condition = parse_condition(options.fail_on, names_of_figures())
+        condition = parse_condition(options.fail_on, known_figures())
     objective = None if options.objective is None else parse_objective(options.objective)
     zone = None if options.log_zone is None else zone_named(options.log_zone)
     wanted = [parse_moment(text) for text in moments]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -48,3 +48,17 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Hear that no more work comes."""
+
+
+def together(sizes: Mapping[str, int], most: int) -> Iterator[list[str]]:
+    """Yield names of clusters that are taken together: of logs up to so many bytes, or of one."""
+    names: list[str] = []
+    total = 0
+    for name, size in sizes.items():
+        if names and total + size > most:
+            yield names
+            names, total = [], 0
+        names.append(name)
+        total += size
+    if names:
+        yield names

@@ -49,14 +49,14 @@ def save_inputs(
 ) -> None:
     """Write what a run was of, its report, and what the start page shows of it."""
     found = {
+        "format": FORMAT,
         "copies": [asdict(copy) for copy in copies],
         "asked": asked,
         "report": report,
         "summary": asdict(summary),
     }
     scratch.make_folder(folder_of(cluster))
-    text = json.dumps({"format": FORMAT} | found, indent=1)
-    scratch.write(f"{folder_of(cluster)}/{_INPUTS}", text.encode())
+    scratch.write(f"{folder_of(cluster)}/{_INPUTS}", json.dumps(found, indent=1).encode())
 
 
 def folder_of(cluster: str) -> str:

@@ -7,7 +7,7 @@ as many as are not large: one plan answers for all of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, replace
@@ -25,8 +25,8 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 from analytics.ask.broker_logs import LogLine
 from analytics.engines.duck import DuckEngine
 from analytics.engines.log_views import LINES, LOG_ROWS, log_rows, log_views
-from analytics.job.engine import RunOptions
-from analytics.job.output import ClusterOutput, OutputDir
+from analytics.job.engine import RunOptions, together
+from analytics.job.output import OutputDir
 from analytics.read.arrow_rows import problem_rows
 from analytics.read.layout import Layout, Split
 from analytics.read.log_copies import LogCopy
@@ -34,6 +34,7 @@ from analytics.read.log_facts import log_facts
 from analytics.read.named_logs import Archive, layout_of, unpack_archive
 from analytics.read.split_rows import COLUMNS, read_split
 from analytics.store.part_files import PartWriters
+from analytics.store.store import Store
 from analytics.tables import catalog as t
 from analytics.tables.table import CLUSTER, Table
 
@@ -71,18 +72,16 @@ class LocalTables:
     ) -> None:
         """Write every table of every cluster into the scratch folder of the output."""
         layouts = {name: layout_of(tuple(copies)) for name, copies in clusters.items()}
-        for names in _together(layouts):
-            outputs = {name: output.cluster(name) for name in names}
-            write_tables({name: layouts[name] for name in names}, outputs, options)
+        sizes = {name: layout.size_bytes for name, layout in layouts.items()}
+        for names in together(sizes, IN_MEMORY_BYTES):
+            write_tables({name: layouts[name] for name in names}, output, options)
         output.fill(clusters)
 
     def close(self) -> None:
         """Hear that no more work comes."""
 
 
-def write_tables(
-    layouts: Mapping[str, Layout], outputs: Mapping[str, ClusterOutput], options: RunOptions
-) -> None:
+def write_tables(layouts: Mapping[str, Layout], output: OutputDir, options: RunOptions) -> None:
     """Write the tables of some clusters, all of them by one plan."""
     size = sum(layout.size_bytes for layout in layouts.values())
     with ExitStack() as opened:
@@ -91,27 +90,13 @@ def write_tables(
             folder = Path(opened.enter_context(TemporaryDirectory(prefix="jbod-replay-")))
         rows = _LogRows(folder)
         for name, layout in layouts.items():
-            _read(layout, name, outputs[name], rows)
+            _read(layout, name, output.scratch_store, rows)
         views = log_views(log_facts(layouts.items()), options.assumed)
         views["log_rows"] = rows.source()
         views["given_broker_log_lines"] = _lines(list(layouts), options.broker_logs)
         engine = opened.enter_context(DuckEngine(views))
         names = [table.name for table in t.TABLES if table not in _OF_RECORDS]
-        engine.make_all(names, partial(_write, outputs))
-
-
-def _together(layouts: Mapping[str, Layout]) -> Iterator[list[str]]:
-    """Yield the names of clusters that are taken together."""
-    names: list[str] = []
-    size = 0
-    for name, layout in layouts.items():
-        if names and size + layout.size_bytes > IN_MEMORY_BYTES:
-            yield names
-            names, size = [], 0
-        names.append(name)
-        size += layout.size_bytes
-    if names:
-        yield names
+        engine.make_all(names, partial(_write, output))
 
 
 class _LogRows:
@@ -135,20 +120,21 @@ class _LogRows:
         return self.files or pa.concat_tables(self.rows)
 
 
-def _read(layout: Layout, name: str, output: ClusterOutput, rows: _LogRows) -> None:
+def _read(layout: Layout, name: str, store: Store, rows: _LogRows) -> None:
     """Read a log: write the tables of its records, and keep what the others are made of."""
     splits = [replace(split, cluster=name) for split in layout.splits]
     problems = log_rows(problem_rows(layout, name, COLUMNS))
     rows.add(pa.Table.from_batches([problems], LOG_ROWS))
+    writers = partial(PartWriters, store, name)
     with ThreadPoolExecutor(READERS, thread_name_prefix="reader") as readers:
-        for kept in readers.map(partial(_read_split, output), count(), splits):
+        for kept in readers.map(partial(_read_split, writers), count(), splits):
             rows.add(kept)
 
 
-def _read_split(output: ClusterOutput, number: int, split: Split) -> pa.Table:
+def _read_split(writers_of: Callable[[str], PartWriters], number: int, split: Split) -> pa.Table:
     """Write the records of a split; returns what the other tables are made of."""
     table = t.RECORDS if split.snapshot is None else t.SNAPSHOT_RECORDS
-    with output.writers(f"{number:05d}") as writers:
+    with writers_of(f"{number:05d}") as writers:
         records = _Records(table, writers)
         kept = []
         for batch in read_split(split, COLUMNS):
@@ -209,11 +195,10 @@ def _lines(clusters: Sequence[str], lines: Sequence[LogLine]) -> pa.Table:
     return pa.Table.from_pylist(rows, LINES)
 
 
-def _write(outputs: Mapping[str, ClusterOutput], name: str, rows: pa.Table) -> None:
-    """Write the rows of a table, each cluster's to its output."""
+def _write(output: OutputDir, name: str, rows: pa.Table) -> None:
+    """Write the rows of a table, which are ordered by cluster."""
     table = t.BY_NAME[name]
-    clusters = rows.column(CLUSTER)
-    own = rows.drop_columns([CLUSTER])
-    for cluster, output in outputs.items():
-        found = own if len(outputs) == 1 else own.filter(pc.equal(clusters, cluster))
-        output.put(table, found)
+    own, begin = rows.drop_columns([CLUSTER]), 0
+    for cluster, size in map(dict.values, pc.value_counts(rows.column(CLUSTER)).to_pylist()):
+        output.put(cluster, table, own.slice(begin, size))
+        begin += size

@@ -29,7 +29,6 @@ from analytics.page.report_page import FILE_NAME, MARK, MARK_WITHIN_BYTES
 from analytics.store.lock import Lock, LockedError, take_lock
 from analytics.store.part_files import PartWriters, empty_file, in_order
 from analytics.store.store import Store, is_inside
-from analytics.store.stored_tables import StoredTables
 from analytics.tables.table import CLUSTER, Table
 
 MANIFEST = "_replay_manifest.json"
@@ -62,9 +61,10 @@ class OutputDir:
         except (OSError, ValueError) as error:
             raise ReplayInputError(f"output {path} is not writable: {reason_of(error)}") from error
 
-    def cluster(self, name: str) -> ClusterOutput:
-        """Return where the rows of a cluster go."""
-        return ClusterOutput(self, name)
+    def put(self, cluster: str, table: Table, rows: pa.Table) -> None:
+        """Write all rows of a table that are a cluster's, in its order."""
+        with PartWriters(self.scratch_store, cluster, "00000") as writers:
+            writers.write(table, rows)
 
     def clusters(self) -> list[str]:
         """Return the clusters that the tables of the run before this one have."""
@@ -119,10 +119,7 @@ class OutputDir:
         for table in self.tables:
             known = set(self.scratch_store.names(table.name))
             lacking = [each for each in clusters if f"{_OF_CLUSTER}{each}" not in known]
-            self.scratch_store.do(partial(self._fill, table), lacking)
-
-    def _fill(self, table: Table, cluster: str) -> None:
-        empty_file(self.scratch_store, table, cluster)
+            self.scratch_store.do(partial(empty_file, self.scratch_store, table), lacking)
 
     def write_page(self, page: str, name: str = FILE_NAME) -> str:
         """Write a page of the report; returns where it will be."""
@@ -211,28 +208,6 @@ class OutputDir:
             )
 
 
-class ClusterOutput:
-    """Where the rows of one cluster go, below the output directory of a run."""
-
-    def __init__(self, output: OutputDir, name: str) -> None:
-        self.output = output
-        self.name = name
-
-    def writers(self, label: str) -> PartWriters:
-        """Return what writes files, whose names begin with a label."""
-        return PartWriters(self.output.scratch_store, self.name, label)
-
-    def put(self, table: Table, rows: pa.Table) -> None:
-        """Write all rows of a table, in its order."""
-        with self.writers("00000") as writers:
-            writers.write(table, rows)
-
-    def tables(self) -> StoredTables:
-        """Return the tables as far as they are written when they are asked for."""
-        store = self.output.scratch_store
-        return StoredTables(self.output.tables, lambda table: store.uri(table.folder(self.name)))
-
-
 def finish_former(store: Store) -> None:
     """Put in its place what a run has committed; nothing happens if there is nothing left to do.
 
@@ -286,9 +261,8 @@ def write_beside(folder: str, cluster: str, tables: Mapping[Table, pa.Table]) ->
     output = OutputDir(folder, tables)
     output.prepare(())
     try:
-        own = output.cluster(cluster)
         for table, rows in tables.items():
-            own.put(table, in_order(rows, table))
+            output.put(cluster, table, in_order(rows, table))
         output.fill([cluster])
         output.put_in_place()
     finally:

@@ -9,31 +9,21 @@ import re
 from collections.abc import Sequence
 
 from analytics.errors import ReplayInputError
-from analytics.page.figure import Answer, Figure
+from analytics.page.figure import Figure
+from analytics.page.sections import FACTS
 from jbodlab.pages.conditions import UNITS
-from jbodlab.pages.values import Unit, Value
+from jbodlab.pages.values import Unit
 
 _PERCENT = re.compile(r"(\d+(?:\.\d+)?) ?%?")
 
 
-def known_figures(facts: Sequence[Figure]) -> dict[str, Unit]:
-    """Return the named figures of figures of one row."""
+def known_figures(facts: Sequence[Figure] = FACTS) -> dict[str, Unit]:
+    """Return the named figures of figures of one row, and their units."""
     return {
         column.name: column.unit
         for figure in facts
         for column in figure.columns
         if column.unit in UNITS
-    }
-
-
-def named_values(facts: Sequence[Answer]) -> dict[str, Value]:
-    """Return the values of the named figures."""
-    known = known_figures([answer.figure for answer in facts])
-    return {
-        column.name: value
-        for answer in facts
-        for column, value in zip(answer.figure.columns, answer.rows[0], strict=True)
-        if column.name in known
     }
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from analytics.store.questions import Questions, Readable
+from analytics.store.questions import Questions, Words
 
 MAX_BUCKETS = 200
 DAYS = 60
@@ -19,8 +20,9 @@ _WIDTHS_MS = (
     *(n * _DAY for n in (1, 2, 7, 14, 28)),
 )
 _SPAN = """
-    SELECT epoch_ms(min(earliest_time)), epoch_ms(max(latest_time)), epoch_ms(coalesce(
-      arg_max_null(last_time, last_offset), (SELECT max(valid_from_time) FROM brokers)))
+    SELECT epoch_ms(min(earliest_time)) AS first_ms, epoch_ms(max(latest_time)) AS last_ms,
+      epoch_ms(coalesce(arg_max_null(last_time, last_offset),
+        (SELECT max(valid_from_time) FROM brokers))) AS end_ms
     FROM record_counts
 """
 """Without any records, the end of the snapshot counts."""
@@ -48,9 +50,15 @@ class LogSpan:
                 return width
         return -(-wanted // _DAY) * _DAY
 
+    def words(self, objective: float | None = None) -> dict[str, str]:
+        """Return what the words in the queries of figures stand for, as SQL."""
+        known = {"end_ms": self.end_ms, "bucket_ms": self.bucket_ms, "objective": objective}
+        found = {word: "NULL" if value is None else repr(value) for word, value in known.items()}
+        return found | {"first_day": f"DATE'{self.first_day}'"}
+
     @property
     def first_day(self) -> str:
-        """Begin of the last `DAYS` days, as SQL writes a date."""
+        """Begin of the last `DAYS` days, as an ISO date."""
         if self.end_ms is None:
             return "0001-01-01"
         first = datetime(1, 1, 1, tzinfo=UTC)
@@ -58,8 +66,10 @@ class LogSpan:
         return max(first, end - min(timedelta(DAYS), end - first)).date().isoformat()
 
 
-def log_span(tables: Readable) -> LogSpan:
-    """Return the time that the log of some tables covers."""
-    with Questions(tables) as questions:
-        ((first_ms, last_ms, end_ms),) = questions.rows(_SPAN)
-    return LogSpan(first_ms=first_ms, last_ms=last_ms, end_ms=end_ms)
+def log_spans(questions: Questions, clusters: Collection[str]) -> dict[str, LogSpan]:
+    """Return the time that the log of each cluster covers."""
+    words: Words = {cluster: {} for cluster in clusters}
+    return {
+        cluster: LogSpan(first_ms=first_ms, last_ms=last_ms, end_ms=end_ms)
+        for cluster, first_ms, last_ms, end_ms in questions.rows_of_each(words, _SPAN)
+    }

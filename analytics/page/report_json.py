@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from analytics.page.figure import Answer
 from analytics.page.report_figures import Figures
-from jbodlab.pages.values import Unit, Value, exact
+from jbodlab.pages.values import Unit, exact
 
 if TYPE_CHECKING:
     from jbodlab.cli.results import Figure as PrintedFigure
@@ -38,13 +38,9 @@ def _answer(answer: Answer) -> PrintedFigure:
     figure = answer.figure
     rows = [
         {
-            column.name: _value(value, column.unit)
+            column.name: exact(value, column.unit) if column.unit is Unit.TIME else value
             for column, value in zip(figure.columns, row, strict=True)
         }
         for row in answer.rows
     ]
-    return {"title": figure.title, "rows": rows, "all_rows": answer.total, "query": figure.query}
-
-
-def _value(value: Value, unit: Unit) -> Value:
-    return exact(value, unit) if unit is Unit.TIME else value
+    return {"title": figure.title, "rows": rows, "all_rows": answer.total, "query": answer.query}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from analytics.page.figure import Answer
 from analytics.page.report_figures import Figures
-from analytics.page.sections import FigureSection, sections_of
+from analytics.page.sections import SECTIONS, FigureSection
 from analytics.page.ten_questions import QUESTIONS, opening
 from analytics.tables.lineage import ORIGINS, made_of
 from analytics.tables.sql_files import SqlFile, sql_files
@@ -25,7 +27,7 @@ def report_page(
     """Return the report as HTML."""
     return html_page(
         [
-            *(_section(section, figures) for section in sections_of(figures.span)),
+            *(_section(section, figures) for section in SECTIONS),
             _questions(),
             _derived_tables(),
         ],
@@ -55,16 +57,17 @@ def answer_block(answer: Answer, figures: Figures) -> Block:
         note=figure.note,
         is_open=figure.is_open,
         paths=figures.paths,
-        query=figure.query,
+        query=answer.query,
         tables=figure.tables,
         origin="; ".join(map(_origin, figure.tables)),
         total=answer.total,
-        count_query=figure.count_query,
+        count_query=answer.count_query,
         bucket_ms=span.bucket_ms,
         end=moment(span.end_ms if span.end_ms is not None else span.last_ms),
     )
 
 
+@cache
 def _questions() -> Section:
     return Section(
         name="questions",
@@ -82,6 +85,7 @@ def _origin(table: str) -> str:
     return f"{table} is made of {', '.join(made_of(table))}"
 
 
+@cache
 def _derived_tables() -> Section:
     return Section(
         name="derived",

@@ -2,9 +2,9 @@
 
 A table `facts` declares a figure of one row, `figures` one of several; its keys are the attributes
 of `Figure`, its tables (`intervals`, `bars`, `ranking`, `steps`) the plots of `jbodlab.pages`. A
-figure with `each` is one for each of these rows of words. `$word` in a text stands for a word, or
-for what is only known of a log: `$end_ms`, the last time that counts; `$bucket_ms`, the width of a
-period; `$first_day`, where the last days begin; and `$objective` of availability.
+figure with `each` is one for each of these rows of words. `$word` in a text stands for a word.
+Some stay, for what is only known of a log: `$end_ms`, the last time that counts; `$bucket_ms`, the
+width of a period; `$first_day`, where the last days begin; and `$objective` of availability.
 """
 
 from __future__ import annotations
@@ -12,16 +12,12 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from importlib.resources import files
 from string import Template
 from typing import Any
 
 from analytics.page.figure import Figure
-from analytics.page.log_span import LogSpan
 from jbodlab.pages.plots import Bars, Intervals, Ranking, Steps
-
-NO_TIME = LogSpan(first_ms=None, last_ms=None, end_ms=None)
 
 _ORDER = (
     *("incidents", "risk", "log", "gauges", "timeline", "failures", "outages", "leadership"),
@@ -40,48 +36,17 @@ class FigureSection:
     figures: tuple[Figure, ...] = ()
 
 
-def sections_of(span: LogSpan, objective: float | None = None) -> tuple[FigureSection, ...]:
-    """Return the sections of the report.
-
-    Args:
-        span: The time that the log covers.
-        objective: Share of time, 0 to 1, in which partitions should be available; None without.
-    """
-    words = {
-        "end_ms": "NULL" if span.end_ms is None else str(span.end_ms),
-        "bucket_ms": str(span.bucket_ms),
-        "first_day": span.first_day,
-        "objective": "NULL" if objective is None else repr(objective),
-    }
-    return tuple(
-        FigureSection(
-            name,
-            declared["title"],
-            *(tuple(_figures(declared.get(key, ()), words)) for key in ("facts", "figures")),
-        )
-        for name, declared in ((name, _declared(name)) for name in _ORDER)
-    )
-
-
-def figures_of(span: LogSpan, objective: float | None = None) -> tuple[Figure, ...]:
-    """Return all figures, in the order of the report."""
-    return tuple(
-        figure
-        for section in sections_of(span, objective)
-        for figure in (*section.facts, *section.figures)
-    )
-
-
-@cache
-def _declared(name: str) -> dict[str, Any]:
+def _section(name: str) -> FigureSection:
     file = files(__package__).joinpath("sections", f"{name}.toml")
-    return tomllib.loads(file.read_text("utf-8"))
+    declared = tomllib.loads(file.read_text("utf-8"))
+    parts = (tuple(_figures(declared.get(key, ()))) for key in ("facts", "figures"))
+    return FigureSection(name, declared["title"], *parts)
 
 
-def _figures(declared: list[dict[str, Any]], words: Mapping[str, str]) -> Iterator[Figure]:
+def _figures(declared: list[dict[str, Any]]) -> Iterator[Figure]:
     for one in declared:
         for own in one.get("each", ({},)):
-            found = _filled(one, words | own)
+            found = _filled(one, own)
             found.pop("each", None)
             plots = [
                 _PLOTS[kind](**plot) for kind in found.keys() & _PLOTS for plot in found.pop(kind)
@@ -93,7 +58,7 @@ def _filled(value: Any, words: Mapping[str, str]) -> Any:
     """Return a value with its words; a word may stand for several elements of a list."""
     match value:
         case str():
-            return Template(value).substitute(words)
+            return Template(value).safe_substitute(words)
         case dict():
             return {key: _filled(each, words) for key, each in value.items() if key != "each"}
         case [str(), *_]:
@@ -104,5 +69,11 @@ def _filled(value: Any, words: Mapping[str, str]) -> Any:
             return value
 
 
-FACTS = tuple(figure for section in sections_of(NO_TIME) for figure in section.facts)
+SECTIONS = tuple(map(_section, _ORDER))
+"""The sections of the report."""
+
+FACTS = tuple(figure for section in SECTIONS for figure in section.facts)
 """Figures of one row, whose columns are the named figures that conditions ask for."""
+
+FIGURES = tuple(figure for section in SECTIONS for figure in (*section.facts, *section.figures))
+"""All figures, in the order of the report."""

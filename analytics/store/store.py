@@ -66,10 +66,9 @@ class Store:
         """Return the files in a folder and below, in order; none if there is no such folder."""
         root = self.path(name)
         selector = fs.FileSelector(root, allow_not_found=True, recursive=True)
-        prefix = PurePosixPath(name)
         return sorted(
             StoredFile(
-                name=str(prefix / PurePosixPath(info.path).relative_to(root)),
+                name=(name + info.path.removeprefix(root)).lstrip("/"),
                 size=info.size,
                 changed_ns=info.mtime_ns or 0,
             )

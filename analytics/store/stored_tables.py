@@ -1,36 +1,44 @@
-"""Tables as they lie in a store, read without Spark: of a cluster, or a bit of one."""
+"""Tables as they lie in a store, read without Spark: of one cluster, or of several."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Collection
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 
 from analytics.store.store import Store
-from analytics.tables.table import Table
+from analytics.tables.catalog import BY_NAME
+from analytics.tables.table import CLUSTER, STRING
 
 SUFFIX = ".parquet"
 
 
 class StoredTables:
-    """The tables of one cluster."""
+    """The tables of some clusters, below one folder."""
 
-    def __init__(self, tables: Iterable[Table], folder_of: Callable[[Table], str]) -> None:
-        self.tables = {table.name: table for table in tables}
-        self.folder_of = folder_of
+    def __init__(self, store: Store, clusters: Collection[str]) -> None:
+        self.store = store
+        self.clusters = clusters
 
     def dataset(self, name: str) -> list[str] | pa.dataset.Dataset:
         """Return a table for somebody to read, who takes of it what is needed.
 
         That is a list of files where DuckDB can read them by itself, and a dataset elsewhere.
         """
-        table = self.tables[name]
-        store = Store(self.folder_of(table))
-        found = (one.name for one in store.files_in() if one.name.endswith(SUFFIX))
-        paths = [store.path(name) for name in found]
+        table, store = BY_NAME[name], self.store
+        folders = {table.folder(cluster) for cluster in self.clusters}
+        files = (file.name for file in store.files_in(name) if file.name.endswith(SUFFIX))
+        paths = [store.path(file) for file in files if file.rpartition("/")[0] in folders]
         if paths and store.local is not None:
             return paths
         # To import it takes as long as all else that a replay imports: it brings pandas.
         from pyarrow import dataset
 
-        return dataset.dataset(paths, table.schema, format="parquet", filesystem=store.files)
+        cluster = pa.field(CLUSTER, STRING)
+        return dataset.dataset(
+            paths,
+            table.schema.append(cluster),
+            format="parquet",
+            filesystem=store.files,
+            partitioning=dataset.partitioning(pa.schema([cluster]), flavor="hive"),
+        )

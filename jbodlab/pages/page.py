@@ -12,10 +12,12 @@ import base64
 import hashlib
 import json
 import pkgutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cache
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple
+
+from markupsafe import Markup, escape
 
 from jbodlab.pages.plots import Intervals, Plot
 from jbodlab.pages.values import Column, Unit, Value, exact, readable, visible, with_path
@@ -27,16 +29,15 @@ _SCRIPTS = ("figures.js", "view.js", "marks.js", "gestures.js", "filters.js", "p
 _DAY_MS = 86_400_000
 
 
-class Cell(NamedTuple):
-    """A value of a table."""
+_TEXTS = 256
+"""Longer texts of pages that are kept as HTML: those that are equal in each report, and some."""
 
-    column: str
-    exact: str | None
-    text: str
-    is_time: bool
-    """Whether the script shows it in local time when asked to."""
-    style: str
-    """Class in the style sheet; empty for none."""
+
+class Cell(NamedTuple):
+    """A value as HTML: the attributes of its element, and its text."""
+
+    attributes: Markup
+    text: Markup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,19 +116,37 @@ class Block:
         return _DAY_MS if is_day else self.bucket_ms if self.span == "bucket" else 0
 
     @property
-    def cells(self) -> Iterator[list[Cell]]:
-        """The rows as they are shown."""
-        for row in self.rows:
-            yield [
-                Cell(
-                    column.name,
-                    exact(value, column.unit),
-                    str(with_path(readable(value, column.unit), column.unit, self.paths)),
-                    column.unit is Unit.TIME,
-                    _CLASSES.get(column.unit, ""),
-                )
-                for column, value in zip(self.columns, row, strict=True)
-            ]
+    def pairs(self) -> list[tuple[Column, Cell]]:
+        """The columns, and the values of the first row."""
+        pairs = zip(self.columns, self.rows[0], strict=True)
+        return [(column, self._cell(column, value)) for column, value in pairs]
+
+    @property
+    def body(self) -> Markup:
+        """The rows as HTML: a report has thousands of values, and few different ones."""
+        known = [lru_cache(None, typed=True)(partial(self._td, each)) for each in self.columns]
+        rows = (
+            "".join([td(value) for td, value in zip(known, row, strict=True)]) for row in self.rows
+        )
+        return Markup("".join([f"<tr data-row>{row}</tr>\n" for row in rows]))
+
+    def _td(self, column: Column, value: Value) -> str:
+        attributes, text = self._cell(column, value)
+        if column.name == "cluster" and value in self.links:
+            text = Markup('<a href="{}">{}</a>').format(visible(self.links[str(value)]), text)
+        style = f' class="{style_of(column)}"' if style_of(column) else ""
+        return f"<td {attributes}{style}>{text}</td>"
+
+    def _cell(self, column: Column, value: Value) -> Cell:
+        unit, own = column.unit, exact(value, column.unit)
+        text = str(with_path(readable(value, unit), unit, self.paths))
+        attributes = f'data-column="{escape(column.name)}"'
+        if own is None:
+            attributes += " data-null"
+        elif own != text:
+            attributes += f' data-value="{escape(visible(own))}"'
+            attributes += " data-time" * (unit is Unit.TIME)
+        return Cell(Markup(attributes), escape(visible(text)))
 
     def plot_json(self, plot: Plot) -> str:
         """Return a plot for the script."""
@@ -145,6 +164,11 @@ class Block:
 _TIMES = {Unit.TIME, Unit.ELAPSED, Unit.DAY}
 _NUMBERS = (Unit.NUMBER, Unit.DURATION, Unit.SHARE, Unit.DEVIATION, Unit.ELAPSED)
 _CLASSES = {**dict.fromkeys(_NUMBERS, "right"), Unit.ID: "id"}
+
+
+def style_of(column: Column) -> str:
+    """Return the class of a column in the style sheet; empty for none."""
+    return _CLASSES.get(column.unit, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +239,6 @@ def html_page(
         is_elapsed: Whether times are those since the start of a run, not those of a calendar.
     """
     shown = [section for section in sections if not section.is_empty]
-    style, script = _read("page.css"), "\n".join(_read(f"js/{name}") for name in _SCRIPTS)
     return _template().render(
         sections=shown,
         title=title,
@@ -226,10 +249,6 @@ def html_page(
         links=[*links, *((f"#{each.name}", each.title) for each in shown if each.title)],
         generator=generator,
         is_elapsed=is_elapsed,
-        style=style,
-        style_hash=_hash(style),
-        script=script,
-        script_hash=_hash(script),
     )
 
 
@@ -237,7 +256,6 @@ def html_page(
 def _template() -> Template:
     # Imported here: most commands of the program make no page.
     from jinja2 import Environment, StrictUndefined
-    from markupsafe import Markup, escape
 
     def finalize(value: object) -> object:
         return visible(value) if type(value) is str else value
@@ -249,11 +267,21 @@ def _template() -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals["style_of"] = lambda column: _CLASSES.get(column.unit, "")
-    environment.filters["lines"] = lambda text: Markup("\n").join(
-        escape(visible(line)) for line in text.split("\n")
+    style, script = _read("page.css"), "\n".join(_read(f"js/{name}") for name in _SCRIPTS)
+    environment.globals.update(
+        style_of=style_of,
+        style=style,
+        style_hash=_hash(style),
+        script=script,
+        script_hash=_hash(script),
     )
+    environment.filters["lines"] = _lines
     return environment.from_string(_read("page.html"))
+
+
+@lru_cache(_TEXTS)
+def _lines(text: str) -> Markup:
+    return Markup("\n").join(escape(visible(line)) for line in text.split("\n"))
 
 
 def _read(name: str) -> str:

@@ -16,6 +16,9 @@ from tests.analytics.stories import given_row
 
 Row = dict[str, object]
 
+ONE = "one"
+"""Name of the cluster."""
+
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 HOSTILE = "</script><script>alert(1)</script>\"'&<b>\x00\u202e"
 EVERYTHING = Path(__file__).with_name("some_of_everything.txt")
@@ -26,7 +29,7 @@ def at(seconds: float) -> datetime:
     return START + timedelta(seconds=seconds)
 
 
-def write_tables(folder: Path, **rows: list[Row]) -> None:
+def write_tables(folder: Path, cluster: str = ONE, **rows: list[Row]) -> None:
     """Write every table below a folder; those not given are empty, records are counted."""
     if "records" in rows:
         of_log = [{**row, "snapshot": False} for row in rows["records"]]
@@ -39,8 +42,9 @@ def write_tables(folder: Path, **rows: list[Row]) -> None:
         schema = table.schema
         given = [{key: row.get(key) for key in schema.names} for row in rows.get(name, [])]
         assert all(set(row) <= set(schema.names) for row in rows.get(name, [])), name
-        (folder / name).mkdir(parents=True)
-        pq.write_table(pa.Table.from_pylist(given, schema), folder / name / "part.parquet")
+        (folder / table.folder(cluster)).mkdir(parents=True)
+        path = folder / table.folder(cluster) / "part.parquet"
+        pq.write_table(pa.Table.from_pylist(given, schema), path)
 
 
 def replica(topic: str, partition: int) -> Row:
@@ -63,33 +67,25 @@ def outage(
     }
 
 
-def rows_of_text(text: str) -> dict[str, list[Row]]:
-    """Return rows of tables, `given TABLE: COLUMN ...`, with a row in each line below."""
-    found = {}
-    for block in text.strip().split("\n\n"):
-        (head, *lines) = block.splitlines()
-        name, _, columns = head.removeprefix("given ").partition(":")
-        schema = ALL_TABLES[name].schema
-        found[name] = [given_row(columns.split(), schema, line, START) for line in lines]
-    return found
-
-
 def some_of_everything() -> dict[str, list[Row]]:
     """Rows for a log of 600 seconds, some with texts that want to be code."""
-    _, _, text = EVERYTHING.read_text("utf-8").partition("\n\n")
-    records: list[Row] = [
-        {
-            "offset": n,
-            "timestamp": at(n),
-            "epoch": 1 + n // 400,
-            "type": "NO_OP_RECORD" if n % 3 else "PARTITION_CHANGE_RECORD",
-        }
-        for n in range(601)
-    ]
-    return {"records": records} | {
-        name: [
+    found: dict[str, list[Row]] = {
+        "records": [
+            {
+                "offset": n,
+                "timestamp": at(n),
+                "epoch": 1 + n // 400,
+                "type": "NO_OP_RECORD" if n % 3 else "PARTITION_CHANGE_RECORD",
+            }
+            for n in range(601)
+        ]
+    }
+    for block in EVERYTHING.read_text("utf-8").split("\n\n")[1:]:
+        (head, *lines) = block.splitlines()
+        name, _, columns = head.removeprefix("given ").partition(":")
+        rows = [given_row(columns.split(), ALL_TABLES[name].schema, one, START) for one in lines]
+        found[name] = [
             {key: HOSTILE if value == "HOSTILE" else value for key, value in row.items()}
             for row in rows
         ]
-        for name, rows in rows_of_text(text).items()
-    }
+    return found

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from string import Template
 from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
-from analytics.page.figure import Figure, ask_all
-from analytics.page.log_span import LogSpan, log_span
+from analytics.page.figure import Answer, Figure, ask_all
+from analytics.page.log_span import LogSpan, log_spans
 from analytics.page.report_figures import Figures, ask_figures
-from analytics.page.sections import NO_TIME, figures_of
+from analytics.page.sections import FIGURES
+from analytics.store.questions import Questions
+from analytics.store.store import Store
 from analytics.store.stored_tables import StoredTables
-from tests.analytics.page_tables import ALL_TABLES, Row, write_tables
+from tests.analytics.page_tables import ALL_TABLES, ONE, Row, write_tables
 
+NO_TIME = LogSpan(first_ms=None, last_ms=None, end_ms=None)
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "kafka-metadata-logs"
 
 
@@ -39,7 +43,7 @@ class Made(NamedTuple):
 def made(folder: Path, **rows: list[Row]) -> Made:
     """Write tables, and ask them for the figures."""
     tables = frames(folder, **rows)
-    return Made(folder, tables, ask_figures(tables))
+    return Made(folder, tables, ask_figures(tables, [ONE])[ONE])
 
 
 def made_of_others(folder: Path, like: Made, **rows: list[Row]) -> Figures:
@@ -48,32 +52,42 @@ def made_of_others(folder: Path, like: Made, **rows: list[Row]) -> Figures:
     A figure is the same where its query and all its tables are.
     """
     tables = frames(folder, **rows)
-    span = log_span(tables)
+    with Questions(tables.dataset) as questions:
+        span = log_spans(questions, [ONE])[ONE]
     same = {
         name
         for name in ALL_TABLES
         if pq.read_table(folder / name).equals(pq.read_table(like.folder / name))
     }
     known = {
-        figure.name: like.figures.answers[figure.name]
-        for figure in figures_of(span)
-        if like.figures.answers[figure.name].figure == figure and same.issuperset(figure.tables)
+        name: answer
+        for name, answer in like.figures.answers.items()
+        if answer.sql == Template(answer.figure.sql).substitute(span.words())
+        and same.issuperset(answer.figure.tables)
     }
-    assert known
-    wanted = [figure for figure in figures_of(span) if figure.name not in known]
-    found = known | ask_all(wanted, tables)
+    wanted = [figure.name for figure in FIGURES if figure.name not in known]
+    found = known | asked(tables, *wanted, span=span)
     return Figures(span=span, answers={name: found[name] for name in like.figures.answers})
 
 
-def figure(name: str, span: LogSpan = NO_TIME, objective: float | None = None) -> Figure:
+def asked(
+    tables: StoredTables, *names: str, span: LogSpan = NO_TIME, objective: float | None = None
+) -> dict[str, Answer]:
+    """Ask tables for some figures of their one cluster."""
+    with Questions(tables.dataset) as questions:
+        words = {ONE: span.words(objective)}
+        return ask_all([figure(name) for name in names], questions, words)[ONE]
+
+
+def figure(name: str) -> Figure:
     """Return a figure of the report."""
-    return next(one for one in figures_of(span, objective) if one.name == name)
+    return next(one for one in FIGURES if one.name == name)
 
 
 def frames(folder: Path, **rows: list[Row]) -> StoredTables:
     """Write tables, and read them as a replay does: each when it is asked for."""
     write_tables(folder, **rows)
-    return StoredTables(ALL_TABLES.values(), lambda table: str(folder / table.name))
+    return StoredTables(Store(str(folder)), [ONE])
 
 
 def read_table(output: Path, table: str) -> list[Row]:

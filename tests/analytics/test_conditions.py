@@ -7,12 +7,13 @@ import pytest
 from analytics.job.clusters import ClusterResult, ReplayResult
 from analytics.page.conditions import known_figures, parse_objective
 from analytics.page.figure import Answer
-from analytics.page.report_figures import Figures, names_of_figures
-from analytics.page.sections import FACTS, NO_TIME
+from analytics.page.report_figures import Figures
+from analytics.page.sections import FACTS
 from analytics.page.start_page import ClusterSummary
 from jbodlab.pages.conditions import ConditionError, parse_condition
 from jbodlab.pages.values import Unit
 from tests.analytics.commands import replay_command as main
+from tests.analytics.shared import NO_TIME
 
 KNOWN = {
     "outages": Unit.NUMBER,
@@ -105,7 +106,7 @@ def test_what_is_no_percentage_is_no_objective(
 
 
 def test_every_named_figure_has_one_name() -> None:
-    names = names_of_figures()
+    names = known_figures()
 
     assert len(names) == sum(len(known_figures([figure])) for figure in FACTS)
     assert {"incidents", "open_incidents", "outages", "problems", "availability"} <= names.keys()

@@ -9,11 +9,10 @@ from analytics.errors import ReplayInputError
 from analytics.page.figure import Answer
 from analytics.page.report_figures import Figures
 from analytics.page.report_page import answer_block
-from analytics.page.sections import NO_TIME
 from jbodlab.pages.page import Section, html_page
 from jbodlab.pages.values import Unit, with_path
 from tests.analytics.page_reader import read_page
-from tests.analytics.shared import figure
+from tests.analytics.shared import NO_TIME, figure
 
 
 def meta(folder: Path, text: str) -> Path:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from string import Template
 from typing import Any
 
 import duckdb
@@ -9,13 +10,13 @@ import pytest
 
 from analytics.engines.sql import translate
 from analytics.page.log_span import LogSpan
-from analytics.page.sections import figures_of
+from analytics.page.sections import FIGURES
 from analytics.tables.names_in_sql import names_in
 from analytics.tables.sql_files import sql_files
 
 SPAN = LogSpan(first_ms=0, last_ms=1000, end_ms=1000)
 QUERIES = {name: file.sql for name, file in sql_files().items()} | {
-    f"figure {figure.name}": figure.query for figure in figures_of(SPAN, 0.99)
+    f"figure {figure.name}": Template(figure.sql).substitute(SPAN.words(0.99)) for figure in FIGURES
 }
 
 

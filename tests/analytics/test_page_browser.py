@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from analytics.page.report_page import report_page
-from analytics.page.sections import NO_TIME, figures_of
+from analytics.page.sections import FIGURES
 from analytics.page.start_page import start_page, summary_of
 from tests.analytics.page_tables import HOSTILE
 from tests.analytics.shared import Made
@@ -185,7 +185,7 @@ def test_the_page_of_an_empty_log_has_no_errors(
 def test_every_plot_is_drawn_and_has_a_table(shown: Shown) -> None:
     table = "e.closest('figure').querySelector('details table[data-query] td')"
 
-    assert shown.count(".plot") == sum(len(figure.plots) for figure in figures_of(NO_TIME))
+    assert shown.count(".plot") == sum(len(figure.plots) for figure in FIGURES)
     assert shown.all(".plot", where=f"!e.querySelector('.mark') || !{table}") == []
     assert shown.count("script, b") == 1
 

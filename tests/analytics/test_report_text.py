@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from analytics.page.conditions import known_figures
 from analytics.page.figure import Answer
-from analytics.page.report_figures import Figures, names_of_figures
+from analytics.page.report_figures import Figures
 from analytics.page.report_text import text_of
-from analytics.page.sections import FACTS, NO_TIME, figures_of
+from analytics.page.sections import FACTS, FIGURES
 from analytics.page.start_page import CLUSTERS, RANKED_BY
 from jbodlab.pages.values import Value
+from tests.analytics.shared import NO_TIME
 
 DIRECTORY = "b4d9ExdORgaQq38CyHwWTA"
 INCIDENT = {
@@ -36,7 +38,7 @@ def text(
     facts = {figure.name for figure in FACTS}
     given = {"incidents": incidents, **failures}
     answers = {}
-    for figure in figures_of(NO_TIME):
+    for figure in FIGURES:
         rows: list[Mapping[str, Value]] = given.get(figure.name, [])
         values = tuple(tuple(row.get(one.name) for one in figure.columns) for row in rows)
         if figure.name in facts:
@@ -144,4 +146,4 @@ def test_a_change_of_the_controller_has_no_course() -> None:
 def test_the_start_page_names_figures_that_every_report_has() -> None:
     shown = {column.name for column in CLUSTERS} - {"cluster", "last_time"}
 
-    assert shown | set(RANKED_BY) <= names_of_figures().keys()
+    assert shown | set(RANKED_BY) <= known_figures().keys()

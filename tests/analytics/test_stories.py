@@ -14,6 +14,7 @@ from analytics.read.layout import read_layout
 from analytics.tables.catalog import TABLES
 from analytics.tables.sql_files import sql_files
 from jbodlab.cli.program import main
+from tests.analytics.page_tables import ONE
 from tests.analytics.shared import frames
 from tests.analytics.small_logs import Answered, Rows, answered, tables_of_logs, write_log
 from tests.analytics.stories import NAMES, Story, named, stories, told
@@ -61,7 +62,7 @@ def report_of(rows: Rows, folder: Path) -> list[str]:
     found = rows | {"problems": [{"kind": "gap", "message": "offsets 4 to 5 are missing"}]}
     (log,) = rows["logs"]
     found["logs"] = [log | {"source": "/logs/it's, /logs/b"}]
-    return named(text_of(ask_figures(frames(folder, **found)))).splitlines()
+    return named(text_of(ask_figures(frames(folder, **found), [ONE])[ONE])).splitlines()
 
 
 @cases({name: story for name, story in OF_LOGS.items() if story.asked})
