@@ -87,6 +87,9 @@ _OF_FEW_ROWS = {
     ),
 }
 _NO_MARK = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
+NO_GLOB = {"__globPaths__": "false"}
+"""Brackets in the name of a folder are no pattern."""
+
 _WRITTEN = "file string"
 _ROWS_OF_PART = 1 << 18
 """Rows of a row group: so many a task reads at least."""
@@ -185,7 +188,7 @@ class SparkEngine:
         """
         writer = found.write.options(**_NO_MARK)
         path = f"{STEPS}/{name}"
-        (writer if by is None else writer.partitionBy(by)).parquet(self.folder.uri(path))
+        (writer if by is None else writer.partitionBy(by)).parquet(self.folder.in_hadoop(path))
         self._read_back(name, path, found.schema)
 
     def write(self, names: Iterable[str]) -> None:
@@ -304,7 +307,7 @@ class SparkEngine:
             # A cluster's rows in one file, unless they are many.
             rows = rows.hint("rebalance", CLUSTER)
         placed = rows.sortWithinPartitions(CLUSTER, *table.order)
-        path = self.folder.uri(table.name)
+        path = self.folder.in_hadoop(table.name)
         placed.write.options(**_NO_MARK).partitionBy(CLUSTER).parquet(path)
         if table.name not in self._done:
             self._read_back(table.name, table.name, schema)
@@ -326,7 +329,8 @@ class SparkEngine:
                 self.hold(name, rows)
                 return
         paths = [path] if written is None else written
-        found = self.spark.read.schema(schema).parquet(*map(self.folder.uri, paths))
+        places = map(self.folder.in_hadoop, paths)
+        found = self.spark.read.options(**NO_GLOB).schema(schema).parquet(*places)
         self._many.add(name, found)
 
     def _describe(self, name: str, head: str) -> None:

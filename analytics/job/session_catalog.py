@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StringType, StructType
 
+from analytics.engines.spark import NO_GLOB
 from analytics.errors import ReplayInputError
 from analytics.store.store import Store
 from analytics.tables.table import CLUSTER, Table
@@ -24,7 +25,8 @@ def save_tables(
     """
     for table in tables:
         schema = StructType(from_arrow_schema(table.schema).fields).add(CLUSTER, StringType())
-        rows = spark.read.schema(schema).parquet(Store(folders[table.name]).uri())
+        folder = Store(folders[table.name]).in_hadoop()
+        rows = spark.read.options(**NO_GLOB).schema(schema).parquet(folder)
         try:
             rows.write.mode("overwrite").partitionBy(CLUSTER).saveAsTable(f"{name}.{table.name}")
         except PySparkException as error:

@@ -158,7 +158,7 @@ class SparkTables:
         Raises:
             ReplayInputError: Spark runs elsewhere and does not know the file system.
         """
-        if scratch.local is not None or self._knows(scratch.uri()):
+        if scratch.local is not None or self._knows(scratch.in_hadoop()):
             return scratch
         if not str(self.spark.conf.get("spark.master")).startswith("local"):
             raise ReplayInputError(

@@ -52,10 +52,14 @@ class Store:
         return str(PurePosixPath(self._root) / name)
 
     def uri(self, name: str = "") -> str:
-        """Return the URI that Spark knows a file or folder by."""
+        """Return the URI of a file or folder."""
         if self.local is not None:
             return (self.local / name).as_uri()
         return f"{self.source}/{name}".rstrip("/")
+
+    def in_hadoop(self, name: str = "") -> str:
+        """Return the path that Spark takes, in which each character stands for itself."""
+        return self.uri(name) if self.local is None else f"file://{self.local / name}"
 
     def names(self, name: str = "") -> list[str]:
         """Return the names in a folder; none if there is no such folder."""

@@ -142,6 +142,17 @@ def test_only_few_rows_are_read_back_into_the_plans(spark: SparkSession, tmp_pat
     assert not engine.spark.catalog.tableExists("few")
 
 
+def test_each_character_of_a_folders_name_stands_for_itself(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    engine = SparkEngine(spark, Store(f"{tmp_path}/a b=ü%20[1]"), clusters=1, settings={})
+
+    engine.keep("many", engine.spark.range(FEW_ROWS + 1))
+
+    assert [each.name for each in tmp_path.iterdir()] == ["a b=ü%20[1]"]
+    assert engine.spark.table("many").count() == FEW_ROWS + 1
+
+
 def test_few_rows_are_not_shuffled(spark: SparkSession) -> None:
     before = len(plans(spark))
 
