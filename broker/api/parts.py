@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -28,7 +28,11 @@ from broker.produce.record_deletion import DeletedRecords, RecordDeletion
 from broker.replica.registry import ReplicaRegistry
 from broker.telemetry.clients import TelemetryClients
 from jbodlab.controller_api.requests import NewTopic
+from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.peers.client_security import ClientSecurity
+from jbodlab.server.answer import Handler
+from jbodlab.server.api import Api
+from jbodlab.server.resources import Resources
 from jbodlab.server.rights import AllRights, Rights
 from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId
 from jbodlab.vocabulary.threads import Threads
@@ -116,3 +120,37 @@ class ApiHandler:
 
     def __init__(self, parts: ApiParts) -> None:
         self._parts = parts
+
+
+Handlers = TypeVar("Handlers", bound=Callable[[ApiParts], Handler])
+Around = Callable[[Handler], Handler]
+
+
+def serves(
+    key: ApiKey,
+    versions: tuple[int, int],
+    resources: Resources,
+    *,
+    around: Callable[[ApiParts], Around] | None = None,
+    **limits: Any,
+) -> Callable[[Handlers], Handlers]:
+    """Return what declares the API that a class of handlers answers; `table` finds it.
+
+    Args:
+        key: The API.
+        versions: First and last version that ApiVersions names.
+        resources: Resources that a request touches.
+        around: Makes what is around a handler, and is the handler of the API.
+        limits: Further fields of `Api`.
+    """
+
+    def declared(handlers: Handlers) -> Handlers:
+        def wrapped(parts: ApiParts) -> Handler:
+            handler = handlers(parts)
+            return handler if around is None else around(parts)(handler)
+
+        api = Api(key=key, versions=versions, resources=resources, handler=wrapped, **limits)
+        handlers.api = api  # type: ignore[attr-defined]
+        return handlers
+
+    return declared

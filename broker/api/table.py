@@ -1,4 +1,4 @@
-"""Every API of a broker: the `APIS` of the modules in the rooms of `broker.api`."""
+"""Every API of a broker: of the handlers in the rooms of `broker.api`, and of `forwarded`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pkgutil import iter_modules
 from types import ModuleType
 
 from broker.api import admin, cluster, data, directories, groups, transactions
+from broker.api.admin.forwarded import APIS as FORWARDED_APIS
 from broker.api.api_versions import ApiVersionsApi
 from broker.api.parts import ApiParts
 from jbodlab.kafka_wire.api_table import ApiKey
@@ -28,8 +29,9 @@ _API_VERSIONS: Api[ApiParts] = Api(
     handler=lambda parts: ApiVersionsApi(APIS.values(), parts.cache, parts.kraft_version),
 )
 
-_found = [api for module in _modules() for api in getattr(module, "APIS", ())]
+_found = [getattr(each, "api", None) for module in _modules() for each in vars(module).values()]
+_served = [api for api in (_API_VERSIONS, *FORWARDED_APIS, *_found) if isinstance(api, Api)]
 APIS: dict[ApiKey, Api[ApiParts]] = {
-    api.key: api for api in sorted((_API_VERSIONS, *_found), key=lambda api: api.key)
+    api.key: api for api in sorted(_served, key=lambda api: api.key)
 }
 """Every API served, by key; source of the versions: Apache Kafka 4.0 to 4.3."""

@@ -16,7 +16,7 @@ Parts = TypeVar("Parts")
 
 
 class Api(msgspec.Struct, Generic[Parts], frozen=True, kw_only=True):
-    """One API; made once, in the module of its handler.
+    """One API; made once, at its handler.
 
     Attributes:
         versions: First and last version that ApiVersions names.

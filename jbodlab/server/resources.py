@@ -141,6 +141,22 @@ def on_group(operation: AclOperation) -> Resources:
     return lambda request: (Resource(ResourceType.GROUP, request.group_id, operation),)
 
 
+def on_transaction(operation: AclOperation, field: str = "transactional_id") -> Resources:
+    """Return resources of an API about one transaction, or about none where the field is null."""
+
+    def touched(request: Any) -> Iterator[Resource]:
+        name = getattr(request, field)
+        if name is not None:
+            yield transaction(name, operation)
+
+    return touched
+
+
+def transaction(transactional_id: str, operation: AclOperation) -> Resource:
+    """Return a transactional id as a resource."""
+    return Resource(ResourceType.TRANSACTIONAL_ID, transactional_id, operation)
+
+
 def on_configs(operation: AclOperation) -> Each:
     """Return resources of an API with an array of resources that have configs."""
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.api.admin.forwarding import NO_AUTHORIZER
-from broker.api.parts import ApiHandler, ApiParts
+from broker.api.parts import ApiHandler, serves
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AccessControlEntry, AclFilter, AclOperation, entry_of
 from jbodlab.server.answer import RequestContext
-from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.resources import on_cluster
 from jbodlab.server.response import Response
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 DESCRIBE_ACLS = ResponseStructs(ApiKey.DESCRIBE_ACLS, 3)
 
 
+@serves(ApiKey.DESCRIBE_ACLS, (1, 3), on_cluster(AclOperation.DESCRIBE))
 class DescribeAclsApi(ApiHandler, FailsBySchema):
     """Answers from the metadata."""
 
@@ -57,13 +57,3 @@ class DescribeAclsApi(ApiHandler, FailsBySchema):
                 for (kind, name, pattern), acls in sorted(by_pattern.items())
             )
         )
-
-
-APIS: tuple[Api[ApiParts], ...] = (
-    Api(
-        key=ApiKey.DESCRIBE_ACLS,
-        versions=(1, 3),
-        resources=on_cluster(AclOperation.DESCRIBE),
-        handler=DescribeAclsApi,
-    ),
-)

@@ -13,8 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from broker.api.admin.forwarding import Deadline, Forwarded, ForwardedApi
-from broker.api.parts import ApiParts
+from broker.api.admin.forwarding import Deadline, ForwardedApi
 from broker.api.services import loggers
 from broker.api.services.own_configs import check_broker
 from jbodlab.config import kafka_configs, key_table
@@ -24,19 +23,14 @@ from jbodlab.controller_api.requests import (
     AlteredResource,
     ConfigResource,
     IncrementalAlterConfigsRequest,
-    Request,
 )
-from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.metadata.records.config_records import (
     BROKER_LOGGER_RESOURCE,
     BROKER_RESOURCE,
     TOPIC_RESOURCE,
 )
-from jbodlab.server.api import Api
-from jbodlab.server.forwarded import FORWARDED
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import ConfigError, KafkaError
-from jbodlab.vocabulary.limits import MAX_CHANGED_ITEMS
 
 logger = logging.getLogger(__name__)
 
@@ -139,21 +133,3 @@ def _in_order(
     """Return the controller's answers in the order asked; one that was named twice has one."""
     by_resource = {(each.resource_type, each.resource_name): each for each in responses}
     return [by_resource[each.resource_type, each.resource_name] for each in resources]
-
-
-def _api(
-    key: ApiKey, versions: tuple[int, int], request: type[Request[AlterConfigsResponse]]
-) -> Api[ApiParts]:
-    return Api(
-        key=key,
-        versions=versions,
-        max_items=MAX_CHANGED_ITEMS,
-        resources=FORWARDED[request.method()],
-        handler=lambda parts: AlterConfigsApi(parts, Forwarded(request=request)),
-    )
-
-
-APIS = (
-    _api(ApiKey.ALTER_CONFIGS, (0, 2), AlterConfigsRequest),
-    _api(ApiKey.INCREMENTAL_ALTER_CONFIGS, (0, 1), IncrementalAlterConfigsRequest),
-)

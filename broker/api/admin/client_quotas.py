@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from broker.api.parts import ApiHandler, ApiParts
+from broker.api.parts import ApiHandler, serves
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.metadata.client_quota import CLIENT_ID, IP, USER
 from jbodlab.metadata.image.settings_image import QuotaEntities
 from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import RequestContext
-from jbodlab.server.api import Api
 from jbodlab.server.resources import on_cluster
 from jbodlab.server.response import Response
 from jbodlab.server.response_structs import ResponseStructs
@@ -30,6 +29,7 @@ EXACT, DEFAULT, ANY = 0, 1, 2
 """How a part of an entity is matched."""
 
 
+@serves(ApiKey.DESCRIBE_CLIENT_QUOTAS, (0, 1), on_cluster(AclOperation.DESCRIBE_CONFIGS))
 class DescribeClientQuotasApi(ApiHandler):
     """Answers from the metadata."""
 
@@ -95,13 +95,3 @@ def _matches(entities: QuotaEntities, components: Iterable[ComponentData], *, st
         if component.match_type == DEFAULT and name is not None:
             return False
     return not (strict and names)
-
-
-APIS: tuple[Api[ApiParts], ...] = (
-    Api(
-        key=ApiKey.DESCRIBE_CLIENT_QUOTAS,
-        versions=(0, 1),
-        resources=on_cluster(AclOperation.DESCRIBE_CONFIGS),
-        handler=DescribeClientQuotasApi,
-    ),
-)

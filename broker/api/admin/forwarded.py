@@ -9,8 +9,8 @@ from uuid import UUID
 
 from msgspec.structs import asdict, replace
 
-from broker.api.admin.forwarding import Forwarded, ForwardedApi
-from broker.api.parts import ApiParts
+from broker.api.admin.alter_configs import AlterConfigsApi
+from broker.api.admin.forwarding import Forwarded
 from jbodlab.controller_api import requests
 from jbodlab.controller_api.requests import (
     AlterPartitionReassignmentsRequest,
@@ -35,14 +35,12 @@ from jbodlab.controller_api.requests import (
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.security.acl import AclOperation, ResourceType
-from jbodlab.server.api import Api
-from jbodlab.server.forwarded import FORWARDED
 from jbodlab.server.request_values import Given
 from jbodlab.server.resources import Resource
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import METADATA_TOPIC, LeaderEpoch, Offset, TopicId
-from jbodlab.vocabulary.limits import MAX_CHANGED_ITEMS, MAX_REQUEST_ITEMS
+from jbodlab.vocabulary.limits import MAX_CHANGED_ITEMS
 
 PREFERRED = 0
 """The only election type before version 1."""
@@ -278,133 +276,121 @@ def _by_topic(results: Iterable[Any], name: str, partitions: str, index: str) ->
     return [SimpleNamespace(**{name: topic, partitions: rows}) for topic, rows in topics.items()]
 
 
-def _api(
-    key: ApiKey,
-    versions: tuple[int, int],
-    row: Forwarded[Any, Any],
-    max_items: int = MAX_REQUEST_ITEMS,
-) -> Api[ApiParts]:
-    return Api(
-        key=key,
-        versions=versions,
-        max_items=max_items,
-        resources=FORWARDED[row.request.method()],
-        handler=lambda parts: ForwardedApi(parts, row),
-    )
-
-
-APIS = (
-    _api(
-        ApiKey.CREATE_TOPICS,
-        (2, 7),
+ROWS: tuple[Forwarded[Any, Any], ...] = (
+    Forwarded(
+        key=ApiKey.CREATE_TOPICS,
+        versions=(2, 7),
+        request=CreateTopicsRequest,
+        hidden=_without_configs,
+        drawn=_with_ids,
         # A topic and its first partition are a record each.
-        Forwarded(
-            request=CreateTopicsRequest,
-            hidden=_without_configs,
-            drawn=_with_ids,
-            records_each=2,
-        ),
-        MAX_CHANGED_ITEMS,
+        records_each=2,
+        max_items=MAX_CHANGED_ITEMS,
     ),
-    _api(
-        ApiKey.DELETE_TOPICS,
-        (1, 6),
-        Forwarded(
-            request=DeleteTopicsRequest,
-            asked=_to_delete,
-            again=_delete_again,
-            records_each=1,
-        ),
-        MAX_CHANGED_ITEMS,
+    Forwarded(
+        key=ApiKey.DELETE_TOPICS,
+        versions=(1, 6),
+        request=DeleteTopicsRequest,
+        asked=_to_delete,
+        again=_delete_again,
+        records_each=1,
+        max_items=MAX_CHANGED_ITEMS,
     ),
-    _api(
-        ApiKey.CREATE_PARTITIONS,
-        (0, 3),
-        Forwarded(request=CreatePartitionsRequest, again=_again),
-        MAX_CHANGED_ITEMS,
+    Forwarded(
+        key=ApiKey.CREATE_PARTITIONS,
+        versions=(0, 3),
+        request=CreatePartitionsRequest,
+        again=_again,
+        max_items=MAX_CHANGED_ITEMS,
     ),
-    _api(
-        ApiKey.ELECT_LEADERS,
-        (0, 2),
-        Forwarded(
-            request=ElectLeadersRequest,
-            asked=_to_elect,
-            told=_elected,
-            failed=_election_failed,
-        ),
+    Forwarded(
+        key=ApiKey.ELECT_LEADERS,
+        versions=(0, 2),
+        request=ElectLeadersRequest,
+        asked=_to_elect,
+        told=_elected,
+        failed=_election_failed,
     ),
-    _api(
-        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
-        (0, 1),
-        Forwarded(
-            request=AlterPartitionReassignmentsRequest,
-            asked=_to_reassign,
-            told=_reassigned,
-            failed=_reassignment_failed,
-        ),
+    Forwarded(
+        key=ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        versions=(0, 1),
+        request=AlterPartitionReassignmentsRequest,
+        asked=_to_reassign,
+        told=_reassigned,
+        failed=_reassignment_failed,
     ),
-    _api(
-        ApiKey.LIST_PARTITION_REASSIGNMENTS,
-        (0, 0),
-        Forwarded(
-            request=requests.ListPartitionReassignmentsRequest,
-            asked=_to_list,
-            told=_listed,
-            failed=_listing_failed,
-        ),
+    Forwarded(
+        key=ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        versions=(0, 0),
+        request=requests.ListPartitionReassignmentsRequest,
+        asked=_to_list,
+        told=_listed,
+        failed=_listing_failed,
     ),
-    _api(
-        ApiKey.ALTER_CLIENT_QUOTAS,
-        (0, 1),
-        Forwarded(request=requests.AlterClientQuotasRequest),
+    Forwarded(
+        key=ApiKey.ALTER_CLIENT_QUOTAS, versions=(0, 1), request=requests.AlterClientQuotasRequest
     ),
-    _api(
-        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
-        (0, 0),
-        Forwarded(
-            request=requests.AlterUserScramCredentialsRequest,
-            failed=_credentials_failed,
-        ),
+    Forwarded(
+        key=ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        versions=(0, 0),
+        request=requests.AlterUserScramCredentialsRequest,
+        failed=_credentials_failed,
     ),
-    _api(
-        ApiKey.CREATE_ACLS,
-        (1, 3),
-        Forwarded(
-            request=requests.CreateAclsRequest,
-            records_each=1,
-            needs_authorizer=True,
-        ),
-        MAX_CHANGED_ITEMS,
+    Forwarded(
+        key=ApiKey.CREATE_ACLS,
+        versions=(1, 3),
+        request=requests.CreateAclsRequest,
+        records_each=1,
+        needs_authorizer=True,
+        max_items=MAX_CHANGED_ITEMS,
     ),
-    _api(
-        ApiKey.DELETE_ACLS,
-        (1, 3),
-        Forwarded(request=requests.DeleteAclsRequest, needs_authorizer=True),
-        MAX_CHANGED_ITEMS,
+    Forwarded(
+        key=ApiKey.DELETE_ACLS,
+        versions=(1, 3),
+        request=requests.DeleteAclsRequest,
+        needs_authorizer=True,
+        max_items=MAX_CHANGED_ITEMS,
     ),
-    _api(
-        ApiKey.UPDATE_FEATURES,
-        (0, 2),
-        Forwarded(request=UpdateFeaturesRequest, asked=_levels, told=_updated),
+    Forwarded(
+        key=ApiKey.UPDATE_FEATURES,
+        versions=(0, 2),
+        request=UpdateFeaturesRequest,
+        asked=_levels,
+        told=_updated,
     ),
-    _api(
-        ApiKey.UNREGISTER_BROKER,
-        (0, 0),
-        Forwarded(request=UnregisterBrokerRequest),
+    Forwarded(key=ApiKey.UNREGISTER_BROKER, versions=(0, 0), request=UnregisterBrokerRequest),
+    Forwarded(
+        key=ApiKey.ADD_RAFT_VOTER,
+        versions=(0, 1),
+        request=requests.AddRaftVoterRequest,
+        again=_again,
     ),
-    _api(
-        ApiKey.ADD_RAFT_VOTER,
-        (0, 1),
-        Forwarded(request=requests.AddRaftVoterRequest, again=_again),
+    Forwarded(
+        key=ApiKey.REMOVE_RAFT_VOTER,
+        versions=(0, 0),
+        request=requests.RemoveRaftVoterRequest,
+        again=_again,
     ),
-    _api(
-        ApiKey.REMOVE_RAFT_VOTER,
-        (0, 0),
-        Forwarded(request=requests.RemoveRaftVoterRequest, again=_again),
+    Forwarded(
+        key=ApiKey.DESCRIBE_QUORUM,
+        versions=(0, 2),
+        request=requests.DescribeQuorumRequest,
+        told=_quorum,
     ),
-    _api(
-        ApiKey.DESCRIBE_QUORUM,
-        (0, 2),
-        Forwarded(request=requests.DescribeQuorumRequest, told=_quorum),
+    Forwarded(
+        key=ApiKey.ALTER_CONFIGS,
+        versions=(0, 2),
+        request=requests.AlterConfigsRequest,
+        handler=AlterConfigsApi,
+        max_items=MAX_CHANGED_ITEMS,
+    ),
+    Forwarded(
+        key=ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        versions=(0, 1),
+        request=requests.IncrementalAlterConfigsRequest,
+        handler=AlterConfigsApi,
+        max_items=MAX_CHANGED_ITEMS,
     ),
 )
+
+APIS = tuple(row.api() for row in ROWS)

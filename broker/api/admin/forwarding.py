@@ -36,8 +36,10 @@ from jbodlab.controller_api.requests import (
 from jbodlab.kafka_wire.api_table import ApiKey, response_class
 from jbodlab.kafka_wire.layout import EntityClass, default_of, is_struct, unwrap
 from jbodlab.metadata.image.metadata_image import MetadataImage
-from jbodlab.server.answer import Later, RequestContext, in_background, milliseconds
+from jbodlab.server.answer import Handler, Later, RequestContext, in_background, milliseconds
+from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
+from jbodlab.server.forwarded import FORWARDED
 from jbodlab.server.request_values import Given, value_of
 from jbodlab.server.resources import Resource
 from jbodlab.server.response import Response
@@ -45,6 +47,7 @@ from jbodlab.server.response_structs import struct_of
 from jbodlab.server.rights import client_of
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import ControllerUnavailableError, KafkaError
+from jbodlab.vocabulary.limits import MAX_REQUEST_ITEMS
 
 RequestT = TypeVar("RequestT", bound=Request[Any])
 ResponseT = TypeVar("ResponseT")
@@ -72,6 +75,8 @@ class Forwarded(msgspec.Struct, Generic[RequestT, ResponseT], frozen=True, kw_on
     """An API whose requests the controller decides.
 
     Attributes:
+        key: The API.
+        versions: First and last version that ApiVersions names.
         request: Type of the request to the controller.
         asked: Fields of the request to the controller, by the client's request.
         told: Fields of the response to the client, by `(client's request, response, image)`.
@@ -84,8 +89,12 @@ class Forwarded(msgspec.Struct, Generic[RequestT, ResponseT], frozen=True, kw_on
             image when it came)`.
         records_each: Fewest records that an element of the first array causes.
         needs_authorizer: Whether it means nothing where everybody may do everything.
+        handler: Made of the parts of a broker and of this; answers the requests.
+        max_items: Most items in all arrays of a request together.
     """
 
+    key: ApiKey
+    versions: tuple[int, int]
     request: type[RequestT]
     asked: Callable[[Any], Given] = lambda _: {}
     told: Callable[[Any, ResponseT, MetadataImage], Given] = lambda _asked, _response, _image: {}
@@ -95,6 +104,18 @@ class Forwarded(msgspec.Struct, Generic[RequestT, ResponseT], frozen=True, kw_on
     again: Callable[[RequestT, MetadataImage], RequestT] = lambda request, _image: request
     records_each: int = 0
     needs_authorizer: bool = False
+    handler: Callable[[ApiParts, Forwarded[Any, Any]], Handler] | None = None
+    max_items: int = MAX_REQUEST_ITEMS
+
+    def api(self) -> Api[ApiParts]:
+        """Return the declaration of the API."""
+        return Api(
+            key=self.key,
+            versions=self.versions,
+            max_items=self.max_items,
+            resources=FORWARDED[self.request.method()],
+            handler=lambda parts: (self.handler or ForwardedApi)(parts, self),
+        )
 
 
 class ForwardedApi(ApiHandler, FailsBySchema):

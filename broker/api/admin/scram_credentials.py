@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from broker.api.parts import ApiHandler, ApiParts
+from broker.api.parts import ApiHandler, serves
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import RequestContext
-from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.resources import on_cluster
 from jbodlab.server.response import Response
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 DESCRIBE_USER_SCRAM_CREDENTIALS = ResponseStructs(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0)
 
 
+@serves(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, (0, 0), on_cluster(AclOperation.DESCRIBE))
 class DescribeUserScramCredentialsApi(ApiHandler, FailsBySchema):
     """Answers from the metadata."""
 
@@ -83,13 +83,3 @@ def _result(user: str, infos: dict[str, list[Any]], times: int) -> Any:
     return DESCRIBE_USER_SCRAM_CREDENTIALS.DescribeUserScramCredentialsResult(
         user=user, credential_infos=tuple(infos[user])
     )
-
-
-APIS: tuple[Api[ApiParts], ...] = (
-    Api(
-        key=ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
-        versions=(0, 0),
-        resources=on_cluster(AclOperation.DESCRIBE),
-        handler=DescribeUserScramCredentialsApi,
-    ),
-)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from broker.api.parts import ApiHandler, ApiParts
+from broker.api.parts import ApiHandler, serves
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import RequestContext
-from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.resources import Elsewhere, on_cluster
 from jbodlab.server.response import Response
@@ -26,6 +25,7 @@ BROKERS, CONTROLLERS = 1, 2
 """Endpoint types."""
 
 
+@serves(ApiKey.DESCRIBE_CLUSTER, (0, 2), Elsewhere(on_cluster(AclOperation.DESCRIBE)))
 class DescribeClusterApi(ApiHandler, FailsBySchema):
     """Answers from the metadata cache."""
 
@@ -67,13 +67,3 @@ class DescribeClusterApi(ApiHandler, FailsBySchema):
             for endpoint in brokers[broker_id].endpoints
             if endpoint.name == listener_name and (include_fenced or not brokers[broker_id].fenced)
         ]
-
-
-APIS: tuple[Api[ApiParts], ...] = (
-    Api(
-        key=ApiKey.DESCRIBE_CLUSTER,
-        versions=(0, 2),
-        resources=Elsewhere(on_cluster(AclOperation.DESCRIBE)),
-        handler=DescribeClusterApi,
-    ),
-)

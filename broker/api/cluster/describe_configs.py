@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from broker.api.parts import ApiHandler, ApiParts
+from broker.api.parts import ApiHandler, serves
 from broker.api.services import loggers
 from broker.api.services.own_configs import check_broker
 from jbodlab.config import value_sources
@@ -27,7 +27,6 @@ from jbodlab.metadata.records.config_records import (
 )
 from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import InParts, RequestContext
-from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.resources import on_cluster, on_configs
 from jbodlab.server.response import Response
@@ -46,6 +45,13 @@ DESCRIBE_CONFIGS = ResponseStructs(ApiKey.DESCRIBE_CONFIGS, 4)
 LIST_CONFIG_RESOURCES = ResponseStructs(ApiKey.LIST_CONFIG_RESOURCES, 1)
 
 
+@serves(
+    ApiKey.DESCRIBE_CONFIGS,
+    (1, 4),
+    on_configs(AclOperation.DESCRIBE_CONFIGS),
+    # Each item is answered with some forty settings.
+    max_items=5_000,
+)
 class DescribeConfigsApi(ApiHandler, FailsBySchema):
     """Describes from this broker's metadata and property file."""
 
@@ -128,6 +134,7 @@ class DescribeConfigsApi(ApiHandler, FailsBySchema):
         return name, partial(value_sources.describe_broker, layers)
 
 
+@serves(ApiKey.LIST_CONFIG_RESOURCES, (0, 1), on_cluster(AclOperation.DESCRIBE_CONFIGS))
 class ListConfigResourcesApi(ApiHandler, FailsBySchema):
     """Lists what may have settings: topics, brokers and their loggers, and what has some."""
 
@@ -194,21 +201,3 @@ def _failed(resource: KafkaDescribedResource, error: KafkaError) -> Any:
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
     )
-
-
-APIS: tuple[Api[ApiParts], ...] = (
-    Api(
-        key=ApiKey.DESCRIBE_CONFIGS,
-        versions=(1, 4),
-        # Each item is answered with some forty settings.
-        max_items=5_000,
-        resources=on_configs(AclOperation.DESCRIBE_CONFIGS),
-        handler=DescribeConfigsApi,
-    ),
-    Api(
-        key=ApiKey.LIST_CONFIG_RESOURCES,
-        versions=(0, 1),
-        resources=on_cluster(AclOperation.DESCRIBE_CONFIGS),
-        handler=ListConfigResourcesApi,
-    ),
-)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from broker.api.cluster.encoded_topics import EncodedTopics, Known, TopicVariant
-from broker.api.parts import ApiParts
+from broker.api.parts import ApiParts, serves
 from broker.api.services.callers import caller_of
 from broker.metadata.metadata_cache import MetadataCache
 from jbodlab.kafka_wire.api_table import ApiKey, item_class, response_class
@@ -18,7 +18,6 @@ from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.metadata.image.topics_image import TopicImage
 from jbodlab.security.acl import AclOperation, ResourceType
 from jbodlab.server.answer import InParts, RequestContext
-from jbodlab.server.api import Api
 from jbodlab.server.resources import Elsewhere, Resource, on_topics
 from jbodlab.server.response import Response
 from jbodlab.server.response_structs import ResponseStructs
@@ -53,6 +52,7 @@ Part = Any
 """A topic of an answer, or its bytes; a None has nothing but taken some time."""
 
 
+@serves(ApiKey.METADATA, (0, 13), Elsewhere(on_topics(AclOperation.DESCRIBE)))
 class MetadataApi:
     """Answers from the metadata cache, and has missing topics created where that is allowed."""
 
@@ -249,13 +249,3 @@ def _classes(version: int) -> tuple[EntityClass, EntityClass]:
     """Return the layouts of a topic and of a partition."""
     topic_class = item_class(response_class(ApiKey.METADATA, version), "topics")
     return topic_class, item_class(topic_class, "partitions")
-
-
-APIS: tuple[Api[ApiParts], ...] = (
-    Api(
-        key=ApiKey.METADATA,
-        versions=(0, 13),
-        resources=Elsewhere(on_topics(AclOperation.DESCRIBE)),
-        handler=MetadataApi,
-    ),
-)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from broker.api.parts import ApiParts
+from broker.api.parts import ApiHandler, serves
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.plain import PLAIN
 from jbodlab.server.answer import Later, RequestContext, in_background
-from jbodlab.server.api import Api
 from jbodlab.server.authentication import Authentication, refuse
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.resources import nothing
@@ -28,21 +26,14 @@ SASL_HANDSHAKE = ResponseStructs(ApiKey.SASL_HANDSHAKE, 1)
 SASL_AUTHENTICATE = ResponseStructs(ApiKey.SASL_AUTHENTICATE, 2)
 
 
-class _LoginApi(FailsBySchema):
-    """A step of a login.
-
-    Args:
-        monotonic_s: Clock that never goes back.
-    """
-
-    def __init__(self, monotonic_s: Callable[[], float]) -> None:
-        self._monotonic_s = monotonic_s
+class _LoginApi(ApiHandler, FailsBySchema):
+    """A step of a login."""
 
     def _refused(
         self, context: RequestContext, login: Authentication, response: Response, reason: str
     ) -> Later:
         """Return a response that comes late, after which the connection is closed."""
-        refuse(context.session, login, AuthenticationError(reason), self._monotonic_s())
+        refuse(context.session, login, AuthenticationError(reason), self._parts.monotonic_s())
 
         async def later() -> Response:
             await asyncio.sleep(login.settings.failure_delay_s)
@@ -51,6 +42,7 @@ class _LoginApi(FailsBySchema):
         return in_background(later())
 
 
+@serves(ApiKey.SASL_HANDSHAKE, (0, 1), nothing)
 class SaslHandshakeApi(_LoginApi):
     """Begins a login."""
 
@@ -60,7 +52,7 @@ class SaslHandshakeApi(_LoginApi):
         enabled = login.settings.mechanisms
         code, reason = ErrorCode.NONE, ""
         try:
-            login.handshake(request.mechanism, context.version, self._monotonic_s())
+            login.handshake(request.mechanism, context.version, self._parts.monotonic_s())
         except AuthenticationError as error:
             code, reason = ErrorCode.SASL_AUTHENTICATION_FAILED, str(error)
         except KafkaError as error:
@@ -71,6 +63,7 @@ class SaslHandshakeApi(_LoginApi):
         return self._refused(context, login, response, reason) if code else response
 
 
+@serves(ApiKey.SASL_AUTHENTICATE, (0, 2), nothing)
 class SaslAuthenticateApi(_LoginApi):
     """Takes the tokens of a login."""
 
@@ -78,7 +71,7 @@ class SaslAuthenticateApi(_LoginApi):
         """Answer a token; a client whose login fails learns no reason, and is sent away."""
         login = _login(context)
         try:
-            token = login.token(request.auth_bytes, self._monotonic_s())
+            token = login.token(request.auth_bytes, self._parts.monotonic_s())
         except AuthenticationError as error:
             response = SASL_AUTHENTICATE.response(
                 error_code=ErrorCode.SASL_AUTHENTICATION_FAILED,
@@ -107,19 +100,3 @@ def _failure_text(mechanism: str) -> str:
         "Authentication failed during authentication due to invalid credentials with SASL "
         f"mechanism {mechanism}"
     )
-
-
-APIS: tuple[Api[ApiParts], ...] = (
-    Api(
-        key=ApiKey.SASL_HANDSHAKE,
-        versions=(0, 1),
-        resources=nothing,
-        handler=lambda parts: SaslHandshakeApi(parts.monotonic_s),
-    ),
-    Api(
-        key=ApiKey.SASL_AUTHENTICATE,
-        versions=(0, 2),
-        resources=nothing,
-        handler=lambda parts: SaslAuthenticateApi(parts.monotonic_s),
-    ),
-)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.api.parts import ApiHandler, ApiParts
+from broker.api.parts import ApiHandler, serves
 from broker.telemetry.clients import CODECS
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.server.answer import MILLISECOND, RequestContext
-from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.resources import nothing
 from jbodlab.server.response import Response
@@ -22,6 +21,7 @@ GET_TELEMETRY_SUBSCRIPTIONS = ResponseStructs(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS
 PUSH_TELEMETRY = ResponseStructs(ApiKey.PUSH_TELEMETRY, 0)
 
 
+@serves(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, (0, 0), nothing)
 class GetTelemetrySubscriptionsApi(ApiHandler, FailsBySchema):
     """Tells clients what to push."""
 
@@ -44,6 +44,7 @@ class GetTelemetrySubscriptionsApi(ApiHandler, FailsBySchema):
         )
 
 
+@serves(ApiKey.PUSH_TELEMETRY, (0, 0), nothing)
 class PushTelemetryApi(ApiHandler, FailsBySchema):
     """Takes what clients push."""
 
@@ -71,19 +72,3 @@ def attributes(context: RequestContext) -> dict[str, str]:
         "client_source_address": address,
         "client_source_port": port,
     }
-
-
-APIS: tuple[Api[ApiParts], ...] = (
-    Api(
-        key=ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
-        versions=(0, 0),
-        resources=nothing,
-        handler=GetTelemetrySubscriptionsApi,
-    ),
-    Api(
-        key=ApiKey.PUSH_TELEMETRY,
-        versions=(0, 0),
-        resources=nothing,
-        handler=PushTelemetryApi,
-    ),
-)

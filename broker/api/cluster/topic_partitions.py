@@ -6,13 +6,12 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from broker.api.cluster.metadata import leader_or_error
-from broker.api.parts import ApiHandler, ApiParts
+from broker.api.parts import ApiHandler, serves
 from broker.api.services.topic_creator import TOPIC_NAME
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.security.acl import AclOperation, ResourceType
 from jbodlab.server.answer import RequestContext
-from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.resources import Elsewhere, Resource, on_topics
 from jbodlab.server.response import Response
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 DESCRIBED = ResponseStructs(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0)
 
 
+@serves(ApiKey.DESCRIBE_TOPIC_PARTITIONS, (0, 0), Elsewhere(on_topics(AclOperation.DESCRIBE)))
 class DescribeTopicPartitionsApi(ApiHandler, FailsBySchema):
     """Answers from the metadata cache, of topics that the client may describe."""
 
@@ -140,13 +140,3 @@ def _names(
 def _page(topics: list[Any], name: str, partition_index: int) -> Response:
     cursor = DESCRIBED.Cursor(topic_name=name, partition_index=partition_index)
     return DESCRIBED.response(topics=tuple(topics), next_cursor=cursor)
-
-
-APIS: tuple[Api[ApiParts], ...] = (
-    Api(
-        key=ApiKey.DESCRIBE_TOPIC_PARTITIONS,
-        versions=(0, 0),
-        resources=Elsewhere(on_topics(AclOperation.DESCRIBE)),
-        handler=DescribeTopicPartitionsApi,
-    ),
-)

@@ -7,13 +7,12 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from broker.api.parts import ApiParts
+from broker.api.parts import ApiParts, serves
 from broker.api.services.topic_results import by_topic
 from broker.produce.record_deletion import DeletedRecords, RecordDeletion
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import Later, RequestContext, milliseconds
-from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.partition_errors import told
 from jbodlab.server.resources import on_topics
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 DELETE_RECORDS = ResponseStructs(ApiKey.DELETE_RECORDS, 2)
 
 
+@serves(ApiKey.DELETE_RECORDS, (0, 2), on_topics(AclOperation.DELETE))
 class DeleteRecordsApi(FailsBySchema):
     """Has logs begin later, see `BrokerParts.delete_records`."""
 
@@ -59,13 +59,3 @@ def _partition(result: DeletedRecords) -> Any:
         low_watermark=result.low_watermark,
         error_code=told(result.error_code),
     )
-
-
-APIS: tuple[Api[ApiParts], ...] = (
-    Api(
-        key=ApiKey.DELETE_RECORDS,
-        versions=(0, 2),
-        resources=on_topics(AclOperation.DELETE),
-        handler=DeleteRecordsApi,
-    ),
-)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from broker.api.parts import ApiHandler, ApiParts
+from broker.api.parts import ApiHandler, serves
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import RequestContext
-from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.partition_errors import told
 from jbodlab.server.resources import on_topics
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 DESCRIBE_PRODUCERS = ResponseStructs(ApiKey.DESCRIBE_PRODUCERS, 0)
 
 
+@serves(ApiKey.DESCRIBE_PRODUCERS, (0, 0), on_topics(AclOperation.READ))
 class DescribeProducersApi(ApiHandler, FailsBySchema):
     """Asks the replicas, leaders or not."""
 
@@ -75,13 +75,3 @@ def _described(
         )
         for producer_id, entry in producers
     )
-
-
-APIS: tuple[Api[ApiParts], ...] = (
-    Api(
-        key=ApiKey.DESCRIBE_PRODUCERS,
-        versions=(0, 0),
-        resources=on_topics(AclOperation.READ),
-        handler=DescribeProducersApi,
-    ),
-)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from broker.api.followers import asking_replica, by_follower, named_replica
-from broker.api.parts import ApiParts
+from broker.api.parts import ApiParts, serves
 from broker.api.services.leader_hints import LeaderHints
 from broker.bounds.limits import FETCH_BYTES_MAX, FETCHED_AT_ONCE
 from broker.clients.client_behaviour import waits_after_errors
@@ -36,7 +36,6 @@ from jbodlab.kafka_wire.leader_hints import NodeEndpoint
 from jbodlab.metadata.client_quota import CONSUMER_RATE
 from jbodlab.security.acl import AclOperation, ResourceType
 from jbodlab.server.answer import MILLISECOND, Answer, Later, RequestContext, milliseconds
-from jbodlab.server.api import Api
 from jbodlab.server.partition_errors import told
 from jbodlab.server.resources import Each, Resource, all_of, name_of
 from jbodlab.server.response import Response
@@ -74,6 +73,21 @@ class FetchResponse(Response, frozen=True, kw_only=True):
     node_endpoints: Collection[NodeEndpoint] = ()
 
 
+def _of_consumer(request: FetchRequest, topic: FetchTopic) -> Resource:
+    """Return a topic; who may follow at all may follow any."""
+    if named_replica(request) >= 0:
+        return cluster(AclOperation.CLUSTER_ACTION)
+    return Resource(ResourceType.TOPIC, name_of(topic), AclOperation.READ)
+
+
+@serves(
+    ApiKey.FETCH,
+    (4, 17),
+    all_of(by_follower, Each(field="topics", resource=_of_consumer)),
+    accepted=(4, 18),
+    # It names what one broker leads; a follower's, what it has in one directory.
+    max_items=20_000,
+)
 class FetchApi:
     """Reads, and answers when there is enough data or the wait is over."""
 
@@ -350,23 +364,3 @@ def _unknown(topic: FetchTopic) -> list[FetchedPartition]:
 
 def _failed(partition_index: int, error_code: ErrorCode) -> FetchedPartition:
     return FetchedPartition(partition_index, told(error_code), UNKNOWN, UNKNOWN, UNKNOWN)
-
-
-def _of_consumer(request: FetchRequest, topic: FetchTopic) -> Resource:
-    """Return a topic; who may follow at all may follow any."""
-    if named_replica(request) >= 0:
-        return cluster(AclOperation.CLUSTER_ACTION)
-    return Resource(ResourceType.TOPIC, name_of(topic), AclOperation.READ)
-
-
-APIS: tuple[Api[ApiParts], ...] = (
-    Api(
-        key=ApiKey.FETCH,
-        versions=(4, 17),
-        accepted=(4, 18),
-        # It names what one broker leads; a follower's, what it has in one directory.
-        max_items=20_000,
-        resources=all_of(by_follower, Each(field="topics", resource=_of_consumer)),
-        handler=FetchApi,
-    ),
-)

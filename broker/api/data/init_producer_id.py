@@ -8,19 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from broker.api.parts import ApiHandler, ApiParts
+from broker.api.parts import ApiHandler, serves
 from broker.api.services.transactions import (
     ProducerFailures,
-    on_transaction,
     with_producer_id,
 )
 from broker.transactions.requests import InitProducerId
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import Later, RequestContext, in_background
-from jbodlab.server.api import Api
 from jbodlab.server.request_values import value_of
-from jbodlab.server.resources import Resource, on_cluster
+from jbodlab.server.resources import Resource, on_cluster, on_transaction
 from jbodlab.server.response import Response
 from jbodlab.server.response_structs import ResponseStructs
 from jbodlab.vocabulary.error_code import ErrorCode
@@ -37,6 +35,20 @@ NO_TWO_PHASE_COMMIT = "two-phase commit (KIP-939) is not supported"
 INIT_PRODUCER_ID = ResponseStructs(ApiKey.INIT_PRODUCER_ID, 5)
 
 
+def _resources(request: InitProducerIdRequest) -> Iterable[Resource]:
+    """Return the transaction, or the cluster for a producer without transactions."""
+    if request.transactional_id is None:
+        return on_cluster(AclOperation.IDEMPOTENT_WRITE)(request)
+    return on_transaction(AclOperation.WRITE)(request)
+
+
+@serves(
+    ApiKey.INIT_PRODUCER_ID,
+    (0, 5),
+    _resources,
+    accepted=(0, 6),
+    around=lambda parts: parts.next_coordinator.around,
+)
 class InitProducerIdApi(ApiHandler, ProducerFailures):
     """Gives an id to every producer that asks."""
 
@@ -68,21 +80,3 @@ class InitProducerIdApi(ApiHandler, ProducerFailures):
         return INIT_PRODUCER_ID.response(
             producer_id=producer.producer_id, producer_epoch=producer.producer_epoch
         )
-
-
-def _resources(request: InitProducerIdRequest) -> Iterable[Resource]:
-    """Return the transaction, or the cluster for a producer without transactions."""
-    if request.transactional_id is None:
-        return on_cluster(AclOperation.IDEMPOTENT_WRITE)(request)
-    return (on_transaction(request.transactional_id, AclOperation.WRITE),)
-
-
-APIS: tuple[Api[ApiParts], ...] = (
-    Api(
-        key=ApiKey.INIT_PRODUCER_ID,
-        versions=(0, 5),
-        accepted=(0, 6),
-        resources=_resources,
-        handler=lambda parts: parts.next_coordinator.around(InitProducerIdApi(parts)),
-    ),
-)

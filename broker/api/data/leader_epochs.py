@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from broker.api.parts import ApiHandler, ApiParts
+from broker.api.parts import ApiHandler, serves
 from broker.api.services.topic_results import by_topic
 from broker.fetch.fetch_requests import EpochAnswer, EpochQuery
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import InParts, RequestContext
-from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.partition_errors import told
 from jbodlab.server.resources import on_topics
@@ -25,6 +24,11 @@ if TYPE_CHECKING:
 OFFSET_FOR_LEADER_EPOCH = ResponseStructs(ApiKey.OFFSET_FOR_LEADER_EPOCH, 4)
 
 
+@serves(
+    ApiKey.OFFSET_FOR_LEADER_EPOCH,
+    (2, 4),
+    on_topics(AclOperation.DESCRIBE, instead=AclOperation.CLUSTER_ACTION),
+)
 class OffsetForLeaderEpochApi(ApiHandler, FailsBySchema):
     """Asks the replicas."""
 
@@ -58,13 +62,3 @@ def _partition(answer: EpochAnswer) -> Any:
         leader_epoch=answer.leader_epoch,
         end_offset=answer.end_offset,
     )
-
-
-APIS: tuple[Api[ApiParts], ...] = (
-    Api(
-        key=ApiKey.OFFSET_FOR_LEADER_EPOCH,
-        versions=(2, 4),
-        resources=on_topics(AclOperation.DESCRIBE, instead=AclOperation.CLUSTER_ACTION),
-        handler=OffsetForLeaderEpochApi,
-    ),
-)

@@ -8,14 +8,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from broker.api.followers import asking_replica, by_follower
-from broker.api.parts import ApiHandler, ApiParts
+from broker.api.parts import ApiHandler, ApiParts, serves
 from broker.api.services.topic_results import by_topic
 from broker.bounds.limits import OFFSETS_AT_ONCE
 from broker.fetch.fetch_requests import OffsetAnswer, OffsetQuery
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import Answer, Later, RequestContext
-from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.partition_errors import told
 from jbodlab.server.resources import all_of, on_topics
@@ -32,6 +31,7 @@ LIST_OFFSETS = ResponseStructs(ApiKey.LIST_OFFSETS, 11)
 READ_UNCOMMITTED = 0
 
 
+@serves(ApiKey.LIST_OFFSETS, (1, 11), all_of(by_follower, on_topics(AclOperation.DESCRIBE)))
 class ListOffsetsApi(ApiHandler, FailsBySchema):
     """Asks the replicas."""
 
@@ -80,13 +80,3 @@ def _partition(answer: OffsetAnswer) -> Any:
         offset=answer.offset,
         leader_epoch=answer.leader_epoch,
     )
-
-
-APIS: tuple[Api[ApiParts], ...] = (
-    Api(
-        key=ApiKey.LIST_OFFSETS,
-        versions=(1, 11),
-        resources=all_of(by_follower, on_topics(AclOperation.DESCRIBE)),
-        handler=ListOffsetsApi,
-    ),
-)

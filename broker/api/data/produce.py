@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from broker.api.parts import ApiParts
+from broker.api.parts import ApiParts, serves
 from broker.api.services.leader_hints import LeaderHints
 from broker.bounds.limits import APPENDED_AT_ONCE
 from broker.replica.waiting import AppendEntry, AppendResult, BatchTransaction
@@ -27,12 +27,11 @@ from jbodlab.record_batch.record_batch import (
     producer_of,
     records_count,
 )
-from jbodlab.security.acl import AclOperation, ResourceType
+from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import MILLISECOND, Answer, Later, NoAnswer, RequestContext
-from jbodlab.server.api import Api
 from jbodlab.server.passed_on import PREFIX as FORWARDING_PREFIX
 from jbodlab.server.passed_on import named_client
-from jbodlab.server.resources import Resource, all_of, on_topics
+from jbodlab.server.resources import all_of, on_topics, on_transaction
 from jbodlab.server.response import NO_TIME, Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
@@ -60,6 +59,16 @@ class ProduceResponse(Response, frozen=True, kw_only=True):
     node_endpoints: Collection[NodeEndpoint]
 
 
+@serves(
+    ApiKey.PRODUCE,
+    (0, 12),
+    all_of(on_transaction(AclOperation.WRITE), on_topics(AclOperation.WRITE, "topic_data")),
+    accepted=(3, 12),
+    # It names what one broker leads.
+    max_items=10_000,
+    has_records=True,
+    around=lambda parts: parts.produce_forwarder.around,
+)
 class ProduceApi:
     """Appends, and answers when the wanted acknowledgements are there."""
 
@@ -250,22 +259,3 @@ def _refused(topic: str, index: int) -> AppendResult:
 def _text(failure: AppendResult) -> str:
     code = failure.error_code.name
     return f"produce with acks=0 to {failure.topic_partition} failed: {code}"
-
-
-def _transactional_id(request: ProduceRequest) -> Iterable[Resource]:
-    if request.transactional_id is not None:
-        yield Resource(ResourceType.TRANSACTIONAL_ID, request.transactional_id, AclOperation.WRITE)
-
-
-APIS: tuple[Api[ApiParts], ...] = (
-    Api(
-        key=ApiKey.PRODUCE,
-        versions=(0, 12),
-        accepted=(3, 12),
-        # It names what one broker leads.
-        max_items=10_000,
-        has_records=True,
-        resources=all_of(_transactional_id, on_topics(AclOperation.WRITE, "topic_data")),
-        handler=lambda parts: parts.produce_forwarder.around(ProduceApi(parts)),
-    ),
-)

@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from broker.api.parts import ApiHandler, ApiParts
+from broker.api.parts import ApiHandler, serves
 from broker.produce.marker_appends import TransactionMarker
 from broker.replica.waiting import AppendResult
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import Later, RequestContext
-from jbodlab.server.api import Api
 from jbodlab.server.resources import on_cluster
 from jbodlab.server.response import Response
 from jbodlab.server.response_structs import ResponseStructs
@@ -29,6 +28,11 @@ if TYPE_CHECKING:
 WRITE_TXN_MARKERS = ResponseStructs(ApiKey.WRITE_TXN_MARKERS, 2)
 
 
+@serves(
+    ApiKey.WRITE_TXN_MARKERS,
+    (1, 2),
+    on_cluster(AclOperation.CLUSTER_ACTION, instead=AclOperation.ALTER),
+)
 class WriteTxnMarkersApi(ApiHandler):
     """Appends markers, and answers when they are replicated."""
 
@@ -92,13 +96,3 @@ def _response(request: WriteTxnMarkersRequest, results: Sequence[AppendResult]) 
             for each in request.markers
         )
     )
-
-
-APIS: tuple[Api[ApiParts], ...] = (
-    Api(
-        key=ApiKey.WRITE_TXN_MARKERS,
-        versions=(1, 2),
-        resources=on_cluster(AclOperation.CLUSTER_ACTION, instead=AclOperation.ALTER),
-        handler=WriteTxnMarkersApi,
-    ),
-)

@@ -6,11 +6,10 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from broker.api.parts import ApiHandler, ApiParts
+from broker.api.parts import ApiHandler, serves
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import InParts, RequestContext
-from jbodlab.server.api import Api
 from jbodlab.server.resources import on_cluster
 from jbodlab.server.response import Response
 from jbodlab.server.response_structs import ResponseStructs
@@ -30,6 +29,7 @@ _Result = tuple[str, Any]
 """The name of a topic, and the result for one of its partitions."""
 
 
+@serves(ApiKey.ALTER_REPLICA_LOG_DIRS, (1, 2), on_cluster(AclOperation.ALTER))
 class AlterReplicaLogDirsApi(ApiHandler):
     """Has replicas moved."""
 
@@ -96,13 +96,3 @@ def _response(results: Iterable[_Result]) -> Response:
             for name, partitions in topics.items()
         )
     )
-
-
-APIS: tuple[Api[ApiParts], ...] = (
-    Api(
-        key=ApiKey.ALTER_REPLICA_LOG_DIRS,
-        versions=(1, 2),
-        resources=on_cluster(AclOperation.ALTER),
-        handler=AlterReplicaLogDirsApi,
-    ),
-)

@@ -6,9 +6,10 @@ error. Our tools know the keys.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from broker.api.parts import ApiHandler, ApiParts
+from broker.api.parts import ApiHandler, serves
 from broker.disk.directory import LogDir
 from broker.metadata.metadata_cache import MetadataCache
 from jbodlab.kafka_wire.api_table import ApiKey
@@ -16,7 +17,6 @@ from jbodlab.kafka_wire.describe_log_dir_states import DescribeLogDirStatesReque
 from jbodlab.kafka_wire.revive_log_dir import ReviveLogDirRequest
 from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import Answer, Handler, Later, RequestContext, in_background
-from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.resources import on_cluster
 from jbodlab.server.response import Response
@@ -56,6 +56,12 @@ class BrokersOnly:
             )
 
 
+@serves(
+    ApiKey.REVIVE_LOG_DIR,
+    (0, 0),
+    on_cluster(AclOperation.ALTER),
+    around=lambda parts: partial(BrokersOnly, cache=parts.cache),
+)
 class ReviveLogDirApi(ApiHandler, FailsBySchema):
     """Brings a repaired directory back online without a restart, though the client goes away."""
 
@@ -68,6 +74,12 @@ class ReviveLogDirApi(ApiHandler, FailsBySchema):
         return REVIVE_LOG_DIR.response(directory_id=revived.directory_id, replicas=revived.replicas)
 
 
+@serves(
+    ApiKey.DESCRIBE_LOG_DIR_STATES,
+    (0, 0),
+    on_cluster(AclOperation.DESCRIBE),
+    around=lambda parts: partial(BrokersOnly, cache=parts.cache),
+)
 class DescribeLogDirStatesApi(ApiHandler, FailsBySchema):
     """Answers from memory: no file is touched, so that a hung disk delays nothing."""
 
@@ -84,19 +96,3 @@ def _entry(log_dir: LogDir) -> Any:
         conditions=log_dir.condition.names if log_dir.is_online else (),
         cause=log_dir.cause,
     )
-
-
-APIS: tuple[Api[ApiParts], ...] = (
-    Api(
-        key=ApiKey.REVIVE_LOG_DIR,
-        versions=(0, 0),
-        resources=on_cluster(AclOperation.ALTER),
-        handler=lambda parts: BrokersOnly(ReviveLogDirApi(parts), parts.cache),
-    ),
-    Api(
-        key=ApiKey.DESCRIBE_LOG_DIR_STATES,
-        versions=(0, 0),
-        resources=on_cluster(AclOperation.DESCRIBE),
-        handler=lambda parts: BrokersOnly(DescribeLogDirStatesApi(parts), parts.cache),
-    ),
-)

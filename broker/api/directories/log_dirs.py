@@ -6,12 +6,11 @@ import asyncio
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from broker.api.parts import ApiParts
+from broker.api.parts import ApiParts, serves
 from broker.fetch.fetch_requests import LogDirDescription, ReplicaDescription
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import Later, RequestContext
-from jbodlab.server.api import Api
 from jbodlab.server.resources import on_cluster
 from jbodlab.server.response import Response
 from jbodlab.server.response_structs import ResponseStructs
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 DESCRIBE_LOG_DIRS = ResponseStructs(ApiKey.DESCRIBE_LOG_DIRS, 5)
 
 
+@serves(ApiKey.DESCRIBE_LOG_DIRS, (1, 5), on_cluster(AclOperation.DESCRIBE))
 class DescribeLogDirsApi:
     """Asks the directories and the replicas, see `BrokerParts.describe_log_dirs`."""
 
@@ -75,13 +75,3 @@ def _by_topic(replicas: Iterable[ReplicaDescription]) -> tuple[Any, ...]:
         DESCRIBE_LOG_DIRS.DescribeLogDirsTopic(name=name, partitions=tuple(partitions))
         for name, partitions in topics.items()
     )
-
-
-APIS: tuple[Api[ApiParts], ...] = (
-    Api(
-        key=ApiKey.DESCRIBE_LOG_DIRS,
-        versions=(1, 5),
-        resources=on_cluster(AclOperation.DESCRIBE),
-        handler=DescribeLogDirsApi,
-    ),
-)

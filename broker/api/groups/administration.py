@@ -7,13 +7,12 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from broker.api.parts import ApiHandler, ApiParts
+from broker.api.parts import ApiHandler, serves
 from broker.api.services.coordinators import Each, described, request_of
 from broker.groups import requests, responses
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation, ResourceType
 from jbodlab.server.answer import InParts, Later, RequestContext
-from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.resources import Elsewhere, Resource, on_cluster, on_groups
 from jbodlab.server.rights import client_of, cluster, operations_on
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from kio.schema.list_groups.v5.request import ListGroupsRequest
 
 
+@serves(ApiKey.DESCRIBE_GROUPS, (0, 6), on_groups(AclOperation.DESCRIBE))
 class DescribeGroupsApi(ApiHandler, FailsBySchema):
     """Describes classic groups."""
 
@@ -47,6 +47,7 @@ class DescribeGroupsApi(ApiHandler, FailsBySchema):
         return Later(self._parts.groups.submit_each(request.groups, request_for), finish)
 
 
+@serves(ApiKey.LIST_GROUPS, (0, 5), Elsewhere(on_cluster(AclOperation.DESCRIBE)))
 class ListGroupsApi(ApiHandler, FailsBySchema):
     """Lists groups of every kind that the client may describe."""
 
@@ -71,6 +72,7 @@ class ListGroupsApi(ApiHandler, FailsBySchema):
                 yield each
 
 
+@serves(ApiKey.DELETE_GROUPS, (0, 2), on_groups(AclOperation.DELETE, "groups_names"))
 class DeleteGroupsApi(ApiHandler, FailsBySchema):
     """Deletes groups with their offsets."""
 
@@ -98,25 +100,3 @@ def _deleted(group_ids: Iterable[str], answer: Any) -> Iterable[responses.Deleta
         return [responses.DeletableGroupResult(group_id, answer.code) for group_id in group_ids]
     results: Iterable[responses.DeletableGroupResult] = answer.results
     return results
-
-
-APIS: tuple[Api[ApiParts], ...] = (
-    Api(
-        key=ApiKey.DESCRIBE_GROUPS,
-        versions=(0, 6),
-        resources=on_groups(AclOperation.DESCRIBE),
-        handler=DescribeGroupsApi,
-    ),
-    Api(
-        key=ApiKey.LIST_GROUPS,
-        versions=(0, 5),
-        resources=Elsewhere(on_cluster(AclOperation.DESCRIBE)),
-        handler=ListGroupsApi,
-    ),
-    Api(
-        key=ApiKey.DELETE_GROUPS,
-        versions=(0, 2),
-        resources=on_groups(AclOperation.DELETE, "groups_names"),
-        handler=DeleteGroupsApi,
-    ),
-)

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from broker.api.parts import ApiHandler, ApiParts
+from broker.api.parts import ApiHandler, serves
 from broker.api.services.coordinators import (
     Each,
     check_group_id,
@@ -20,7 +20,6 @@ from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.metadata.records.features import GROUP_VERSION
 from jbodlab.security.acl import AclOperation, ResourceType
 from jbodlab.server.answer import Later, RequestContext
-from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.resources import all_of, on_group, on_groups, on_topics
 from jbodlab.server.response import Response
@@ -39,6 +38,15 @@ if TYPE_CHECKING:
 HEARTBEAT = ResponseStructs(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1)
 
 
+@serves(
+    ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    (0, 1),
+    all_of(
+        on_group(AclOperation.READ),
+        # Not one by one: a member has all that it subscribes to, or nothing.
+        lambda request: on_topics(AclOperation.DESCRIBE, "subscribed_topic_names")(request),
+    ),
+)
 class ConsumerGroupHeartbeatApi(ApiHandler, FailsBySchema):
     """Takes signs of life, with which members join, leave and confirm what they gave up."""
 
@@ -87,6 +95,7 @@ def _by_topic(partitions: Iterable[TopicIdPartition]) -> responses.MemberAssignm
     )
 
 
+@serves(ApiKey.CONSUMER_GROUP_DESCRIBE, (0, 1), on_groups(AclOperation.DESCRIBE, "group_ids"))
 class ConsumerGroupDescribeApi(ApiHandler, FailsBySchema):
     """Describes groups of KIP-848; to all others the answer is that there is no such group."""
 
@@ -111,23 +120,3 @@ class ConsumerGroupDescribeApi(ApiHandler, FailsBySchema):
             return responses.ConsumerGroupDescribeResponse(groups=groups)
 
         return Later(self._parts.groups.submit_each(request.group_ids, request_for), finish)
-
-
-APIS: tuple[Api[ApiParts], ...] = (
-    Api(
-        key=ApiKey.CONSUMER_GROUP_HEARTBEAT,
-        versions=(0, 1),
-        resources=all_of(
-            on_group(AclOperation.READ),
-            # Not one by one: a member has all that it subscribes to, or nothing.
-            lambda request: on_topics(AclOperation.DESCRIBE, "subscribed_topic_names")(request),
-        ),
-        handler=ConsumerGroupHeartbeatApi,
-    ),
-    Api(
-        key=ApiKey.CONSUMER_GROUP_DESCRIBE,
-        versions=(0, 1),
-        resources=on_groups(AclOperation.DESCRIBE, "group_ids"),
-        handler=ConsumerGroupDescribeApi,
-    ),
-)

@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from broker.api.parts import ApiHandler, ApiParts
+from broker.api.parts import ApiHandler, ApiParts, serves
 from broker.api.services.coordinators import (
     LocalCoordinators,
 )
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation, ResourceType
 from jbodlab.server.answer import RequestContext
-from jbodlab.server.api import Api
 from jbodlab.server.resources import Each, Resource, all_of
 from jbodlab.server.response import Response
 from jbodlab.server.response_structs import ResponseStructs
@@ -45,6 +44,23 @@ NO_SHARE_GROUPS = "this broker does not support share groups"
 FIND_COORDINATOR = ResponseStructs(ApiKey.FIND_COORDINATOR, 6, 3)
 
 
+def _resource(request: Any, key: str) -> Resource:
+    """Return what is coordinated; a key of share groups begins with that of the group."""
+    is_transaction = getattr(request, "key_type", GROUP) == TRANSACTION
+    kind = ResourceType.TRANSACTIONAL_ID if is_transaction else ResourceType.GROUP
+    return Resource(kind, key, AclOperation.DESCRIBE)
+
+
+def _of_the_only_key(request: Any) -> Iterable[Resource]:
+    if not hasattr(request, "coordinator_keys"):
+        yield _resource(request, request.key)
+
+
+@serves(
+    ApiKey.FIND_COORDINATOR,
+    (0, 6),
+    all_of(_of_the_only_key, Each(field="coordinator_keys", resource=_resource)),
+)
 class FindCoordinatorApi(ApiHandler):
     """Names the leader of the partition of a key."""
 
@@ -119,25 +135,3 @@ def _coordinators(found: Iterable[Any]) -> Response:
         first = structs.asdict(one)
         del first["key"]
     return FIND_COORDINATOR.response(coordinators=coordinators, **first)
-
-
-def _resource(request: Any, key: str) -> Resource:
-    """Return what is coordinated; a key of share groups begins with that of the group."""
-    is_transaction = getattr(request, "key_type", GROUP) == TRANSACTION
-    kind = ResourceType.TRANSACTIONAL_ID if is_transaction else ResourceType.GROUP
-    return Resource(kind, key, AclOperation.DESCRIBE)
-
-
-def _of_the_only_key(request: Any) -> Iterable[Resource]:
-    if not hasattr(request, "coordinator_keys"):
-        yield _resource(request, request.key)
-
-
-APIS: tuple[Api[ApiParts], ...] = (
-    Api(
-        key=ApiKey.FIND_COORDINATOR,
-        versions=(0, 6),
-        resources=all_of(_of_the_only_key, Each(field="coordinator_keys", resource=_resource)),
-        handler=FindCoordinatorApi,
-    ),
-)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from broker.api.parts import ApiHandler, ApiParts
+from broker.api.parts import ApiHandler, serves
 from broker.api.services.coordinators import (
     check_group_id,
     request_of,
@@ -20,7 +20,6 @@ from broker.groups import requests, responses
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import Later, RequestContext
-from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.resources import on_group
 from jbodlab.vocabulary.error_code import ErrorCode
@@ -38,6 +37,7 @@ PROTOCOL_NULL_FROM = 7
 MANY_LEAVE_FROM = 3
 
 
+@serves(ApiKey.JOIN_GROUP, (0, 9), on_group(AclOperation.READ))
 class JoinGroupApi(ApiHandler):
     """Answers when the generation of the member is there."""
 
@@ -62,6 +62,7 @@ def _joined(joined: responses.JoinGroupResponse, version: int) -> responses.Join
     return joined
 
 
+@serves(ApiKey.SYNC_GROUP, (0, 5), on_group(AclOperation.READ))
 class SyncGroupApi(ApiHandler):
     """Answers when the leader has sent the assignments."""
 
@@ -81,6 +82,7 @@ class SyncGroupApi(ApiHandler):
         return responses.SyncGroupResponse(error_code=code)
 
 
+@serves(ApiKey.HEARTBEAT, (0, 4), on_group(AclOperation.READ))
 class HeartbeatApi(ApiHandler):
     """Takes signs of life."""
 
@@ -100,6 +102,7 @@ class HeartbeatApi(ApiHandler):
         return responses.HeartbeatResponse(error_code=code)
 
 
+@serves(ApiKey.LEAVE_GROUP, (0, 5), on_group(AclOperation.READ))
 class LeaveGroupApi(ApiHandler, FailsBySchema):
     """Takes members out of their group."""
 
@@ -112,31 +115,3 @@ class LeaveGroupApi(ApiHandler, FailsBySchema):
             given["members"] = (requests.LeavingMember(one.member_id),)
         asked = request_of(requests.LeaveGroup, request, context, **given)
         return Later(self._parts.groups.submit(request.group_id, asked))
-
-
-APIS: tuple[Api[ApiParts], ...] = (
-    Api(
-        key=ApiKey.JOIN_GROUP,
-        versions=(0, 9),
-        resources=on_group(AclOperation.READ),
-        handler=JoinGroupApi,
-    ),
-    Api(
-        key=ApiKey.SYNC_GROUP,
-        versions=(0, 5),
-        resources=on_group(AclOperation.READ),
-        handler=SyncGroupApi,
-    ),
-    Api(
-        key=ApiKey.HEARTBEAT,
-        versions=(0, 4),
-        resources=on_group(AclOperation.READ),
-        handler=HeartbeatApi,
-    ),
-    Api(
-        key=ApiKey.LEAVE_GROUP,
-        versions=(0, 5),
-        resources=on_group(AclOperation.READ),
-        handler=LeaveGroupApi,
-    ),
-)

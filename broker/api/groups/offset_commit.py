@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
-from broker.api.parts import ApiHandler, ApiParts
+from broker.api.parts import ApiHandler, serves
 from broker.api.services.coordinators import check_group_id, request_of
 from broker.groups import requests
 from broker.groups.responses import PartitionResponse
@@ -20,7 +20,6 @@ from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.metadata.image.topics_image import TopicImage, TopicsImage
 from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import Answer, Later, RequestContext
-from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema, refused_elements
 from jbodlab.server.request_values import value_of
 from jbodlab.server.resources import all_of, on_group, on_topics
@@ -97,6 +96,9 @@ class AskedTopics:
         )
 
 
+@serves(
+    ApiKey.OFFSET_COMMIT, (2, 10), all_of(on_group(AclOperation.READ), on_topics(AclOperation.READ))
+)
 class OffsetCommitApi(ApiHandler):
     """Has offsets kept."""
 
@@ -123,6 +125,11 @@ class OffsetCommitApi(ApiHandler):
         return OFFSET_COMMIT.response(topics=asked.results(lambda _topic, _index: error.code))
 
 
+@serves(
+    ApiKey.OFFSET_DELETE,
+    (0, 0),
+    all_of(on_group(AclOperation.DELETE), on_topics(AclOperation.READ)),
+)
 class OffsetDeleteApi(ApiHandler, FailsBySchema):
     """Has offsets taken away."""
 
@@ -167,19 +174,3 @@ def codes_of(done: Any) -> Callable[[str, int], ErrorCode]:
 def no_error(_topic: str, _index: int) -> ErrorCode:
     """Return the code of partitions that are not asked about."""
     return ErrorCode.NONE
-
-
-APIS: tuple[Api[ApiParts], ...] = (
-    Api(
-        key=ApiKey.OFFSET_COMMIT,
-        versions=(2, 10),
-        resources=all_of(on_group(AclOperation.READ), on_topics(AclOperation.READ)),
-        handler=OffsetCommitApi,
-    ),
-    Api(
-        key=ApiKey.OFFSET_DELETE,
-        versions=(0, 0),
-        resources=all_of(on_group(AclOperation.DELETE), on_topics(AclOperation.READ)),
-        handler=OffsetDeleteApi,
-    ),
-)

@@ -14,12 +14,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from broker.api.parts import ApiHandler, ApiParts
+from broker.api.parts import ApiHandler, serves
 from broker.groups import requests, responses
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation, ResourceType
 from jbodlab.server.answer import Later, RequestContext
-from jbodlab.server.api import Api
 from jbodlab.server.request_values import value_of
 from jbodlab.server.resources import Elsewhere, Resource, all_of, on_group, on_groups, on_topics
 from jbodlab.server.response import Response
@@ -42,6 +41,22 @@ TOPIC_IDS_FROM = 10
 OFFSET_FETCH = ResponseStructs(ApiKey.OFFSET_FETCH, 10, 9, 7)
 
 
+def _of_the_only_group(request: Any) -> Iterable[Resource]:
+    if not hasattr(request, "groups"):
+        yield from on_group(AclOperation.DESCRIBE)(request)
+
+
+def _topics(request: Any) -> Iterable[Resource]:
+    """Return the topics that are named for each of the groups."""
+    for group in request.groups if hasattr(request, "groups") else (request,):
+        yield from on_topics(AclOperation.DESCRIBE)(group)
+
+
+@serves(
+    ApiKey.OFFSET_FETCH,
+    (1, 10),
+    all_of(_of_the_only_group, on_groups(AclOperation.DESCRIBE), Elsewhere(_topics)),
+)
 class OffsetFetchApi(ApiHandler):
     """Tells committed offsets, of topics that the client may describe."""
 
@@ -171,24 +186,3 @@ def _response(groups: Iterable[Any]) -> Response:
     told = tuple(groups)
     first = {"topics": told[0].topics, "error_code": told[0].error_code} if told else {}
     return OFFSET_FETCH.response(groups=told, **first)
-
-
-def _of_the_only_group(request: Any) -> Iterable[Resource]:
-    if not hasattr(request, "groups"):
-        yield from on_group(AclOperation.DESCRIBE)(request)
-
-
-def _topics(request: Any) -> Iterable[Resource]:
-    """Return the topics that are named for each of the groups."""
-    for group in request.groups if hasattr(request, "groups") else (request,):
-        yield from on_topics(AclOperation.DESCRIBE)(group)
-
-
-APIS: tuple[Api[ApiParts], ...] = (
-    Api(
-        key=ApiKey.OFFSET_FETCH,
-        versions=(1, 10),
-        resources=all_of(_of_the_only_group, on_groups(AclOperation.DESCRIBE), Elsewhere(_topics)),
-        handler=OffsetFetchApi,
-    ),
-)

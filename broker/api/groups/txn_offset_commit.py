@@ -8,23 +8,21 @@ Source: `kafka.server.KafkaApis.handleTxnOffsetCommitRequest`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from broker.api.groups.offset_commit import OFFSET_COMMIT, AskedTopics, codes_of, no_error
-from broker.api.parts import ApiHandler, ApiParts
+from broker.api.parts import ApiHandler, serves
 from broker.api.services.coordinators import check_group_id
 from broker.groups import requests
 from broker.groups.group_core import APPEND_ERRORS
 from broker.produce.transaction_admission import Part, told_for
 from broker.replica.waiting import BatchTransaction
 from jbodlab.kafka_wire.api_table import ApiKey
-from jbodlab.security.acl import AclOperation, ResourceType
+from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import Answer, RequestContext, in_background
-from jbodlab.server.api import Api
 from jbodlab.server.failures import refused_elements
 from jbodlab.server.request_values import value_of
-from jbodlab.server.resources import Resource, all_of, on_group, on_topics
+from jbodlab.server.resources import all_of, on_group, on_topics, on_transaction
 from jbodlab.server.response import Response
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
@@ -41,6 +39,15 @@ ADDS_FROM = 5
 """First version with which the broker adds the partition to the transaction (KIP-890)."""
 
 
+@serves(
+    ApiKey.TXN_OFFSET_COMMIT,
+    (0, 5),
+    all_of(
+        on_transaction(AclOperation.WRITE),
+        on_group(AclOperation.READ),
+        on_topics(AclOperation.READ),
+    ),
+)
 class TxnOffsetCommitApi(ApiHandler):
     """Has offsets kept for the end of a transaction."""
 
@@ -109,22 +116,3 @@ def _told(code: ErrorCode, transaction: BatchTransaction, version: int) -> Error
     if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < LOADING_FROM:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     return code
-
-
-def _transactional_id(request: TxnOffsetCommitRequest) -> Iterable[Resource]:
-    kind = ResourceType.TRANSACTIONAL_ID
-    return (Resource(kind, request.transactional_id, AclOperation.WRITE),)
-
-
-APIS: tuple[Api[ApiParts], ...] = (
-    Api(
-        key=ApiKey.TXN_OFFSET_COMMIT,
-        versions=(0, 5),
-        resources=all_of(
-            _transactional_id,
-            on_group(AclOperation.READ),
-            on_topics(AclOperation.READ),
-        ),
-        handler=TxnOffsetCommitApi,
-    ),
-)

@@ -8,10 +8,8 @@ from typing import Any, ClassVar
 
 from broker.api.services.producer_ids import ProducerIds
 from broker.transactions.requests import FreshProducerIdNeeded
-from jbodlab.security.acl import AclOperation, ResourceType
 from jbodlab.server.answer import RequestContext
 from jbodlab.server.failures import FailsBySchema
-from jbodlab.server.resources import Resource
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 
@@ -45,8 +43,3 @@ async def with_producer_id(
     while isinstance(answer, FreshProducerIdNeeded):
         answer = await submit(await producer_ids.next_id())
     return answer
-
-
-def on_transaction(transactional_id: str, operation: AclOperation) -> Resource:
-    """Return a transactional id as a resource."""
-    return Resource(ResourceType.TRANSACTIONAL_ID, transactional_id, operation)

@@ -13,16 +13,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from broker.api.parts import ApiHandler, ApiParts
-from broker.api.services.transactions import ProducerFailures, on_transaction
+from broker.api.parts import ApiHandler, serves
+from broker.api.services.transactions import ProducerFailures
 from broker.transactions.requests import AddPartitions, VerifyPartitions
 from broker.transactions.transaction import EPOCH_BUMP_FROM
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import Answer, RequestContext, in_background
-from jbodlab.server.api import Api
 from jbodlab.server.request_values import value_of
-from jbodlab.server.resources import Resource, all_of, on_cluster, on_topics
+from jbodlab.server.resources import Resource, all_of, on_cluster, on_topics, on_transaction
 from jbodlab.server.response import Response
 from jbodlab.server.response_structs import ResponseStructs
 from jbodlab.vocabulary.error_code import ErrorCode
@@ -40,6 +39,23 @@ Codes = Mapping[TopicPartition, ErrorCode]
 ADD_PARTITIONS = ResponseStructs(ApiKey.ADD_PARTITIONS_TO_TXN, 5, 3)
 
 
+def _asker(request: Any) -> Iterable[Resource]:
+    """Return a producer's transaction; brokers ask as such."""
+    if hasattr(request, "transactions"):
+        return on_cluster(AclOperation.CLUSTER_ACTION)(request)
+    return on_transaction(AclOperation.WRITE, "v3_and_below_transactional_id")(request)
+
+
+@serves(
+    ApiKey.ADD_PARTITIONS_TO_TXN,
+    (0, 3),
+    all_of(
+        _asker,
+        on_topics(AclOperation.WRITE, "v3_and_below_topics", is_atomic=True),
+    ),
+    accepted=(0, 5),
+    around=lambda parts: parts.next_coordinator.around,
+)
 class AddPartitionsToTxnApi(ApiHandler, ProducerFailures):
     """Asks the coordinators of transactions."""
 
@@ -118,24 +134,3 @@ def _results(codes: Codes) -> tuple[Any, ...]:
         )
         for name, some in groupby(sorted(codes.items()), lambda item: item[0].topic)
     )
-
-
-def _asker(request: Any) -> Iterable[Resource]:
-    """Return a producer's transaction; brokers ask as such."""
-    if hasattr(request, "transactions"):
-        return on_cluster(AclOperation.CLUSTER_ACTION)(request)
-    return (on_transaction(request.v3_and_below_transactional_id, AclOperation.WRITE),)
-
-
-APIS: tuple[Api[ApiParts], ...] = (
-    Api(
-        key=ApiKey.ADD_PARTITIONS_TO_TXN,
-        versions=(0, 3),
-        accepted=(0, 5),
-        resources=all_of(
-            _asker,
-            on_topics(AclOperation.WRITE, "v3_and_below_topics", is_atomic=True),
-        ),
-        handler=lambda parts: parts.next_coordinator.around(AddPartitionsToTxnApi(parts)),
-    ),
-)

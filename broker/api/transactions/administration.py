@@ -7,19 +7,17 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any
 
-from broker.api.parts import ApiHandler, ApiParts
+from broker.api.parts import ApiHandler, serves
 from broker.api.services.coordinators import Each as EachShard
-from broker.api.services.transactions import on_transaction
 from broker.transactions import requests
 from broker.transactions.requests import DescribedTransaction, ListedTransaction
 from broker.transactions.transaction import TransactionState
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation, ResourceType
 from jbodlab.server.answer import MILLISECOND, InParts, Later, RequestContext
-from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.request_values import value_of
-from jbodlab.server.resources import Each, Elsewhere, Resource, on_cluster
+from jbodlab.server.resources import Each, Elsewhere, Resource, on_cluster, transaction
 from jbodlab.server.response import Response
 from jbodlab.server.response_structs import ResponseStructs
 from jbodlab.server.rights import client_of
@@ -37,6 +35,12 @@ EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _STATE_NAMES = frozenset(state.title for state in TransactionState)
 
 
+@serves(
+    ApiKey.LIST_TRANSACTIONS,
+    (0, 2),
+    # The rights to each of the transactions count.
+    Elsewhere(on_cluster(AclOperation.DESCRIBE)),
+)
 class ListTransactionsApi(ApiHandler, FailsBySchema):
     """Lists the transactions of all coordinators here, as far as the client may describe them."""
 
@@ -59,8 +63,8 @@ class ListTransactionsApi(ApiHandler, FailsBySchema):
         client = client_of(context.session)
         each: ListedTransaction
         for each in chain(*await self._parts.transactions.submit_to_all(asked)):
-            transaction = on_transaction(each.transactional_id, AclOperation.DESCRIBE)
-            if self._parts.rights.allows(client, transaction, is_asked_for=False):
+            resource = transaction(each.transactional_id, AclOperation.DESCRIBE)
+            if self._parts.rights.allows(client, resource, is_asked_for=False):
                 yield LIST_TRANSACTIONS.TransactionState(
                     transactional_id=each.transactional_id,
                     producer_id=each.producer_id,
@@ -68,6 +72,14 @@ class ListTransactionsApi(ApiHandler, FailsBySchema):
                 )
 
 
+@serves(
+    ApiKey.DESCRIBE_TRANSACTIONS,
+    (0, 0),
+    Each(
+        field="transactional_ids",
+        resource=lambda _, each: transaction(each, AclOperation.DESCRIBE),
+    ),
+)
 class DescribeTransactionsApi(ApiHandler):
     """Describes transactions; what went wrong for one is in its entry."""
 
@@ -145,23 +157,3 @@ def _topics(entry: DescribedTransaction) -> Iterable[Any]:
         yield DESCRIBE_TRANSACTIONS.TopicData(
             topic=name, partitions=tuple(each.partition for each in some)
         )
-
-
-APIS: tuple[Api[ApiParts], ...] = (
-    Api(
-        key=ApiKey.DESCRIBE_TRANSACTIONS,
-        versions=(0, 0),
-        resources=Each(
-            field="transactional_ids",
-            resource=lambda _, each: on_transaction(each, AclOperation.DESCRIBE),
-        ),
-        handler=DescribeTransactionsApi,
-    ),
-    Api(
-        key=ApiKey.LIST_TRANSACTIONS,
-        versions=(0, 2),
-        # The rights to each of the transactions count.
-        resources=Elsewhere(on_cluster(AclOperation.DESCRIBE)),
-        handler=ListTransactionsApi,
-    ),
-)

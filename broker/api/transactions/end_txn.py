@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from broker.api.parts import ApiHandler, ApiParts
+from broker.api.parts import ApiHandler, serves
 from broker.api.services.transactions import (
     ProducerFailures,
-    on_transaction,
     with_producer_id,
 )
 from broker.transactions.requests import AddPartitions, EndTransaction
 from broker.transactions.transaction import EPOCH_BUMP_FROM
 from jbodlab.kafka_wire.api_table import ApiKey
-from jbodlab.security.acl import AclOperation, ResourceType
+from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import Later, RequestContext, in_background
-from jbodlab.server.api import Api
 from jbodlab.server.request_values import value_of
-from jbodlab.server.resources import Resource
+from jbodlab.server.resources import all_of, on_group, on_transaction
 from jbodlab.server.response import Response
 from jbodlab.server.response_structs import ResponseStructs
 from jbodlab.vocabulary.error_code import ErrorCode
@@ -37,6 +34,12 @@ NEXT_EPOCH_FROM = 5
 """Version of EndTxn from which the producer has another epoch afterwards."""
 
 
+@serves(
+    ApiKey.ADD_OFFSETS_TO_TXN,
+    (0, 4),
+    all_of(on_transaction(AclOperation.WRITE), on_group(AclOperation.READ)),
+    around=lambda parts: parts.next_coordinator.around,
+)
 class AddOffsetsToTxnApi(ApiHandler, ProducerFailures):
     """Adds the partition of a group."""
 
@@ -58,6 +61,12 @@ class AddOffsetsToTxnApi(ApiHandler, ProducerFailures):
         )
 
 
+@serves(
+    ApiKey.END_TXN,
+    (0, 5),
+    on_transaction(AclOperation.WRITE),
+    around=lambda parts: parts.next_coordinator.around,
+)
 class EndTxnApi(ApiHandler, ProducerFailures):
     """Commits or aborts."""
 
@@ -80,30 +89,3 @@ class EndTxnApi(ApiHandler, ProducerFailures):
         return END_TXN.response(
             producer_id=producer.producer_id, producer_epoch=producer.producer_epoch
         )
-
-
-def _resources_of_offsets(request: AddOffsetsToTxnRequest) -> Iterable[Resource]:
-    return (
-        on_transaction(request.transactional_id, AclOperation.WRITE),
-        Resource(ResourceType.GROUP, request.group_id, AclOperation.READ),
-    )
-
-
-def _resources_of_end(request: EndTxnRequest) -> Iterable[Resource]:
-    return (on_transaction(request.transactional_id, AclOperation.WRITE),)
-
-
-APIS: tuple[Api[ApiParts], ...] = (
-    Api(
-        key=ApiKey.ADD_OFFSETS_TO_TXN,
-        versions=(0, 4),
-        resources=_resources_of_offsets,
-        handler=lambda parts: parts.next_coordinator.around(AddOffsetsToTxnApi(parts)),
-    ),
-    Api(
-        key=ApiKey.END_TXN,
-        versions=(0, 5),
-        resources=_resources_of_end,
-        handler=lambda parts: parts.next_coordinator.around(EndTxnApi(parts)),
-    ),
-)
