@@ -27,15 +27,11 @@ from analytics.read.layout import Layout, read_layout
 from analytics.read.log_facts import LOG_COLUMNS, log_facts
 from analytics.read.split_rows import COLUMNS, read_split
 from analytics.store.store import Store
-from analytics.tables.sql_files import SqlFile, needed, sql_files
+from analytics.tables.sql_files import needed, sql_files
 from analytics.tables.table import CLUSTER, STRING, Table
 from jbodlab.metadata.log.batches import control_batch
-from jbodlab.metadata.records.cluster_records import BrokerRegistrationChangeRecord
-from jbodlab.metadata.records.config_records import ConfigRecord
 from jbodlab.metadata.records.control_records import KRaftVersionRecord, LeaderChangeMessage
 from jbodlab.metadata.records.schema import Record
-from jbodlab.metadata.records.topic_records import PartitionChangeRecord
-from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, TopicId
 from tests.analytics.builders import uid, versioned
 from tests.metadata_batches import data_batch
 from tests.snapshot_files import write_snapshot
@@ -63,49 +59,23 @@ def at(seconds: float) -> datetime:
     return START + timedelta(seconds=seconds)
 
 
-def change(partition: int = 0, **fields: object) -> PartitionChangeRecord:
-    return PartitionChangeRecord(partition_id=partition, topic_id=TopicId(TOPIC), **fields)  # type: ignore[arg-type]
-
-
-def broker_change(broker: int, epoch: int = 0, **fields: object) -> BrokerRegistrationChangeRecord:
-    return BrokerRegistrationChangeRecord(
-        broker_id=BrokerId(broker),
-        broker_epoch=BrokerEpoch(epoch),
-        **fields,  # type: ignore[arg-type]
-    )
-
-
-def config(
-    name: str, value: str | None, *, resource: str = "orders", kind: int = 2
-) -> ConfigRecord:
-    return ConfigRecord(resource_type=kind, resource_name=resource, name=name, value=value)
-
-
-def tables_of(
-    names: Sequence[str],
-    batches: Sequence[Sequence[Record]],
-    step_s: float = 1.0,
-    snapshots: Snapshots | None = None,
-    **more: Sequence[Row],
-) -> Rows:
-    """Return the rows of tables of a log, each in the order of its table.
-
-    Args:
-        names: The tables.
-        batches: The batches of the log, from offset 0 on.
-        step_s: How much time is from one batch to the next, in seconds.
-        snapshots: Besides.
-        more: Rows of tables that count in place of what the log says.
-    """
+def tables_of(names: Sequence[str], batches: Sequence[Sequence[Record]]) -> Rows:
+    """Return the rows of tables of a log, a second from batch to batch; see `tables_of_logs`."""
     with tempfile.TemporaryDirectory() as folder:
-        write_log(Path(folder), batches, step_s, snapshots or {})
-        return tables_of_logs(names, {_ONE: read_layout(Path(folder))}, **more)[_ONE]
+        write_log(Path(folder), batches, 1.0, {})
+        return tables_of_logs(names, {_ONE: read_layout(Path(folder))})[_ONE]
 
 
 def tables_of_logs(
     names: Sequence[str], layouts: Mapping[str, Layout], **more: Sequence[Row]
 ) -> dict[str, Rows]:
-    """Return for each cluster the rows of tables, all made by one plan; see `tables_of`."""
+    """Return for each cluster the rows of tables, each in its order, all made by one plan.
+
+    Args:
+        names: The tables.
+        layouts: The logs, by cluster.
+        more: Rows of tables that count in place of what the logs say.
+    """
     rows = [
         batch
         for label, layout in layouts.items()
@@ -128,16 +98,6 @@ def tables_of_logs(
         }
         for label in layouts
     }
-
-
-def rows_of(
-    name: str,
-    batches: Sequence[Sequence[Record]],
-    step_s: float = 1.0,
-    snapshots: Snapshots | None = None,
-) -> list[Row]:
-    """Return the rows of a table of a log."""
-    return tables_of([name], batches, step_s, snapshots)[name]
 
 
 def holds(row: Row, moment: Any, unit: str = "offset") -> bool:
@@ -201,31 +161,22 @@ def answered_by_spark(spark: SparkSession, name: str, **rows: Sequence[Row]) -> 
 
 
 def _around(name: str, rows: Mapping[str, Sequence[Row]]) -> dict[str, pa.Table]:
-    """Return what a table is made from."""
+    """Return what a table is made from; a step that is not read is a table without rows."""
     views = {
         view: _typed(rows[view], base.schema) if view in rows else base
         for view, base in base_views().items()
     }
     files = {file.name: file for file in needed([name])}
     for file in files.values():
-        if file.name == name or file.name in views:
-            continue
-        if file.table is not None or file.name in rows:
+        if file.name != name and (file.table is not None or file.name in rows):
             views[file.name] = _given(file.name, rows.get(file.name, ()))
-    unread = files.keys() - _reached(name, files, views) - views.keys()
+    reached: set[str] = set()
+    todo = {name}
+    while todo := (todo & files.keys()) - views.keys() - reached:
+        reached |= todo
+        todo = {needs for each in todo for needs in files[each].needs}
+    unread = files.keys() - reached - views.keys()
     return views | {each: pa.table({CLUSTER: pa.array([], STRING)}) for each in unread}
-
-
-def _reached(name: str, files: Mapping[str, SqlFile], views: Mapping[str, object]) -> set[str]:
-    """Return what has to be made."""
-    found: set[str] = set()
-    todo = [name]
-    while todo:
-        each = todo.pop()
-        if each in files and each not in found and (each == name or each not in views):
-            found.add(each)
-            todo += files[each].needs
-    return found
 
 
 def base_views() -> dict[str, pa.Table]:

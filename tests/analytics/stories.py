@@ -33,21 +33,24 @@ import pyarrow as pa
 from msgspec import convert
 from msgspec.structs import replace
 
+from jbodlab.metadata.records.cluster_records import BrokerRegistrationChangeRecord
+from jbodlab.metadata.records.config_records import ConfigRecord
 from jbodlab.metadata.records.control_records import KRaftVersionRecord, LeaderChangeMessage
 from jbodlab.metadata.records.registry import RECORD_TYPES
 from jbodlab.metadata.records.schema import Record
-from jbodlab.metadata.records.topic_records import RemoveTopicRecord, TopicRecord
+from jbodlab.metadata.records.topic_records import (
+    PartitionChangeRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
 from jbodlab.vocabulary import directory_id as directory_ids
 from jbodlab.vocabulary import kafka_uuid
-from jbodlab.vocabulary.ids import BrokerId, DirectoryId, TopicId
+from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, DirectoryId, TopicId
 from tests.analytics.builders import partition_record, register, uid
 from tests.analytics.small_logs import (
     START,
     TOPIC,
     Row,
-    broker_change,
-    change,
-    config,
     schema_of,
 )
 
@@ -169,7 +172,8 @@ def _record(text: str) -> Record:
     named = dict(one.split("=", 1) for one in more if "=" in one)
     plain = [one for one in more if "=" not in one]
     if word.isdecimal():
-        return change(int(word), **_fields(named))
+        index, topic_id = int(word), TopicId(TOPIC)
+        return PartitionChangeRecord(partition_id=index, topic_id=topic_id, **_fields(named))
     match word:
         case "register":
             epoch = int(named.get("epoch", 0))
@@ -180,7 +184,11 @@ def _record(text: str) -> Record:
             )
             return replace(found, fenced="fenced" in plain)
         case "broker":
-            return broker_change(int(plain[0]), int(named.pop("epoch", 0)), **_fields(named))
+            return BrokerRegistrationChangeRecord(
+                broker_id=BrokerId(int(plain[0])),
+                broker_epoch=BrokerEpoch(int(named.pop("epoch", 0))),
+                **_fields(named),
+            )
         case "topic":
             return TopicRecord(name=plain[0].rstrip("*"), topic_id=_topic(plain[0]))
         case "remove":
@@ -191,7 +199,8 @@ def _record(text: str) -> Record:
             ((name, value),) = named.items()
             resource = "" if "cluster" in plain else plain[-1] if plain else "orders"
             kind = 2 if resource else 4
-            return config(name, None if value == "-" else value, resource=resource, kind=kind)
+            value = None if value == "-" else value
+            return ConfigRecord(resource_type=kind, resource_name=resource, name=name, value=value)
         case "controller":
             return LeaderChangeMessage(leader_id=int(plain[0]))  # type: ignore[return-value]
         case "kraft.version":

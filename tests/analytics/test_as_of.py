@@ -56,12 +56,6 @@ def test_what_changed_is_a_row_per_field_and_what_came_or_went_is_one_row() -> N
     ]
 
 
-def test_a_moment_does_not_differ_from_itself() -> None:
-    held = tables({t.PARTITIONS: [PARTITION], t.CONFIGS: [{**SETTING, "value": None}]})
-
-    assert len(difference(held, held)) == 0
-
-
 def test_topics_that_had_one_name_stand_in_the_order_of_their_ids() -> None:
     ids = [f"{number:02}" for number in range(50)]
     after = tables({t.TOPICS: [{"topic": "orders", "topic_id": one} for one in reversed(ids)]})

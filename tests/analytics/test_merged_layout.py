@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from analytics.read.layout import read_layout
-from analytics.read.merged_layout import Piece, Run, merged_layout, put_together
+from analytics.read.merged_layout import Run, merged_layout, put_together
 from jbodlab.metadata.records.config_records import NoOpRecord
 from jbodlab.metadata.records.topic_records import TopicRecord
 from tests.analytics.builders import LogBuilder, uid
+from tests.analytics.cases import cases
 from tests.analytics.source_rows import column_rows
 
 
@@ -28,39 +30,32 @@ def run(copy: int, first: int, behind: int, epoch: int = 1) -> Run:
     )
 
 
-def pieces(*runs: Run) -> list[tuple[int, int, int]]:
-    return [(one.run.copy, one.first, one.behind) for one in put_together(runs)]
+PIECES = """
+the copy that goes on longest is taken              | a0-10 b0-30 b30-40         | b0-30 b30-40
+a later copy goes on where an earlier one ends      | a0-10 b5-30                | a0-10 b10-30
+what one copy has damaged comes from another        | a0-10 a12-40 b0-30         | b0-30 a30-40
+of two epochs at one offset the later one is right  | a0-10 a10-30 b0-12 b12-20@3 | b0-12 b12-20
+epochs never go back, records behind 12 were cut off | a0-50 b12-20@3            | a0-12 b12-20
+where no copy has an offset there is a gap          | a0-10 b15-20               | a0-10 b15-20
+a run that others hold altogether is not taken      | a3-7 b0-10                 | b0-10
+without a copy there is nothing                     |                            |
+"""
+"""Runs of copies a and b with their offsets and, if it is not 1, their epoch; and the pieces."""
 
 
-def test_the_copy_that_goes_on_longest_is_taken() -> None:
-    assert pieces(run(0, 0, 10), run(1, 0, 30), run(1, 30, 40)) == [(1, 0, 30), (1, 30, 40)]
-    assert pieces(run(0, 0, 10), run(1, 5, 30)) == [(0, 0, 10), (1, 10, 30)]
+@pytest.mark.parametrize(("runs", "pieces"), cases(PIECES))
+def test_copies_are_put_together_from_pieces(runs: str, pieces: str) -> None:
+    given = re.findall(r"([ab])(\d+)-(\d+)(?:@(\d))?", runs)
 
+    found = put_together(
+        [
+            run("ab".index(copy), int(first), int(end), int(at or 1))
+            for copy, first, end, at in given
+        ]
+    )
 
-def test_what_one_copy_has_damaged_comes_from_another() -> None:
-    assert pieces(run(0, 0, 10), run(0, 12, 40), run(1, 0, 30)) == [(1, 0, 30), (0, 30, 40)]
-
-
-def test_of_two_epochs_at_one_offset_the_later_one_is_right() -> None:
-    stale = run(0, 0, 10, epoch=1), run(0, 10, 30, epoch=1)
-    true = run(1, 0, 12, epoch=1), run(1, 12, 20, epoch=3)
-
-    assert pieces(*stale, *true) == [(1, 0, 12), (1, 12, 20)]
-
-
-def test_epochs_never_go_back() -> None:
-    # Records that the first copy has behind offset 12 were cut off by the others.
-    assert pieces(run(0, 0, 50, epoch=1), run(1, 12, 20, epoch=3)) == [(0, 0, 12), (1, 12, 20)]
-
-
-def test_where_no_copy_has_an_offset_there_is_a_gap() -> None:
-    assert pieces(run(0, 0, 10), run(1, 15, 20)) == [(0, 0, 10), (1, 15, 20)]
-    assert put_together([]) == []
-
-
-def test_a_run_that_others_hold_altogether_is_not_taken() -> None:
-    (only,) = put_together([run(0, 3, 7), run(1, 0, 10)])
-    assert only == Piece(run=run(1, 0, 10), first=0, behind=10)
+    told = " ".join(f"{'ab'[one.run.copy]}{one.first}-{one.behind}" for one in found)
+    assert told == pieces
 
 
 def copies(
@@ -87,16 +82,12 @@ def offsets(folders: Sequence[Path]) -> list[int]:
     return sorted(row.offset for row in rows if not row.snapshot)  # type: ignore[type-var]
 
 
-def segments_of(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*.log"))
-
-
 def test_copies_together_hold_what_each_of_them_has_lost(tmp_path: Path) -> None:
     (one, other), end = copies(tmp_path)
-    first = segments_of(one)
+    first = sorted(one.glob("*.log"))
     first[-1].unlink()
     first[len(first) // 2].write_bytes(b"\0" * first[len(first) // 2].stat().st_size)
-    second = segments_of(other)
+    second = sorted(other.glob("*.log"))
     second[0].unlink()
     last = second[-1].read_bytes()
     second[-1].write_bytes(last[:-3])
@@ -109,7 +100,7 @@ def test_copies_together_hold_what_each_of_them_has_lost(tmp_path: Path) -> None
 
 def test_a_batch_with_a_wrong_crc_is_taken_from_the_other_copy(tmp_path: Path) -> None:
     (one, other), end = copies(tmp_path, (100_000, 700))
-    (segment,) = segments_of(one)
+    (segment,) = sorted(one.glob("*.log"))
     data = bytearray(segment.read_bytes())
     data[len(data) // 2] ^= 1
     segment.write_bytes(data)
@@ -120,7 +111,7 @@ def test_a_batch_with_a_wrong_crc_is_taken_from_the_other_copy(tmp_path: Path) -
 @pytest.mark.parametrize("lag", [1, 20])
 def test_a_snapshot_is_taken_from_the_copy_that_has_it(tmp_path: Path, lag: int) -> None:
     (one, other), end = copies(tmp_path, (300, 300), batches=40)
-    for path in segments_of(one)[-lag:]:
+    for path in sorted(one.glob("*.log"))[-lag:]:
         path.unlink()
     broken = other / "00000000000000000010-0000000001.checkpoint"
     broken.write_bytes(b"no snapshot")

@@ -11,13 +11,9 @@ from analytics.ask.assumptions import assumed_min_isr
 from analytics.errors import ReplayInputError
 from analytics.rare.min_insync import AssumedMinIsr, min_isr_in_force
 from jbodlab.cli.command import add, commands
-from jbodlab.metadata.records.topic_records import TopicRecord
-from jbodlab.vocabulary.ids import TopicId
-from tests.analytics.builders import LogBuilder, partition_record, register, uid
+from tests.analytics.builders import LogBuilder
 from tests.analytics.commands import what_if, why
-from tests.analytics.small_logs import TOPIC
-
-DIRECTORIES = {broker: (uid(broker * 10),) for broker in (1, 2)}
+from tests.analytics.stories import batches
 
 
 def assumed(*arguments: str) -> AssumedMinIsr:
@@ -57,10 +53,9 @@ def test_what_is_no_number_of_replicas_is_refused(tmp_path: Path, text: str) -> 
     file = tmp_path / "server.properties"
     file.write_text(f"min.insync.replicas={text}\n")
 
-    with pytest.raises(ReplayInputError, match="expected a number of replicas"):
-        assumed("--config", str(file))
-    with pytest.raises(ReplayInputError, match="expected a number of replicas"):
-        assumed(f"--min-insync-replicas={text}")
+    for given in (f"--config={file}", f"--min-insync-replicas={text}"):
+        with pytest.raises(ReplayInputError, match="expected a number of replicas"):
+            assumed(given)
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
@@ -70,13 +65,10 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 def test_questions_say_what_they_assume(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = LogBuilder(tmp_path)
-    log.append(
-        *(register(broker, DIRECTORIES[broker]) for broker in (1, 2)),
-        TopicRecord(name="orders", topic_id=TopicId(TOPIC)),
-        partition_record(
-            TOPIC, replicas=(1, 2), directories=[DIRECTORIES[1][0], DIRECTORIES[2][0]]
-        ),
-    )
+    for batch in batches(
+        "register 1 1a; register 2 2a; topic orders; partition 0 replicas=1,2 directories=1a,2a"
+    ):
+        log.append(*batch)
     log.close()
     source = ["--input", str(log.directory)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,6 @@ from analytics.tables.catalog import PARTITIONS
 
 WRITTEN = [("a", 0), ("a", 1), ("b", 0)]
 
-Rows = Iterator[tuple[str, int, list[int]]]
-
 
 @pytest.fixture(scope="module")
 def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -37,68 +35,38 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def of_arrow(table: pa.Table) -> Rows:
-    for row in table.to_pylist():
-        yield row["cluster"], row["partition"], row["replicas"]
+def of_pandas(folder: Path, **how: Any) -> list[dict[str, Any]]:
+    return pd.read_parquet(folder, **how).to_dict("records")
 
 
-def by_dataset(folder: Path) -> Rows:
-    return of_arrow(ds.dataset(folder, partitioning="hive").to_table())
-
-
-def by_dataset_with_format(folder: Path) -> Rows:
-    return of_arrow(ds.dataset(folder, format="parquet", partitioning="hive").to_table())
-
-
-def by_parquet(folder: Path) -> Rows:
-    return of_arrow(pq.read_table(folder))
-
-
-def by_pandas(folder: Path) -> Rows:
-    frame = pd.read_parquet(folder)
-    return zip(frame["cluster"], frame["partition"], map(list, frame["replicas"]), strict=True)
-
-
-def by_pandas_with_filter(folder: Path) -> Rows:
-    for cluster in "abc":
-        rows = pd.read_parquet(folder, filters=[("cluster", "=", cluster)])
-        yield from zip(rows["cluster"], rows["partition"], map(list, rows["replicas"]), strict=True)
-
-
-def by_polars(folder: Path) -> Rows:
-    frame = pl.read_parquet(folder)
-    return iter(frame.select("cluster", "partition", "replicas").rows())
-
-
-def by_duckdb(folder: Path) -> Rows:
-    question = "SELECT cluster, partition, replicas FROM read_parquet(?, hive_partitioning = true)"
+def of_duckdb(source: str) -> list[dict[str, Any]]:
     with duckdb.connect() as connection:
-        return iter(connection.execute(question, [f"{folder}/*/*.parquet"]).fetchall())
+        return connection.sql(f"FROM {source}").to_arrow_table().to_pylist()
 
 
-def by_duckdb_with_a_pattern(folder: Path) -> Rows:
-    question = f"SELECT cluster, partition, replicas FROM '{folder}/**/*.parquet'"
-    with duckdb.connect() as connection:
-        return iter(connection.execute(question).fetchall())
-
-
-@pytest.mark.parametrize(
-    "read",
-    [
-        by_dataset,
-        by_dataset_with_format,
-        by_parquet,
-        by_pandas,
-        by_pandas_with_filter,
-        by_polars,
-        by_duckdb,
-        by_duckdb_with_a_pattern,
+READERS: dict[str, Callable[[Path], list[dict[str, Any]]]] = {
+    "dataset": lambda folder: ds.dataset(folder, partitioning="hive").to_table().to_pylist(),
+    "dataset with a format": lambda folder: (
+        ds.dataset(folder, format="parquet", partitioning="hive").to_table().to_pylist()
+    ),
+    "parquet": lambda folder: pq.read_table(folder).to_pylist(),
+    "pandas": of_pandas,
+    "pandas with a filter": lambda folder: [
+        row for one in "abc" for row in of_pandas(folder, filters=[("cluster", "=", one)])
     ],
-    ids=lambda read: str(read.__name__),
-)
-def test_a_reader_opens_the_folder_of_a_table(read: Callable[[Path], Any], output: Path) -> None:
-    found = sorted((str(row[0]), row[1], list(row[2])) for row in read(output / "partitions"))
+    "polars": lambda folder: pl.read_parquet(folder).to_dicts(),
+    "duckdb": lambda folder: of_duckdb(
+        f"read_parquet('{folder}/*/*.parquet', hive_partitioning = true)"
+    ),
+    "duckdb with a pattern": lambda folder: of_duckdb(f"'{folder}/**/*.parquet'"),
+}
 
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_reader_opens_the_folder_of_a_table(reader: str, output: Path) -> None:
+    rows = READERS[reader](output / "partitions")
+
+    found = sorted((str(row["cluster"]), row["partition"], list(row["replicas"])) for row in rows)
     assert found == [(cluster, partition, [1, 2]) for cluster, partition in WRITTEN]
 
 

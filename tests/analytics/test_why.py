@@ -10,18 +10,18 @@ from jbodlab.metadata.records.cluster_records import UnregisterBrokerRecord
 from jbodlab.metadata.records.config_records import NoOpRecord
 from jbodlab.metadata.records.topic_records import PartitionChangeRecord
 from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId
-from tests.analytics.builders import LogBuilder, register, uid
+from tests.analytics.builders import LogBuilder, log_of_one_record
 from tests.analytics.commands import why as main
 from tests.analytics.random_records import RandomHistory
-from tests.analytics.small_logs import broker_change
+from tests.analytics.stories import batches
 
 
 @pytest.fixture
 def log(tmp_path: Path) -> LogBuilder:
     """Broker 1 is registered, and fenced."""
     log = LogBuilder(tmp_path / "meta")
-    log.append(register(1, [uid(10)]))
-    log.append(broker_change(1, fenced=1))
+    for batch in batches("register 1 1a\nbroker 1 fenced=1"):
+        log.append(*batch)
     return log
 
 
@@ -105,11 +105,9 @@ def test_logs_of_several_clusters_are_not_taken_for_one(
     log: LogBuilder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log.close()
-    other = LogBuilder(tmp_path / "other")
-    other.append(NoOpRecord())
-    other.close()
-    for one, name in ((log, "A"), (other, "B")):
-        (one.root / "meta.properties").write_text(f"cluster.id={name}\n")
+    other = log_of_one_record(tmp_path / "other").parent
+    for root, name in ((log.root, "A"), (other, "B")):
+        (root / "meta.properties").write_text(f"cluster.id={name}\n")
 
-    assert main(["broker", "1", "--input", str(log.root), "--input", str(other.root)]) == 1
+    assert main(["broker", "1", "--input", str(log.root), "--input", str(other)]) == 1
     assert "hold logs of 2 clusters" in capsys.readouterr().err
