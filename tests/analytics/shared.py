@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from string import Template
 from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from analytics.page.figure import Answer, Figure, ask_all
-from analytics.page.log_span import LogSpan, log_spans
+from analytics.page.log_span import LogSpan
 from analytics.page.report_figures import Figures, ask_figures
 from analytics.page.sections import FIGURES
 from analytics.store.questions import Questions
 from analytics.store.store import Store
 from analytics.store.stored_tables import StoredTables
-from tests.analytics.page_tables import ALL_TABLES, ONE, Row, write_tables
+from tests.analytics.page_tables import ONE, Row, write_tables
 
 NO_TIME = LogSpan(first_ms=None, last_ms=None, end_ms=None)
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "kafka-metadata-logs"
@@ -44,30 +43,6 @@ def made(folder: Path, **rows: list[Row]) -> Made:
     """Write tables, and ask them for the figures."""
     tables = frames(folder, **rows)
     return Made(folder, tables, ask_figures(tables, [ONE])[ONE])
-
-
-def made_of_others(folder: Path, like: Made, **rows: list[Row]) -> Figures:
-    """Write tables, and ask them for the figures that may differ from those of others.
-
-    A figure is the same where its query and all its tables are.
-    """
-    tables = frames(folder, **rows)
-    with Questions(tables.dataset) as questions:
-        span = log_spans(questions, [ONE])[ONE]
-    same = {
-        name
-        for name in ALL_TABLES
-        if pq.read_table(folder / name).equals(pq.read_table(like.folder / name))
-    }
-    known = {
-        name: answer
-        for name, answer in like.figures.answers.items()
-        if answer.sql == Template(answer.figure.sql).substitute(span.words())
-        and same.issuperset(answer.figure.tables)
-    }
-    wanted = [figure.name for figure in FIGURES if figure.name not in known]
-    found = known | asked(tables, *wanted, span=span)
-    return Figures(span=span, answers={name: found[name] for name in like.figures.answers})
 
 
 def asked(

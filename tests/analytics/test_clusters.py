@@ -11,7 +11,6 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
 
 from analytics.ask.broker_logs import LogLine
 from analytics.engines import LOCAL
@@ -64,6 +63,10 @@ def archive(root: Path, path: Path) -> None:
         packed.add(root, arcname="kraft")
 
 
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
 def by_cluster(output: Path, table: str, column: str) -> dict[str, set[object]]:
     found: dict[str, set[object]] = {}
     for row in pq.read_table(output / table).to_pylist():
@@ -78,14 +81,15 @@ class Runs:
     inputs: list[str]
     first: ReplayResult
     second: ReplayResult
-    files_first: dict[str, int]
-    files_second: dict[str, int]
+    changed: set[tuple[str, int]]
+    """Files that came or went with the second run."""
     end_of_nodes: int
     """End offset of the log of which there are two copies."""
 
 
-def files(output: Path) -> dict[str, int]:
-    return {str(path.relative_to(output)): path.stat().st_ino for path in output.rglob("*.parquet")}
+def files(output: Path) -> set[tuple[str, int]]:
+    paths = output.rglob("*.parquet")
+    return {(str(path.relative_to(output)), path.stat().st_ino) for path in paths}
 
 
 @pytest.fixture(scope="module")
@@ -109,8 +113,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
         inputs=inputs,
         first=first,
         second=second,
-        files_first=before,
-        files_second=files(output),
+        changed=before ^ files(output),
         end_of_nodes=end_of_nodes,
     )
 
@@ -150,17 +153,8 @@ def test_the_cluster_is_the_first_column_of_every_table_and_its_folder(runs: Run
     }
     for table in TABLES:
         folder = runs.output / table.name
-        assert sorted(path.name for path in folder.iterdir()) == [f"cluster={n}" for n in names]
+        assert names_in(folder) == [f"cluster={name}" for name in names]
         assert pq.read_table(folder).column_names[-1] == "cluster"
-
-
-@pytest.mark.spark
-def test_spark_reads_the_tables_by_cluster(runs: Runs, spark: SparkSession) -> None:
-    topics = spark.read.parquet(str(runs.output / "topics"))
-
-    assert topics.columns[-1] == "cluster"
-    found = topics.where("cluster = 'us'")
-    assert [row["topic"] for row in found.collect()] == ["topic-2"]
 
 
 def test_a_second_run_reads_only_the_cluster_that_has_grown(runs: Runs) -> None:
@@ -170,13 +164,8 @@ def test_a_second_run_reads_only_the_cluster_that_has_grown(runs: Runs) -> None:
         "third": False,
         "us": True,
     }
-    changed = {
-        name
-        for name in {*runs.files_first, *runs.files_second}
-        if runs.files_first.get(name) != runs.files_second.get(name)
-    }
-    assert changed
-    assert all("/cluster=us/" in name for name in changed)
+    assert runs.changed
+    assert all("/cluster=us/" in name for name, _ in runs.changed)
     for name, one in runs.first.clusters.items():
         assert (one.report == runs.second.clusters[name].report) == (name != "us")
 
@@ -193,7 +182,7 @@ def test_a_question_names_its_cluster_where_there_are_several(
 
 
 def test_each_cluster_has_a_page_of_its_own(runs: Runs) -> None:
-    pages = sorted(path.name for path in (runs.output / "reports").iterdir())
+    pages = names_in(runs.output / "reports")
 
     assert pages == [f"{name}.html" for name in runs.second.clusters]
     assert [Path(page).name for page in runs.second.pages] == ["report.html", *pages]
@@ -216,13 +205,18 @@ def test_the_start_page_ranks_all_clusters_also_those_that_were_not_read_again(r
     assert rest[0].startswith(f"             {runs.second.ranking[1]}: ")
 
 
+def without_others(runs: Runs, output: Path, source: str) -> ReplayResult:
+    """Replay some of the inputs into a copy of the output of all."""
+    shutil.copytree(runs.output, output, copy_function=shutil.copy2)
+    return replay(source, output, LOCAL)
+
+
 def test_one_cluster_that_is_left_gets_its_own_page_in_place_of_the_start_page(
     runs: Runs, tmp_path: Path
 ) -> None:
     output = tmp_path / "out"
-    shutil.copytree(runs.output, output, copy_function=shutil.copy2)
 
-    result = replay(f"third={runs.root}/named", output, LOCAL)
+    result = without_others(runs, output, f"third={runs.root}/named")
 
     assert [Path(page).name for page in result.pages] == ["report.html"]
     assert not (output / "reports").exists() or not list((output / "reports").iterdir())
@@ -231,15 +225,13 @@ def test_one_cluster_that_is_left_gets_its_own_page_in_place_of_the_start_page(
 
 def test_what_is_no_input_any_more_is_in_no_table(runs: Runs, tmp_path: Path) -> None:
     output = tmp_path / "out"
-    shutil.copytree(runs.output, output, copy_function=shutil.copy2)
 
-    result = replay(f"{runs.root}/logs/*/kraft", output, LOCAL)
+    result = without_others(runs, output, f"{runs.root}/logs/*/kraft")
 
     assert list(result.clusters) == ["eu", "us"]
     for table in TABLES:
-        found = sorted(path.name for path in (output / table.name).iterdir())
-        assert found == ["cluster=eu", "cluster=us"]
-    assert sorted(path.name for path in (output / "reports").iterdir()) == ["eu.html", "us.html"]
+        assert names_in(output / table.name) == ["cluster=eu", "cluster=us"]
+    assert names_in(output / "reports") == ["eu.html", "us.html"]
 
 
 def test_copies_of_several_nodes_are_one_log(runs: Runs) -> None:

@@ -35,7 +35,7 @@ from tests.analytics.page_tables import (
     some_of_everything,
     write_tables,
 )
-from tests.analytics.shared import Made, asked, frames, made_of_others
+from tests.analytics.shared import Made, asked, frames, made
 
 # A figure with its columns, and its rows below. Open incidents come first, then the latest; an open
 # one lasts until the last record. Changes in one batch share a mark. A bucket is 5 seconds: the
@@ -335,7 +335,7 @@ def test_the_page_says_what_the_tables_of_a_figure_are_made_of(everything: Made)
     assert "<p>isr_flaps is made of brokers, isr_changes, log, record_counts" in page
 
 
-def test_a_big_log_gives_a_page_of_bounded_size(everything: Made, tmp_path: Path) -> None:
+def test_a_big_log_gives_a_page_of_bounded_size(tmp_path: Path) -> None:
     rows = some_of_everything()
     rows["outages"] = [
         outage(n, n % 600, None if n % 7 else n % 600 + 1, cause=f"cause {n // 600}")
@@ -345,7 +345,7 @@ def test_a_big_log_gives_a_page_of_bounded_size(everything: Made, tmp_path: Path
         {**session, "broker": n} for n in range(1500) for session in rows["broker_sessions"]
     ]
 
-    figures = made_of_others(tmp_path, everything, **rows)
+    figures = made(tmp_path, **rows).figures
 
     assert len(report_page(figures, "somewhere")) < 2_000_000
     over_time = figures.answers["outages_over_time"]
@@ -353,7 +353,7 @@ def test_a_big_log_gives_a_page_of_bounded_size(everything: Made, tmp_path: Path
     assert len({row[0] for row in figures.answers["broker_timeline"].rows}) <= 40
 
 
-def test_times_outside_of_any_calendar_break_nothing(everything: Made, tmp_path: Path) -> None:
+def test_times_outside_of_any_calendar_break_nothing(tmp_path: Path) -> None:
     rows = some_of_everything()
     for n, year in ((0, 1), (1, 9999)):
         rows["records"][n]["timestamp"] = datetime(year, 1, 1, tzinfo=UTC)
@@ -362,7 +362,7 @@ def test_times_outside_of_any_calendar_break_nothing(everything: Made, tmp_path:
     ]
     rows["leadership"][1]["valid_from_time"] = None
 
-    page = report_page(made_of_others(tmp_path, everything, **rows), "somewhere")
+    page = report_page(made(tmp_path, **rows).figures, "somewhere")
 
     assert not read_page(page).faults
     assert "0001-01-01T00:00:00.000Z" in page

@@ -22,6 +22,7 @@ from jbodlab.what_if.cluster import Cluster as Model
 from jbodlab.what_if.failure import Failure, effects
 from jbodlab.what_if.loss import UNCLEAN_ELECTION
 from tests.analytics.builders import partition_record, register, uid
+from tests.analytics.image_tables import state_row
 from tests.analytics.small_logs import TOPIC, Row, answered
 
 BROKERS = range(1, 6)
@@ -59,19 +60,8 @@ def random_partition(rng: random.Random) -> PartitionRegistration:
 
 
 def row(at: PartitionAt) -> Row:
-    return {
-        "topic": at.topic,
-        "topic_id": at.topic,
-        "partition": at.partition,
-        "leader": at.state.leader,
-        "replicas": at.state.replicas,
-        "directories": [kafka_uuid.to_text(each) for each in at.state.directories],
-        "isr": at.state.isr,
-        "eligible_leader_replicas": at.state.elr,
-        "last_known_elr": at.state.last_known_elr,
-        "adding_replicas": at.state.adding_replicas,
-        "removing_replicas": at.state.removing_replicas,
-    }
+    key = {"topic": at.topic, "topic_id": at.topic, "partition": at.partition}
+    return key | state_row(at.state)
 
 
 def what_if(
