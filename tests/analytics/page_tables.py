@@ -67,25 +67,30 @@ def outage(
     }
 
 
-def some_of_everything() -> dict[str, list[Row]]:
-    """Rows for a log of 600 seconds, some with texts that want to be code."""
-    found: dict[str, list[Row]] = {
-        "records": [
-            {
-                "offset": n,
-                "timestamp": at(n),
-                "epoch": 1 + n // 400,
-                "type": "NO_OP_RECORD" if n % 3 else "PARTITION_CHANGE_RECORD",
-            }
-            for n in range(601)
-        ]
-    }
-    for block in EVERYTHING.read_text("utf-8").split("\n\n")[1:]:
+def rows_of_text(text: str) -> dict[str, list[Row]]:
+    """Return rows of tables, `given TABLE: COLUMN ...`, with a row in each line below."""
+    found = {}
+    for block in text.strip().split("\n\n"):
         (head, *lines) = block.splitlines()
         name, _, columns = head.removeprefix("given ").partition(":")
-        rows = [given_row(columns.split(), ALL_TABLES[name].schema, one, START) for one in lines]
-        found[name] = [
-            {key: HOSTILE if value == "HOSTILE" else value for key, value in row.items()}
-            for row in rows
-        ]
+        schema = ALL_TABLES[name].schema
+        found[name] = [given_row(columns.split(), schema, line, START) for line in lines]
+    return found
+
+
+def some_of_everything() -> dict[str, list[Row]]:
+    """Rows for a log of 600 seconds, some with texts that want to be code."""
+    _, _, text = EVERYTHING.read_text("utf-8").partition("\n\n")
+    found = rows_of_text(text)
+    for row in (row for rows in found.values() for row in rows):
+        row |= {key: HOSTILE for key, value in row.items() if value == "HOSTILE"}
+    found["records"] = [
+        {
+            "offset": n,
+            "timestamp": at(n),
+            "epoch": 1 + n // 400,
+            "type": "NO_OP_RECORD" if n % 3 else "PARTITION_CHANGE_RECORD",
+        }
+        for n in range(601)
+    ]
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from jbodlab.kafka_wire.schema import EncodeError
 from jbodlab.metadata.records import frame
 from jbodlab.metadata.records.config_records import ConfigRecord
 from jbodlab.metadata.records.registry import RECORD_TYPES
+from jbodlab.metadata.records.schema import Record
 from jbodlab.metadata.records.topic_records import (
     ClearElrRecord,
     PartitionChangeRecord,
@@ -65,13 +67,18 @@ def agree(raw: bytes, snapshot: SnapshotFile | None = None) -> list[SourceRow]:
 
 
 @st.composite
-def values(draw: st.DrawFn) -> bytes | None:
-    cls, version = draw(st.sampled_from(VERSIONS))
+def values(draw: st.DrawFn, types: Sequence[tuple[type[Record], int]]) -> bytes | None:
+    cls, version = draw(st.sampled_from(types))
     try:
         value = frame.encode(draw(records_of(cls, version)), version)
     except EncodeError:
         value = b""
-    edit = draw(st.sampled_from(["none"] * 4 + ["cut", "byte", "version", "null"]))
+    edits = ["none"] * 4 + ["cut", "byte", "version", "more", "tags", "null"]
+    edit = draw(st.sampled_from(edits))
+    if edit == "more":
+        return value + draw(st.binary(max_size=3))
+    if edit == "tags":
+        return value[:-1] + draw(st.binary(max_size=12))
     if edit == "cut":
         return value[: draw(st.integers(0, len(value)))]
     if edit == "byte" and value:
@@ -87,7 +94,8 @@ def test_every_row_is_the_one_of_the_plain_decoder(data: st.DataObject) -> None:
     raw = b""
     offset = 0
     for _ in range(data.draw(st.integers(1, 3))):
-        records = [(None, value) for value in data.draw(st.lists(values(), min_size=1, max_size=6))]
+        some = st.lists(values(VERSIONS), min_size=1, max_size=6)
+        records = [(None, value) for value in data.draw(some)]
         raw += build_batch(
             records,
             base_offset=offset,
@@ -100,11 +108,20 @@ def test_every_row_is_the_one_of_the_plain_decoder(data: st.DataObject) -> None:
     agree(raw, SnapshotFile(name="x", end_offset=99, timestamp_ms=5) if is_snapshot else None)
 
 
-@pytest.mark.parametrize(("cls", "version"), VERSIONS)
-def test_default_records_of_every_type_agree(cls: type, version: int) -> None:
-    value = frame.encode(cls(), version)
+@pytest.mark.parametrize(
+    ("cls", "version"), VERSIONS, ids=[f"{cls.NAME}-{version}" for cls, version in VERSIONS]
+)
+@pytest.mark.parametrize("count", [6, pytest.param(40, marks=pytest.mark.soak)])
+def test_rows_of_each_type_are_those_of_the_plain_decoder(
+    cls: type[Record], version: int, count: int
+) -> None:
+    @settings(max_examples=count)
+    @given(st.lists(values([(cls, version)]), max_size=8))
+    def holds(found: list[bytes | None]) -> None:
+        found.append(frame.encode(cls(), version))
+        agree(build_batch([(None, value) for value in found], timestamp_ms=0))
 
-    agree(build_batch([(None, value)] * 3, timestamp_ms=0))
+    holds()
 
 
 def test_payloads_of_nearly_all_types_are_made_by_columns() -> None:
