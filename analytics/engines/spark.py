@@ -123,12 +123,16 @@ class SparkEngine:
     Args:
         spark: The session.
         folder: That tables are written to; Spark knows its file system.
-        clusters: How many clusters there are.
+        clusters: Their labels.
         settings: Of plans over many rows.
     """
 
     def __init__(
-        self, spark: SparkSession, folder: Store, clusters: int, settings: Mapping[str, str]
+        self,
+        spark: SparkSession,
+        folder: Store,
+        clusters: Collection[str],
+        settings: Mapping[str, str],
     ) -> None:
         self.folder = folder
         self._clusters = clusters
@@ -236,7 +240,7 @@ class SparkEngine:
             return
         rows = rows.cast(_schema(file.table))
         self.hold(file.name, rows)
-        if self._clusters > FEW_CLUSTERS:
+        if len(self._clusters) > FEW_CLUSTERS:
             self._write(file.table, _local(self._few.spark, rows))
             return
         for label in rows.column(CLUSTER).unique().to_pylist():
@@ -297,18 +301,21 @@ class SparkEngine:
         schema = StructType(
             [StructField(CLUSTER, StringType()), *from_arrow_schema(table.schema).fields]
         )
-        # A label is never null: of a column that may be, Spark would sort the rows anew.
-        label = coalesce(found[CLUSTER], lit("")).alias(CLUSTER)
-        columns = (
+        columns = [
             found[each.name].cast(each.dataType).alias(each.name) for each in schema.fields[1:]
-        )
-        rows = found.select(label, *columns)
-        if self._clusters > 1:
-            # A cluster's rows in one file, unless they are many.
-            rows = rows.hint("rebalance", CLUSTER)
-        placed = rows.sortWithinPartitions(CLUSTER, *table.order)
+        ]
         path = self.folder.in_hadoop(table.name)
-        placed.write.options(**_NO_MARK).partitionBy(CLUSTER).parquet(path)
+        if len(self._clusters) == 1:
+            # Spark compares the beginnings of the first values, which are equal in all labels.
+            writer = found.select(*columns).sortWithinPartitions(*table.order).write
+            path = f"{path}/{CLUSTER}={next(iter(self._clusters))}"
+        else:
+            # A label is never null: of a column that may be, Spark would sort the rows anew.
+            label = coalesce(found[CLUSTER], lit("")).alias(CLUSTER)
+            # A cluster's rows in one file, unless they are many.
+            rows = found.select(label, *columns).hint("rebalance", CLUSTER)
+            writer = rows.sortWithinPartitions(CLUSTER, *table.order).write.partitionBy(CLUSTER)
+        writer.options(**_NO_MARK).parquet(path)
         if table.name not in self._done:
             self._read_back(table.name, table.name, schema)
 

@@ -104,7 +104,7 @@ class SparkTables:
         names = [table.name for table in output.tables]
         with ExitStack() as opened:
             folder = self._folder(output.scratch_store, opened)
-            engine = SparkEngine(self.spark, folder, len(clusters), self._settings(size))
+            engine = SparkEngine(self.spark, folder, clusters.keys(), self._settings(size))
             is_few = size <= FEW_ROWS_BYTES
             session = engine.few if is_few else engine.spark
             # Each session knows its own; only what is installed is found by its name.

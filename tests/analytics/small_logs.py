@@ -150,7 +150,7 @@ def answered(name: str, **rows: Sequence[Row]) -> list[Row]:
 def answered_by_spark(spark: SparkSession, name: str, **rows: Sequence[Row]) -> list[Row]:
     """Return the rows of a table, in its order, by Spark; see `answered`."""
     with tempfile.TemporaryDirectory() as folder:
-        engine = SparkEngine(spark, Store(folder), 1, {"spark.sql.shuffle.partitions": "2"})
+        engine = SparkEngine(spark, Store(folder), [_ONE], {"spark.sql.shuffle.partitions": "2"})
         for view, given in _around(name, rows).items():
             engine.hold(view, given)
         engine.write([name])

@@ -25,7 +25,7 @@ from analytics.job.command import replay
 from analytics.job.spark_tables import SparkTables
 from analytics.store.store import Store
 from analytics.tables.catalog import TABLES
-from analytics.tables.table import Table
+from analytics.tables.table import Table, declare
 from bench.metadata_log_generator import generate
 from tests.analytics.history_logs import random_topics, write
 from tests.analytics.random_records import random_log
@@ -132,7 +132,7 @@ def test_a_store_that_a_cluster_of_spark_does_not_know_is_refused_in_one_sentenc
 
 
 def test_only_few_rows_are_read_back_into_the_plans(spark: SparkSession, tmp_path: Path) -> None:
-    engine = SparkEngine(spark, Store(str(tmp_path)), clusters=1, settings={})
+    engine = SparkEngine(spark, Store(str(tmp_path)), clusters=["one"], settings={})
 
     engine.keep("few", engine.spark.range(FEW_ROWS))
     engine.keep("many", engine.spark.range(FEW_ROWS + 1))
@@ -145,12 +145,25 @@ def test_only_few_rows_are_read_back_into_the_plans(spark: SparkSession, tmp_pat
 def test_each_character_of_a_folders_name_stands_for_itself(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    engine = SparkEngine(spark, Store(f"{tmp_path}/a b=ü%20[1]"), clusters=1, settings={})
+    engine = SparkEngine(spark, Store(f"{tmp_path}/a b=ü%20[1]"), clusters=["one"], settings={})
 
     engine.keep("many", engine.spark.range(FEW_ROWS + 1))
 
     assert [each.name for each in tmp_path.iterdir()] == ["a b=ü%20[1]"]
     assert engine.spark.table("many").count() == FEW_ROWS + 1
+
+
+def test_rows_of_one_cluster_are_written_in_the_order_of_their_table(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    engine = SparkEngine(spark, Store(str(tmp_path)), clusters=["one"], settings={})
+    table = declare("moments: one moment. order by at\n\nat (long): when")
+
+    rows = engine.spark.sql("SELECT 'one' AS cluster, explode(array(3, 1, 2)) AS at")
+    engine._write(table, rows.coalesce(1))
+
+    (file,) = tmp_path.glob("moments/cluster=one/*.parquet")
+    assert pq.ParquetFile(file).read().column("at").to_pylist() == [1, 2, 3]
 
 
 def test_few_rows_are_not_shuffled(spark: SparkSession) -> None:
