@@ -18,7 +18,6 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterable, Mapping
-from functools import partial
 from pathlib import PurePosixPath
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
@@ -27,7 +26,7 @@ from analytics.errors import ReplayInputError, reason_of
 from analytics.job.known_inputs import STATE
 from analytics.page.report_page import FILE_NAME, MARK, MARK_WITHIN_BYTES
 from analytics.store.lock import Lock, LockedError, take_lock
-from analytics.store.part_files import PartWriters, empty_file, in_order
+from analytics.store.part_files import PartWriters, fill, in_order
 from analytics.store.store import Store, is_inside
 from analytics.tables.table import CLUSTER, Table
 
@@ -119,7 +118,7 @@ class OutputDir:
         for table in self.tables:
             known = set(self.scratch_store.names(table.name))
             lacking = [each for each in clusters if f"{_OF_CLUSTER}{each}" not in known]
-            self.scratch_store.do(partial(empty_file, self.scratch_store, table), lacking)
+            fill(self.scratch_store, table, lacking)
 
     def write_page(self, page: str, name: str = FILE_NAME) -> str:
         """Write a page of the report; returns where it will be."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import uuid
-from typing import Self
+from collections.abc import Iterable
+from typing import Any, Self
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 import pyarrow.compute as pc  # type: ignore[import-untyped]
@@ -64,7 +65,7 @@ class PartWriters:
             folder = table.folder(self.cluster)
             self.store.make_folder(folder)
             path = self.store.path(f"{folder}/{self.name}")
-            writer = self.writers[table.name] = _writer(self.store, path, table, rows.schema)
+            writer = self.writers[table.name] = _writer(path, table, rows.schema, self.store.files)
         writer.write_table(rows, row_group_size=ROWS_PER_GROUP)
 
 
@@ -74,22 +75,25 @@ def in_order(rows: pa.Table, table: Table) -> pa.Table:
     return rows.take(pc.sort_indices(rows.select(table.order), sort_keys=keys))
 
 
-def empty_file(store: Store, table: Table, cluster: str) -> None:
-    """Write a file without rows, so that a table that has none has its columns."""
-    folder = table.folder(cluster)
-    store.make_folder(folder)
-    rows = table.schema.empty_table()
+def fill(store: Store, table: Table, clusters: Iterable[str]) -> None:
+    """Write a file without rows for each cluster, so that a table has its columns."""
+    content = pa.BufferOutputStream()
+    with _writer(content, table, table.schema) as writer:
+        writer.write_table(table.schema.empty_table())
     name = f"part-00000-{uuid.uuid4().hex[:12]}{SUFFIX}"
-    path = store.path(f"{folder}/{name}")
-    with _writer(store, path, table, rows.schema) as writer:
-        writer.write_table(rows)
+
+    def put(cluster: str) -> None:
+        store.make_folder(table.folder(cluster))
+        store.write(f"{table.folder(cluster)}/{name}", content.getvalue())
+
+    store.do(put, clusters)
 
 
-def _writer(store: Store, path: str, table: Table, schema: pa.Schema) -> pq.ParquetWriter:
+def _writer(where: Any, table: Table, schema: pa.Schema, files: Any = None) -> pq.ParquetWriter:
     writer = pq.ParquetWriter(
-        path,
+        where,
         schema,
-        filesystem=store.files,
+        filesystem=files,
         compression=COMPRESSION,
         use_dictionary=[
             field.name

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from analytics.store.part_files import PartWriters, empty_file
+from analytics.store.part_files import PartWriters, fill
 from analytics.store.store import Store
 from analytics.tables.catalog import PARTITIONS
 
@@ -31,7 +31,7 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
         rows = pa.Table.from_pylist([row], PARTITIONS.schema)
         with PartWriters(Store(str(root)), cluster, f"{number:05}") as writers:
             writers.write(PARTITIONS, rows)
-    empty_file(Store(str(root)), PARTITIONS, "c")
+    fill(Store(str(root)), PARTITIONS, ["c"])
     return root
 
 

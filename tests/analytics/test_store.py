@@ -17,7 +17,7 @@ from analytics.job.command import answer, replay
 from analytics.job.output import OutputDir
 from analytics.read.log_copies import find_copies
 from analytics.store.log_files import open_files
-from analytics.store.part_files import PartWriters, empty_file
+from analytics.store.part_files import PartWriters, fill
 from analytics.store.patterns import expand
 from analytics.store.store import Store, is_inside
 from analytics.tables.catalog import PARTITIONS, TOPICS
@@ -218,7 +218,7 @@ def test_what_is_written_has_a_name_of_its_own(root: str) -> None:
     rows = pa.Table.from_pylist([{"topic": "orders", "partition": 0}], PARTITIONS.schema)
     with PartWriters(store, "one", "00003") as writers:
         writers.write(PARTITIONS, rows)
-    empty_file(store, TOPICS, "one")
+    fill(store, TOPICS, ["one"])
 
     (written,) = store.names("partitions/cluster=one")
     assert written.startswith("part-00003-")
