@@ -51,11 +51,7 @@ from jbodlab.metadata.records.config_records import (
     EndTransactionRecord,
     FeatureLevelRecord,
 )
-from jbodlab.metadata.records.topic_records import (
-    ClearElrRecord,
-    RemoveTopicRecord,
-    TopicRecord,
-)
+from jbodlab.metadata.records.topic_records import ClearElrRecord, RemoveTopicRecord, TopicRecord
 
 COMMON_TYPES = frozenset(
     record.NAME

@@ -65,10 +65,7 @@ class LocalTables:
         ]
 
     def write(
-        self,
-        clusters: Mapping[str, Sequence[LogCopy]],
-        output: OutputDir,
-        options: RunOptions,
+        self, clusters: Mapping[str, Sequence[LogCopy]], output: OutputDir, options: RunOptions
     ) -> None:
         """Write every table of every cluster into the scratch folder of the output."""
         layouts = {name: layout_of(tuple(copies)) for name, copies in clusters.items()}

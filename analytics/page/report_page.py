@@ -26,11 +26,7 @@ def report_page(
 ) -> str:
     """Return the report as HTML."""
     return html_page(
-        [
-            *(_section(section, figures) for section in SECTIONS),
-            _questions(),
-            _derived_tables(),
-        ],
+        [*(_section(section, figures) for section in SECTIONS), _questions(), _derived_tables()],
         title="Metadata log" if cluster is None else f"Metadata log of {cluster}",
         source=source,
         first=moment(figures.span.first_ms),

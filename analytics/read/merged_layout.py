@@ -255,9 +255,7 @@ def _splits(folder: str, piece: Piece) -> list[Split]:
     return segment_splits(folder, files, run.file, start, end, SPLIT_BYTES, piece.first)
 
 
-def _snapshots(
-    layouts: Sequence[Layout],
-) -> tuple[list[SnapshotFile], list[Split], list[Problem]]:
+def _snapshots(layouts: Sequence[Layout]) -> tuple[list[SnapshotFile], list[Split], list[Problem]]:
     """Return the snapshots of all copies, their splits, and what is wrong with others."""
     found: dict[str, tuple[SnapshotFile, list[Split]]] = {}
     for layout in layouts:

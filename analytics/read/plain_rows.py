@@ -31,11 +31,7 @@ from jbodlab.metadata.records.topic_records import (
     RemoveTopicRecord,
     TopicRecord,
 )
-from jbodlab.record_batch.record_batch import (
-    BatchHeader,
-    BatchRecord,
-    iterate_records,
-)
+from jbodlab.record_batch.record_batch import BatchHeader, BatchRecord, iterate_records
 from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.errors import DecodeError
 from jbodlab.vocabulary.ids import TopicId

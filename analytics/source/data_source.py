@@ -48,13 +48,7 @@ from analytics.read.arrow_rows import ALL, ROWS_PER_BATCH, Selection
 from analytics.read.layout import Split
 from analytics.read.log_facts import LOG_COLUMNS
 from analytics.read.split_rows import COLUMNS
-from analytics.source.options import (
-    LOG_ROWS,
-    SourceOptions,
-    is_of_logs,
-    narrowed,
-    parse_options,
-)
+from analytics.source.options import LOG_ROWS, SourceOptions, is_of_logs, narrowed, parse_options
 from analytics.source.requirements import NAME
 from analytics.source.stream import KraftMetadataStream, StreamPlan
 from analytics.source.tasks import NamedLog, SmallLogs, Task, tasks_of
