@@ -47,7 +47,7 @@ class ReplayOptions(RunOptions):
     full: bool = False
     """Whether unchanged clusters are read again."""
     with_figures: bool = False
-    """Whether the figures are needed also of clusters that have not changed."""
+    """Whether the figures are needed, also of clusters that have not changed."""
     catalog: str | None = None
     """Catalog and namespace, of the Spark session, that tables are saved in, too."""
 
@@ -58,9 +58,11 @@ class ClusterResult:
 
     report: str
     page: str
-    figures: Figures | None
-    """Figures of the report; None if no log has changed: the report is that of the run before."""
     summary: ClusterSummary
+    figures: Figures | None = None
+    """Figures of the report, where options ask for them."""
+    is_new: bool = True
+    """Whether the report is made by this run; nothing has changed since the run before if not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +163,7 @@ class _Replay:
                 known = self.known[name]
                 page = f"{self.output.path}/{pages[name]}"
                 done[name] = ClusterResult(
-                    report=known["report"], page=page, figures=None, summary=known["summary"]
+                    report=known["report"], page=page, summary=known["summary"], is_new=False
                 )
         start = None
         if len(clusters) > 1:
@@ -262,7 +264,8 @@ class _Replay:
         path = self.output.write_page(report_page(figures, source, name, start), page)
         scratch = self.output.scratch_store
         save_inputs(scratch, name, copies, self._asked | {"page": page}, text, summary)
-        return ClusterResult(report=text, page=path, figures=figures, summary=summary)
+        kept = figures if self.options.with_figures else None
+        return ClusterResult(report=text, page=path, figures=kept, summary=summary)
 
 
 def _pages(clusters: Collection[str]) -> dict[str, str]:

@@ -126,12 +126,7 @@ class _Decoder:
     """Decodes pieces of a split; `rows` are those that are not decoded by columns."""
 
     def __init__(
-        self,
-        raw: bytes,
-        split: Split,
-        schema: pa.Schema,
-        with_payload: bool,
-        selection: Selection,
+        self, raw: bytes, split: Split, schema: pa.Schema, with_payload: bool, selection: Selection
     ) -> None:
         self.raw = raw
         self.data: Bytes = padded(np.frombuffer(raw, dtype=np.uint8))

@@ -27,12 +27,7 @@ from analytics.errors import ReplayInputError, reason_of
 from analytics.read.batch_headers import Batches, chain, crc_is_right, headers
 from analytics.read.batch_walk import Problem, walk_batches
 from analytics.read.boundaries import Boundary, find_boundary, first_epoch
-from analytics.read.metadata_dirs import (
-    base_offset_of,
-    is_log_or_snapshot,
-    is_segment,
-    is_snapshot,
-)
+from analytics.read.metadata_dirs import base_offset_of, is_log_or_snapshot, is_segment, is_snapshot
 from analytics.read.transport import mangled
 from analytics.store.log_files import LogFiles, open_files
 from jbodlab.metadata.log.snapshots import parse_name
@@ -243,11 +238,7 @@ class _LayoutReader:
                 continue
             if segments:
                 begin = Boundary(
-                    file=name,
-                    position=0,
-                    base_offset=base,
-                    epoch=epoch,
-                    begins_epoch=begins_epoch,
+                    file=name, position=0, base_offset=base, epoch=epoch, begins_epoch=begins_epoch
                 )
                 segments[-1][-1] = replace(segments[-1][-1], following=begin)
             segments.append(splits)
@@ -350,9 +341,7 @@ class _LayoutReader:
         if control_type(controls[-1].key) != SnapshotFooterRecord.CONTROL_TYPE:
             return Problem(name, None, "incomplete_snapshot", "the snapshot has no footer")
         snapshot = SnapshotFile(
-            name=name,
-            end_offset=end_offset,
-            timestamp_ms=header.last_contained_log_timestamp,
+            name=name, end_offset=end_offset, timestamp_ms=header.last_contained_log_timestamp
         )
         return snapshot, self._snapshot_splits(snapshot, batches.end.tolist())
 

@@ -38,15 +38,7 @@ from jbodlab.kafka_wire.schema import field_specs
 from jbodlab.metadata.records.schema import Record
 
 UUID_BYTES = 16
-_CODES = {
-    "?": "u1",
-    "b": "i1",
-    "h": ">i2",
-    "i": ">i4",
-    "q": ">i8",
-    "H": ">u2",
-    "d": ">f8",
-}
+_CODES = {"?": "u1", "b": "i1", "h": ">i2", "i": ">i4", "q": ">i8", "H": ">u2", "d": ">f8"}
 """NumPy's name of each fixed type of `jbodlab.kafka_wire.kinds`."""
 
 

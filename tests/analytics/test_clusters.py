@@ -158,7 +158,7 @@ def test_the_cluster_is_the_first_column_of_every_table_and_its_folder(runs: Run
 
 
 def test_a_second_run_reads_only_the_cluster_that_has_grown(runs: Runs) -> None:
-    assert {name: one.figures is not None for name, one in runs.second.clusters.items()} == {
+    assert {name: one.is_new for name, one in runs.second.clusters.items()} == {
         "eu": False,
         NODES: False,
         "third": False,
@@ -262,7 +262,7 @@ def test_an_unchanged_cluster_is_read_again_if_something_else_is_asked(
     def is_new(*lines: LogLine, full: bool = False) -> bool:
         options = ReplayOptions(broker_logs=lines, full=full)
         (one,) = replay(tmp_path / "log", tmp_path / "out", LOCAL, options).clusters.values()
-        return one.figures is not None
+        return one.is_new
 
     assert [is_new(), is_new(), is_new(line), is_new(line)] == [True, False, True, False]
     assert pq.read_table(tmp_path / "out" / "broker_log_lines").num_rows == 1

@@ -203,7 +203,7 @@ def test_a_replay_on_hdfs_gives_the_tables_of_a_local_one(root: str, tmp_path: P
     again = replay(f"{root}/logs/*", f"{root}/tables", LOCAL)
 
     assert first.report == again.report
-    assert again.clusters[next(iter(again.clusters))].figures is None
+    assert not again.clusters[next(iter(again.clusters))].is_new
     assert first.report.replace(f"{root}/logs/admin", "LOG") == local.report.replace(
         str(source), "LOG"
     )
