@@ -61,11 +61,7 @@ class MetadataDirSpace:
     def metrics(self) -> Iterator[Metric]:
         """Yield how much room there is; nothing before the first look."""
         if self.usable_bytes is not None:
-            name, meaning = (
-                "jbodlab_metadata_dir_usable_bytes",
-                "free bytes of the metadata directory",
-            )
-            yield from values((name, meaning, self.usable_bytes))
+            yield from values({"jbodlab_metadata_dir_usable_bytes": self.usable_bytes})
 
 
 async def watch_metadata_dir(

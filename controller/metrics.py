@@ -96,20 +96,14 @@ class ControllerMetrics:
         if image.topics is not self._topics:
             self._topics, self._counts = image.topics, count_partitions(image.topics)
         yield from values(
-            ("ActiveControllerCount", "1 if this controller is active", leadership.is_active),
-            (
-                "LastCommittedRecordOffset",
-                "last offset of the metadata log that is synced to disk",
-                self._committed.end_offset - 1,
-            ),
-            ("GlobalTopicCount", "topics in the cluster", len(image.topics.by_id)),
-            ("GlobalPartitionCount", "partitions in the cluster", self._counts.partitions),
-            ("OfflinePartitionsCount", "partitions without a leader", self._counts.offline),
-            (
-                "PreferredReplicaImbalanceCount",
-                "partitions whose leader is not their first replica",
-                self._counts.imbalanced,
-            ),
+            {
+                "ActiveControllerCount": leadership.is_active,
+                "LastCommittedRecordOffset": self._committed.end_offset - 1,
+                "GlobalTopicCount": len(image.topics.by_id),
+                "GlobalPartitionCount": self._counts.partitions,
+                "OfflinePartitionsCount": self._counts.offline,
+                "PreferredReplicaImbalanceCount": self._counts.imbalanced,
+            },
             prefix=PREFIX,
         )
         yield from _image_metrics(image, leadership.wall_ms())
@@ -120,31 +114,13 @@ class ControllerMetrics:
 def _image_metrics(image: MetadataImage, now_ms: int) -> Iterator[Metric]:
     brokers = image.cluster.brokers.values()
     yield from values(
-        (
-            "ActiveBrokerCount",
-            "registered brokers that are not fenced",
-            sum(not broker.fenced for broker in brokers),
-        ),
-        (
-            "FencedBrokerCount",
-            "registered brokers that are fenced",
-            sum(broker.fenced for broker in brokers),
-        ),
-        (
-            "LastAppliedRecordOffset",
-            "last offset of the metadata log that was replayed",
-            image.offset,
-        ),
-        (
-            "LastAppliedRecordTimestamp",
-            "append time of the last replayed metadata record, ms since 1970",
-            image.timestamp_ms,
-        ),
-        (
-            "LastAppliedRecordLagMs",
-            "time since the last replayed metadata record was appended",
-            max(0, now_ms - image.timestamp_ms),
-        ),
+        {
+            "ActiveBrokerCount": sum(not broker.fenced for broker in brokers),
+            "FencedBrokerCount": sum(broker.fenced for broker in brokers),
+            "LastAppliedRecordOffset": image.offset,
+            "LastAppliedRecordTimestamp": image.timestamp_ms,
+            "LastAppliedRecordLagMs": max(0, now_ms - image.timestamp_ms),
+        },
         prefix=PREFIX,
     )
 
@@ -152,23 +128,13 @@ def _image_metrics(image: MetadataImage, now_ms: int) -> Iterator[Metric]:
 def _operation_metrics(counts: OperationCounts) -> Iterator[Metric]:
     # As in Kafka gauges that only grow, under names without an ending.
     yield from values(
-        (
-            "TimedOutBrokerHeartbeatCount",
-            "heartbeats that waited too long in the controller's queue",
-            counts.late,
-        ),
-        ("EventQueueOperationsStartedCount", "operations started", counts.started),
-        (
-            "EventQueueOperationsTimedOutCount",
-            "operations that waited too long in the controller's queue",
-            counts.timed_out + counts.late,
-        ),
-        (
-            "EventQueueOperationsRefusedCount",
-            "operations refused because the controller's queue was full; not in Kafka",
-            counts.refused,
-        ),
-        ("MetadataErrorCount", "operations that failed unexpectedly", counts.failed),
+        {
+            "TimedOutBrokerHeartbeatCount": counts.late,
+            "EventQueueOperationsStartedCount": counts.started,
+            "EventQueueOperationsTimedOutCount": counts.timed_out + counts.late,
+            "EventQueueOperationsRefusedCount": counts.refused,
+            "MetadataErrorCount": counts.failed,
+        },
         prefix=PREFIX,
     )
 
@@ -176,16 +142,12 @@ def _operation_metrics(counts: OperationCounts) -> Iterator[Metric]:
 def _snapshot_metrics(snapshots: Snapshotter) -> Iterator[Metric]:
     age_ms = snapshots.latest_age_ms
     yield from values(
-        (
-            "kafka_server_SnapshotEmitter_LatestSnapshotGeneratedBytes",
-            "size of the last snapshot that this process wrote; 0 before the first",
-            snapshots.latest_bytes,
-        ),
-        (
-            "kafka_server_SnapshotEmitter_LatestSnapshotGeneratedAgeMs",
-            "time since this process wrote its last snapshot; -1 before the first",
-            -1 if age_ms is None else age_ms,
-        ),
+        {
+            "kafka_server_SnapshotEmitter_LatestSnapshotGeneratedBytes": snapshots.latest_bytes,
+            "kafka_server_SnapshotEmitter_LatestSnapshotGeneratedAgeMs": -1
+            if age_ms is None
+            else age_ms,
+        }
     )
 
 
@@ -206,46 +168,28 @@ def raft_metrics(log: RaftLog, held_requests: int) -> Iterator[Metric]:
     changed_at = view.voters.last_offset
     yield Metric(
         f"{RAFT_PREFIX}current_state",
-        "gauge",
-        "1 for the state of this node in the quorum, 0 for the others",
         [("", {"state": each}, each == name) for each in (*STATES.values(), OBSERVER)],
     )
     yield from values(
-        ("current_leader", "leader of the epoch; -1: unknown", _id(core.leader_id)),
-        ("current_epoch", "epoch of this node", state.epoch),
-        (
-            "current_vote",
-            "voter that got the vote of this node in the epoch; -1: none",
-            _id(None if state.voted is None else state.voted.node_id),
-        ),
-        ("high_watermark", "first offset that is not committed; -1: unknown", high_watermark),
-        ("log_end_offset", "end of the log of this node", view.end_offset),
-        ("log_end_epoch", "epoch of the last record of this node", view.last_epoch),
-        ("number_of_voters", "voters of the quorum", len(voters.keys)),
-        (
-            "number_of_observers",
-            "controllers that follow this leader as observers; 0 where it does not lead",
-            sum(not voters.has(key) for key in replicas),
-        ),
-        (
-            "uncommitted_voter_change",
-            "1 while a change of the voters is not committed",
-            changed_at is not None and changed_at >= high_watermark,
-        ),
-        ("disk_wait_ms", "duration of the call to the metadata log under way", disk.wait_ms),
-        ("disk_full", "1 while this node waits for room for the metadata log", disk.is_full),
-        (
-            "disk_hand_overs_total",
-            "times that this node gave up the leadership as its disk was slow",
-            disk.hand_overs,
-        ),
-        ("held_requests", "requests that wait until this node is active", held_requests),
+        {
+            "current_leader": _id(core.leader_id),
+            "current_epoch": state.epoch,
+            "current_vote": _id(None if state.voted is None else state.voted.node_id),
+            "high_watermark": high_watermark,
+            "log_end_offset": view.end_offset,
+            "log_end_epoch": view.last_epoch,
+            "number_of_voters": len(voters.keys),
+            "number_of_observers": sum(not voters.has(key) for key in replicas),
+            "uncommitted_voter_change": changed_at is not None and changed_at >= high_watermark,
+            "disk_wait_ms": disk.wait_ms,
+            "disk_full": disk.is_full,
+            "disk_hand_overs_total": disk.hand_overs,
+            "held_requests": held_requests,
+        },
         prefix=RAFT_PREFIX,
     )
     yield Metric(
         f"{RAFT_PREFIX}follower_sync_ms",
-        "gauge",
-        "median time in which a replica acknowledges records of this leader",
         [
             ("", {"replica": str(key.node_id)}, median(known.syncs_ms))
             for key, known in replicas.items()

@@ -28,78 +28,44 @@ def cleaner_metrics(cleaner: LogCleaner, log_dirs: LogDirs, now_ms: int) -> Iter
     online = {str(each.path): cleaner.cleanable(each) for each in log_dirs.online()}
     yield from rows(
         by_label(LOG_DIRECTORY, online),
-        (
-            f"{MANAGER}_uncleanable_partitions_count",
-            "logs that cannot be compacted",
-            lambda found: sum(each.log.cleaning.is_uncleanable for each in found),
-        ),
-        (
-            f"{MANAGER}_uncleanable_bytes",
-            "dirty bytes of logs that cannot be compacted",
-            lambda found: sum(
+        {
+            f"{MANAGER}_uncleanable_partitions_count": lambda found: sum(
+                each.log.cleaning.is_uncleanable for each in found
+            ),
+            f"{MANAGER}_uncleanable_bytes": lambda found: sum(
                 each.dirty.cleanable_bytes for each in found if each.log.cleaning.is_uncleanable
             ),
-        ),
-        (
-            f"{MANAGER}_max_dirty_percent",
-            "dirty ratio of the dirtiest log",
-            lambda found: int(100 * max((each.dirty.ratio for each in found), default=0)),
-        ),
-        (
-            "jbodlab_log_cleaner_paused_partitions",
-            "logs that are not compacted because they are being moved",
-            lambda found: sum(each.log.cleaning.is_paused for each in found),
-        ),
-        (
-            "jbodlab_log_cleaner_failing_partitions",
-            "logs whose last compaction round failed",
-            lambda found: sum(each.log.cleaning.failures > 0 for each in found),
-        ),
+            f"{MANAGER}_max_dirty_percent": lambda found: int(
+                100 * max((each.dirty.ratio for each in found), default=0)
+            ),
+            "jbodlab_log_cleaner_paused_partitions": lambda found: sum(
+                each.log.cleaning.is_paused for each in found
+            ),
+            "jbodlab_log_cleaner_failing_partitions": lambda found: sum(
+                each.log.cleaning.failures > 0 for each in found
+            ),
+        },
     )
     stats = {str(path): each for path, each in cleaner.stats.items()}
     looked = {path: each.looked_ms for path, each in stats.items() if each.looked_ms is not None}
     yield from rows(
         by_label(LOG_DIRECTORY, looked),
-        (
-            f"{MANAGER}_time_since_last_run_ms",
-            "time since the cleaner of a directory last looked for work",
-            lambda looked_ms: max(0, now_ms - looked_ms),
-        ),
+        {f"{MANAGER}_time_since_last_run_ms": lambda looked_ms: max(0, now_ms - looked_ms)},
     )
     last = {path: each.last for path, each in stats.items() if each.last is not None}
     yield from rows(
         by_label(LOG_DIRECTORY, last),
-        (
-            f"{CLEANER}_cleaner_recopy_percent",
-            "share of the bytes read that the last compaction round kept",
-            lambda each: each.recopy_percent,
-        ),
-        (
-            f"{CLEANER}_max_clean_time_secs",
-            "duration of the last compaction round",
-            lambda each: each.seconds,
-        ),
-        (
-            f"{CLEANER}_max_buffer_utilization_percent",
-            "share of the memory for keys that the last compaction round used",
-            lambda each: 100 * each.utilization,
-        ),
-        (
-            "jbodlab_log_cleaner_last_round_age_ms",
-            "time since the last compaction of a log in a directory",
-            lambda each: max(0, now_ms - each.ended_ms),
-        ),
+        {
+            f"{CLEANER}_cleaner_recopy_percent": lambda each: each.recopy_percent,
+            f"{CLEANER}_max_clean_time_secs": lambda each: each.seconds,
+            f"{CLEANER}_max_buffer_utilization_percent": lambda each: 100 * each.utilization,
+            "jbodlab_log_cleaner_last_round_age_ms": lambda each: max(0, now_ms - each.ended_ms),
+        },
     )
     yield from rows(
         by_label(LOG_DIRECTORY, stats),
-        (
-            "jbodlab_log_cleaner_rounds_total",
-            "compaction rounds that finished",
-            lambda each: each.rounds,
-        ),
-        (
-            "jbodlab_log_cleaner_failures_total",
-            "compaction rounds that failed",
-            lambda each: each.failures,
-        ),
+        {
+            "jbodlab_log_cleaner_rounds_total": lambda each: each.rounds,
+            "jbodlab_log_cleaner_failures_total": lambda each: each.failures,
+        },
     )

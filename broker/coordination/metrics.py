@@ -12,30 +12,16 @@ from broker.coordination.coordinator_service import CoordinatorService
 from jbodlab.runtime.metrics import Metric, by_label, rows, values
 
 
-def coordinator_metrics(
-    coordinator: CoordinatorService[Any, Any], kind: str, topic: str, requests: str
-) -> Iterator[Metric]:
+def coordinator_metrics(coordinator: CoordinatorService[Any, Any], kind: str) -> Iterator[Metric]:
     """Yield the metrics of the coordinators of one kind.
 
     Args:
         coordinator: Those of this broker.
         kind: `group` or `transaction`.
-        topic: Where they keep their state, in words.
-        requests: The kind of request that waits, in words.
     """
     counts = coordinator.shard_counts.items()
     yield from rows(
         by_label("state", {state.name.lower(): count for state, count in counts}),
-        (
-            f"kafka_server_{kind}_coordinator_metrics_num_partitions",
-            f"partitions of {topic} whose {kind}s this broker coordinates",
-            float,
-        ),
+        {f"kafka_server_{kind}_coordinator_metrics_num_partitions": float},
     )
-    yield from values(
-        (
-            f"jbodlab_{kind}_coordinator_waiting_requests",
-            requests,
-            coordinator.waiting_count,
-        )
-    )
+    yield from values({f"jbodlab_{kind}_coordinator_waiting_requests": coordinator.waiting_count})

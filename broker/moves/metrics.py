@@ -18,21 +18,11 @@ def move_metrics(running: RunningMoves) -> Iterator[Metric]:
     """Yield the metrics of the moves that run."""
     moves = list(running.moves())
     yield from values(
-        (
-            f"{PREFIX}_MaxLag",
-            "largest lag of a future replica, in offsets",
-            max((move.lag for move in moves), default=0),
-        ),
-        (
-            f"{PREFIX}_FailedPartitionsCount",
-            "moves whose target directory failed",
-            running.failed_count,
-        ),
-        (
-            "kafka_server_AlterLogDirsReplication_bytes_total",
-            "bytes copied by moves between log directories",
-            running.throttle.copied_bytes,
-        ),
+        {
+            f"{PREFIX}_MaxLag": max((move.lag for move in moves), default=0),
+            f"{PREFIX}_FailedPartitionsCount": running.failed_count,
+            "kafka_server_AlterLogDirsReplication_bytes_total": running.throttle.copied_bytes,
+        }
     )
     yield from rows(
         [
@@ -46,14 +36,12 @@ def move_metrics(running: RunningMoves) -> Iterator[Metric]:
             )
             for move in moves
         ],
-        ("kafka_log_Log_Size", "size of a future replica, in bytes", lambda move: move.size_bytes),
-        ("jbodlab_move_lag", "lag of a future replica, in offsets", lambda move: move.lag),
+        {
+            "kafka_log_Log_Size": lambda move: move.size_bytes,
+            "jbodlab_move_lag": lambda move: move.lag,
+        },
     )
     yield from rows(
         [({"state": state.name}, state) for state in MoveState if not state.is_over],
-        (
-            "jbodlab_moves",
-            "moves of replicas between log directories, by state",
-            lambda state: sum(move.state is state for move in moves),
-        ),
+        {"jbodlab_moves": lambda state: sum(move.state is state for move in moves)},
     )

@@ -20,26 +20,12 @@ def telemetry_metrics(clients: TelemetryClients) -> Iterator[Metric]:
     shown = list(clients.shown())
     yield from rows(
         [(NO_LABELS, clients)],
-        (
-            "jbodlab_client_telemetry_clients",
-            "clients that asked for a subscription to their metrics lately",
-            lambda _: len(shown),
-        ),
-        (
-            "jbodlab_client_telemetry_pushes_total",
-            "pushes of clients' metrics that were accepted",
-            lambda one: one.counts.pushes,
-        ),
-        (
-            "jbodlab_client_telemetry_refused_pushes_total",
-            "pushes of clients' metrics that were refused",
-            lambda one: one.counts.refused,
-        ),
-        (
-            "jbodlab_client_telemetry_dropped_points_total",
-            "values that clients pushed and that are not shown",
-            lambda one: one.counts.dropped_points,
-        ),
+        {
+            "jbodlab_client_telemetry_clients": lambda _: len(shown),
+            "jbodlab_client_telemetry_pushes_total": lambda one: one.counts.pushes,
+            "jbodlab_client_telemetry_refused_pushes_total": lambda one: one.counts.refused,
+            "jbodlab_client_telemetry_dropped_points_total": lambda one: one.counts.dropped_points,
+        },
     )
     values: Iterator[tuple[str, Labels, float]] = (
         (
@@ -56,4 +42,4 @@ def telemetry_metrics(clients: TelemetryClients) -> Iterator[Metric]:
         for point in client.points
     )
     samples = list(islice(values, TELEMETRY_SHOWN_MAX))
-    yield Metric("jbodlab_client_metric", "gauge", "last value that a client pushed", samples)
+    yield Metric("jbodlab_client_metric", samples)

@@ -10,19 +10,8 @@ from jbodlab.runtime.metrics import Metric, by_label, rows, values
 
 def marker_metrics(markers: MarkerSender) -> Iterator[Metric]:
     """Yield the metrics of the markers that the coordinators of this broker have written."""
-    yield from values(
-        (
-            "jbodlab_transaction_markers_waiting",
-            "partitions that still lack the marker of a transaction that has ended",
-            markers.waiting_count,
-        )
-    )
+    yield from values({"jbodlab_transaction_markers_waiting": markers.waiting_count})
     refusals = {code.name.lower(): count for code, count in markers.refusals.items()}
     yield from rows(
-        by_label("error", refusals),
-        (
-            "jbodlab_transaction_marker_refusals_total",
-            "markers that a leader did not take; each is sent again",
-            float,
-        ),
+        by_label("error", refusals), {"jbodlab_transaction_marker_refusals_total": float}
     )

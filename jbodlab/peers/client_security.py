@@ -99,7 +99,5 @@ def refusal_metrics(peers: ClientSecurity | None) -> Iterator[Metric]:
     refusals = {} if peers is None else peers.refusals
     yield Metric(
         "jbodlab_peer_refusals_total",
-        "counter",
-        "attempts to reach another broker that ended as one side did not know the other",
         [("", {"peer": peer}, count) for peer, count in sorted(refusals.items())],
     )

@@ -8,7 +8,7 @@ Names are Kafka's: of `kafka.log:type=LogManager,name=LogDirectoryOffline,logDir
 domain, the type and the name with underscores between them, and the other tags as labels. Counters
 end in `_total`. The names of metrics that Kafka lacks begin with `jbodlab_`.
 
-Each package declares its metrics as a table of rows (name, meaning, value). This module keeps only
+Kinds and meanings stand in `metrics.tsv`, and packages name their values. This module keeps only
 histograms: all other values are read at each scrape.
 """
 
@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import logging
 import math
+import pkgutil
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -45,14 +46,33 @@ class Metric(msgspec.Struct, frozen=True):
     """One metric with a value for each set of labels.
 
     Attributes:
-        kind: `gauge`, `counter` or `histogram`.
         samples: Suffix of the name, labels, value.
     """
 
     name: str
+    samples: Sequence[tuple[str, Labels, float]]
+
+
+class Declared(NamedTuple):
+    """Labels, kind and meaning of a metric.
+
+    Attributes:
+        labels: Their names, with commas between.
+        kind: `gauge`, `counter` or `histogram`.
+    """
+
+    labels: str
     kind: str
     meaning: str
-    samples: Sequence[tuple[str, Labels, float]]
+
+
+@cache
+def metrics_of_servers() -> Mapping[str, Declared]:
+    """Return what `metrics.tsv` says of the metrics of brokers and controllers, by name."""
+    data = pkgutil.get_data(__package__, "metrics.tsv")
+    assert data is not None
+    table = (line.split("\t") for line in data.decode().splitlines()[1:])
+    return {name: Declared(*said) for name, *said in table}
 
 
 class Histogram:
@@ -92,14 +112,10 @@ class Histogram:
         return samples
 
 
-def values(*table: tuple[str, str, float], prefix: str = "") -> Iterator[Metric]:
-    """Yield a metric without labels for each row of a table: name, meaning, value.
-
-    A metric with a name that ends in `_total` is a counter, every other one a gauge. All names
-    begin with the prefix.
-    """
-    for name, meaning, value in table:
-        yield Metric(prefix + name, _kind(name), meaning, [("", NO_LABELS, value)])
+def values(found: Mapping[str, float], *, prefix: str = "") -> Iterator[Metric]:
+    """Yield a metric without labels for each value; all names begin with the prefix."""
+    for name, value in found.items():
+        yield Metric(prefix + name, [("", NO_LABELS, value)])
 
 
 def by_label(label: str, items: Mapping[str, T]) -> list[tuple[Labels, T]]:
@@ -108,16 +124,16 @@ def by_label(label: str, items: Mapping[str, T]) -> list[tuple[Labels, T]]:
 
 
 def rows(
-    items: Sequence[tuple[Labels, T]], *table: tuple[str, str, Callable[[T], float]]
+    items: Sequence[tuple[Labels, T]], found: Mapping[str, Callable[[T], float]]
 ) -> Iterator[Metric]:
-    """Yield a metric for each row of a table, with a value for each item.
+    """Yield a metric for each function, with a value for each item.
 
     Args:
         items: Labels, and the object from which the values are read.
-        table: Name, meaning, and the function from an item to its value.
+        found: The functions from an item to its value, by the names of the metrics.
     """
-    for name, meaning, value in table:
-        yield Metric(name, _kind(name), meaning, list(_read(name, items, value)))
+    for name, value in found.items():
+        yield Metric(name, list(_read(name, items, value)))
 
 
 def _read(
@@ -141,26 +157,28 @@ def each_by_itself(*parts: Callable[[], Iterable[Metric]]) -> Iterator[Metric]:
             logger.exception("cannot collect some metrics")
 
 
-def _kind(name: str) -> str:
-    return "counter" if name.endswith("_total") else "gauge"
-
-
-def histograms(name: str, meaning: str, items: Sequence[tuple[Labels, Histogram]]) -> Metric:
+def histograms(name: str, items: Sequence[tuple[Labels, Histogram]]) -> Metric:
     """Return a metric with a histogram for each set of labels."""
     samples = [sample for labels, histogram in items for sample in histogram.samples(labels)]
-    return Metric(name, "histogram", meaning, samples)
+    return Metric(name, samples)
 
 
-def render(metrics: Iterable[Metric]) -> str:
+def render(metrics: Iterable[Metric], declared: Mapping[str, Declared] | None = None) -> str:
     """Return metrics as text; what cannot be written costs only its own line, and one of the log.
 
     A series is written once, with its first value: a scraper may refuse a page that has two.
+
+    Args:
+        metrics: Of one server, or of the table.
+        declared: Labels, kind and meaning by name; None for the metrics of servers.
     """
+    declared = metrics_of_servers() if declared is None else declared
     lines: dict[str, str] = {}
     left_out: list[str] = []
     for metric in metrics:
-        lines.setdefault(f"# HELP {metric.name}", f" {_escaped(metric.meaning)}\n")
-        lines.setdefault(f"# TYPE {metric.name}", f" {metric.kind}\n")
+        if (said := declared.get(metric.name)) is not None:
+            lines.setdefault(f"# HELP {metric.name}", f" {_escaped(said.meaning)}\n")
+            lines.setdefault(f"# TYPE {metric.name}", f" {said.kind}\n")
         for suffix, labels, value in metric.samples:
             try:
                 series = f"{_checked(metric.name + suffix)}{_labels(labels)}"

@@ -74,8 +74,6 @@ def listener_metrics(listeners: Sequence[Counted]) -> Iterator[Metric]:
     """Yield what is counted of all listeners."""
     yield Metric(
         "jbodlab_listener_connections",
-        "gauge",
-        "connections of a listener; of clients that are not known yet in state unauthenticated",
         [
             ("", {"listener": each.name, "protocol": each.protocol, "state": state}, count)
             for each in listeners
@@ -85,14 +83,9 @@ def listener_metrics(listeners: Sequence[Counted]) -> Iterator[Metric]:
             )
         ],
     )
-    for name, is_renewal, text in (
-        ("authentications", False, "logins of a listener, at the beginning of a connection"),
-        ("reauthentications", True, "logins of a listener that renew a session"),
-    ):
+    for name, is_renewal in (("authentications", False), ("reauthentications", True)):
         yield Metric(
             f"jbodlab_{name}_total",
-            "counter",
-            text,
             [
                 (
                     "",
@@ -106,8 +99,6 @@ def listener_metrics(listeners: Sequence[Counted]) -> Iterator[Metric]:
         )
     yield Metric(
         "jbodlab_connections_rejected_total",
-        "counter",
-        "connections of a listener that were turned away",
         [
             ("", {"listener": each.name, "reason": reason}, each.counts.rejected[reason])
             for each in listeners
@@ -116,7 +107,5 @@ def listener_metrics(listeners: Sequence[Counted]) -> Iterator[Metric]:
     )
     yield Metric(
         "jbodlab_ended_sessions_total",
-        "counter",
-        "connections of a listener that were closed since the credential of their user changed",
         [("", {"listener": each.name}, each.counts.ended_sessions) for each in listeners],
     )

@@ -141,14 +141,10 @@ def handshake_metrics(listeners: Sequence[ListenerTls]) -> Iterator[Metric]:
     """Yield how many handshakes ended well, and how many connections failed before, and why."""
     yield Metric(
         "jbodlab_tls_handshakes_total",
-        "counter",
-        "handshakes of a listener that were brought to their end",
         [("", {"listener": each.context.name}, each.handshakes) for each in listeners],
     )
     yield Metric(
         "jbodlab_tls_handshake_failures_total",
-        "counter",
-        "connections of a listener that failed before their end of the handshake",
         [
             ("", {"listener": each.context.name, "reason": reason}, count)
             for each in listeners

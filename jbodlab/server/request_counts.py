@@ -49,18 +49,17 @@ def request_metrics(counts: RequestCounts) -> Iterator[Metric]:
     """Yield the metrics of requests."""
     yield from rows(
         [({"request": _name(api)}, count) for api, count in counts.requests.items()],
-        (f"{REQUESTS}_Requests_total", "requests, by API", float),
+        {f"{REQUESTS}_Requests_total": float},
     )
     yield from rows(
         [
             ({"request": _name(api), "error": error.name}, count)
             for (api, error), count in counts.errors.items()
         ],
-        (f"{REQUESTS}_Errors_total", "requests that failed as a whole, by API and error", float),
+        {f"{REQUESTS}_Errors_total": float},
     )
     yield histograms(
         f"{REQUESTS}_TotalTimeMs",
-        "time until the response to a request was ready, waits for data and replicas included",
         [({"request": _name(api)}, times) for api, times in counts.times_ms.items()],
     )
 

@@ -211,7 +211,5 @@ def rights_metrics(rights: Rights) -> Iterator[Metric]:
     decisions = rights.decisions if isinstance(rights, EnforcedRights) else {}
     yield Metric(
         "jbodlab_authorizations_total",
-        "counter",
-        "resources that requests touched, by what the authorizer decided",
         [("", {"result": result}, count) for result, count in decisions.items()],
     )

@@ -95,14 +95,10 @@ def certificate_metrics(contexts: Sequence[TlsContext[Any]]) -> Iterator[Metric]
     """Yield how long certificates are valid, and what became of new ones."""
     yield Metric(
         "jbodlab_tls_certificate_expiry_seconds",
-        "gauge",
-        "seconds until the certificate of a listener expires",
         [("", {"listener": each.name}, each.seconds_left()) for each in contexts],
     )
     yield Metric(
         "jbodlab_tls_reloads_total",
-        "counter",
-        "new certificates of a listener that were taken, or failed",
         [
             ("", {"listener": each.name, "result": result}, each.reloads[result])
             for each in contexts

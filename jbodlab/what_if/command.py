@@ -109,7 +109,8 @@ def _all(options: Namespace, output: Output, cluster: Cluster, condition: Condit
     found = losses(cluster)
     match options.format:
         case "prometheus":
-            print(render(figures.metrics(cluster, found, options.rate)), end="", file=output.out)
+            text = render(figures.metrics(cluster, found, options.rate), figures.DECLARED)
+            print(text, end="", file=output.out)
         case "html":
             from jbodlab.what_if.page import losses_page
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from jbodlab.pages.values import Unit, Value
-from jbodlab.runtime.metrics import Labels, Metric, rows
+from jbodlab.runtime.metrics import Declared, Labels, Metric, rows
 from jbodlab.what_if.cluster import Cluster
 from jbodlab.what_if.losses import COUNTS, Loss, Losses
 
@@ -29,6 +29,18 @@ _MEANINGS = {
     "leaders_moved": "partitions that another replica leads",
     "undescribed": "replicas of topics that may not be described",
 }
+_SIZES = {
+    "copy_bytes": "bytes to copy again",
+    "copy_seconds": "time to copy again at the given rate",
+}
+DECLARED = {
+    f"jbodlab_what_if_{scope}_{name}": Declared(
+        scope, "gauge", f"{meaning}, if this {scope} were lost"
+    )
+    for scope in ("directory", "broker", "rack", "pair")
+    for name, meaning in {**_MEANINGS, **_SIZES}.items()
+}
+"""Labels, kinds and meanings of the metrics."""
 
 
 def copy_seconds(loss: Loss, bytes_per_s: float) -> float | None:
@@ -82,28 +94,17 @@ def _metrics(
 ) -> Iterator[Metric]:
     if not items:
         return
-    lost = f"if this {scope} were lost"
-    yield from rows(
-        items,
-        *(
-            (f"jbodlab_what_if_{scope}_{name}", f"{meaning}, {lost}", _reader(name))
-            for name, meaning in _MEANINGS.items()
-        ),
-    )
+    yield from rows(items, {f"jbodlab_what_if_{scope}_{name}": _reader(name) for name in _MEANINGS})
     sized = [(labels, loss) for labels, loss in items if loss.copy_bytes is not None]
     if sized and bytes_per_s is not None:
         yield from rows(
             sized,
-            (
-                f"jbodlab_what_if_{scope}_copy_bytes",
-                f"bytes to copy again, {lost}",
-                lambda loss: loss.copy_bytes or 0,
-            ),
-            (
-                f"jbodlab_what_if_{scope}_copy_seconds",
-                f"time to copy again at the given rate, {lost}",
-                lambda loss: (loss.copy_bytes or 0) / bytes_per_s,
-            ),
+            {
+                f"jbodlab_what_if_{scope}_copy_bytes": lambda loss: loss.copy_bytes or 0,
+                f"jbodlab_what_if_{scope}_copy_seconds": lambda loss: (
+                    (loss.copy_bytes or 0) / bytes_per_s
+                ),
+            },
         )
 
 

@@ -24,50 +24,24 @@ def directory_metrics(log_dirs: LogDirs, conditions: ConditionMonitor) -> Iterat
     """
     dirs = {str(log_dir.path): log_dir for log_dir in log_dirs.all}
     yield from values(
-        (
-            "kafka_log_LogManager_OfflineLogDirectoryCount",
-            "configured log directories that are offline",
-            sum(not log_dir.is_online for log_dir in log_dirs.all),
-        )
+        {
+            "kafka_log_LogManager_OfflineLogDirectoryCount": sum(
+                not log_dir.is_online for log_dir in log_dirs.all
+            )
+        }
     )
     yield from rows(
         by_label(LOG_DIRECTORY, dirs),
-        (
-            "kafka_log_LogManager_LogDirectoryOffline",
-            "1 if the directory is offline, 0 if it is online",
-            lambda d: not d.is_online,
-        ),
-        ("jbodlab_log_dir_replicas", "replicas in a log directory", lambda d: d.replica_count),
-        (
-            "jbodlab_log_dir_revivals_total",
-            "revivals of a log directory since the broker started",
-            lambda d: d.revivals,
-        ),
-        (
-            "jbodlab_log_dir_full",
-            "1 if an online directory accepts no more records",
-            lambda d: d.condition.is_full,
-        ),
-        (
-            "jbodlab_log_dir_slow",
-            "1 if an online directory responds too slowly",
-            lambda d: d.condition.is_slow,
-        ),
-        (
-            "jbodlab_log_dir_hung",
-            "1 if a directory is offline because a call did not return",
-            lambda d: is_hung(d.cause),
-        ),
-        (
-            "jbodlab_log_dir_condition_changes_total",
-            "times that the condition of an online directory changed (FULL, SLOW, HEALTHY)",
-            lambda d: conditions.changes[d.path],
-        ),
-        (
-            "jbodlab_log_dir_refused_appends_total",
-            "appends refused or delayed because the directory was full",
-            lambda d: d.space.refused_count,
-        ),
+        {
+            "kafka_log_LogManager_LogDirectoryOffline": lambda d: not d.is_online,
+            "jbodlab_log_dir_replicas": lambda d: d.replica_count,
+            "jbodlab_log_dir_revivals_total": lambda d: d.revivals,
+            "jbodlab_log_dir_full": lambda d: d.condition.is_full,
+            "jbodlab_log_dir_slow": lambda d: d.condition.is_slow,
+            "jbodlab_log_dir_hung": lambda d: is_hung(d.cause),
+            "jbodlab_log_dir_condition_changes_total": lambda d: conditions.changes[d.path],
+            "jbodlab_log_dir_refused_appends_total": lambda d: d.space.refused_count,
+        },
     )
     yield from rows(
         [
@@ -75,11 +49,7 @@ def directory_metrics(log_dirs: LogDirs, conditions: ConditionMonitor) -> Iterat
             for path, log_dir in dirs.items()
             for state in LogDirState
         ],
-        (
-            "jbodlab_log_dir_state",
-            "1 for the current state of a log directory, 0 for the others",
-            float,
-        ),
+        {"jbodlab_log_dir_state": float},
     )
     yield from rows(
         by_label(
@@ -91,21 +61,11 @@ def directory_metrics(log_dirs: LogDirs, conditions: ConditionMonitor) -> Iterat
                 if disk.total_bytes is not None and disk.usable_bytes is not None
             },
         ),
-        (
-            "jbodlab_log_dir_total_bytes",
-            "size of the file system of an online directory",
-            lambda sizes: sizes[0],
-        ),
-        (
-            "jbodlab_log_dir_usable_bytes",
-            "free bytes of an online directory, pending writes deducted",
-            lambda sizes: sizes[1],
-        ),
-        (
-            "jbodlab_log_dir_reserved_bytes",
-            "free bytes that records must not use",
-            lambda sizes: sizes[2],
-        ),
+        {
+            "jbodlab_log_dir_total_bytes": lambda sizes: sizes[0],
+            "jbodlab_log_dir_usable_bytes": lambda sizes: sizes[1],
+            "jbodlab_log_dir_reserved_bytes": lambda sizes: sizes[2],
+        },
     )
     yield from rows(
         [
@@ -113,11 +73,7 @@ def directory_metrics(log_dirs: LogDirs, conditions: ConditionMonitor) -> Iterat
             for path, log_dir in dirs.items()
             for work, median_ms in conditions.latencies_ms(log_dir).items()
         ],
-        (
-            "jbodlab_log_dir_latency_seconds",
-            "median duration of probes and appends in the last log.dir.slow.window.ms",
-            lambda median_ms: median_ms / 1000,
-        ),
+        {"jbodlab_log_dir_latency_seconds": lambda median_ms: median_ms / 1000},
     )
     yield from _queue_metrics(log_dirs)
 
@@ -130,19 +86,13 @@ def _queue_metrics(log_dirs: LogDirs) -> Iterator[Metric]:
     ]
     yield histograms(
         "jbodlab_log_dir_call_seconds",
-        "duration of calls to a log directory; call=long: such as loading and flushing",
         [({LOG_DIRECTORY: path, "call": name}, queue.latency) for path, name, queue in queues],
     )
     yield from rows(
         [({LOG_DIRECTORY: path, "queue": name}, queue) for path, name, queue in queues],
-        (
-            "jbodlab_log_dir_queue_length",
-            "calls to a log directory that have not finished yet",
-            lambda queue: queue.queue_length,
-        ),
+        {"jbodlab_log_dir_queue_length": lambda queue: queue.queue_length},
     )
     yield histograms(
         "jbodlab_log_dir_queue_seconds",
-        "time that calls to a log directory waited for a thread of the directory",
         [({LOG_DIRECTORY: path, "queue": name}, queue.wait) for path, name, queue in queues],
     )

@@ -33,40 +33,20 @@ def replica_metrics(
     partitions = list(registry.partitions())
     led = [partition for partition in partitions if partition.leader is not None]
     yield from values(
-        ("PartitionCount", "replicas of this broker, offline ones included", len(partitions)),
-        (
-            "OfflineReplicaCount",
-            "replicas of this broker in no usable log directory",
-            sum(each.is_without_log for each in partitions),
-        ),
-        ("LeaderCount", "replicas of this broker that are leaders", len(led)),
-        (
-            "UnderReplicatedPartitions",
-            "partitions led here whose ISR is smaller than their replica set",
-            sum(map(_is_under_replicated, led)),
-        ),
-        (
-            "UnderMinIsrPartitionCount",
-            "partitions led here whose ISR is smaller than min.insync.replicas",
-            sum(_spare_isr(each) < 0 for each in led),
-        ),
-        (
-            "AtMinIsrPartitionCount",
-            "partitions led here whose ISR is exactly min.insync.replicas",
-            sum(_spare_isr(each) == 0 for each in led),
-        ),
-        (
-            "ReassigningPartitions",
-            "partitions led here that are being reassigned",
-            sum(map(_is_reassigning, led)),
-        ),
-        (
-            "PartitionsWithLateTransactionsCount",
-            "partitions led here whose oldest open transaction may hang",
-            sum(_has_late_transaction(each, late_before_ms) for each in led),
-        ),
-        ("IsrShrinks_total", "times that the ISR of a partition led here shrank", changes.shrinks),
-        ("IsrExpands_total", "times that the ISR of a partition led here grew", changes.expands),
+        {
+            "PartitionCount": len(partitions),
+            "OfflineReplicaCount": sum(each.is_without_log for each in partitions),
+            "LeaderCount": len(led),
+            "UnderReplicatedPartitions": sum(map(_is_under_replicated, led)),
+            "UnderMinIsrPartitionCount": sum(_spare_isr(each) < 0 for each in led),
+            "AtMinIsrPartitionCount": sum(_spare_isr(each) == 0 for each in led),
+            "ReassigningPartitions": sum(map(_is_reassigning, led)),
+            "PartitionsWithLateTransactionsCount": sum(
+                _has_late_transaction(each, late_before_ms) for each in led
+            ),
+            "IsrShrinks_total": changes.shrinks,
+            "IsrExpands_total": changes.expands,
+        },
         prefix=PREFIX,
     )
 

@@ -1,21 +1,27 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from jbodlab.runtime.metrics import (
     LATENCY_BOUNDS_S,
+    Declared,
     Histogram,
     Metric,
     by_label,
     each_by_itself,
     histograms,
+    metrics_of_servers,
     render,
     rows,
     values,
 )
+
+GAUGE = {"g": Declared("", "gauge", "a gauge")}
 
 
 def test_text_is_that_of_prometheus() -> None:
@@ -25,12 +31,16 @@ def test_text_is_that_of_prometheus() -> None:
 
     text = render(
         [
-            *values(("g", "a gauge", -1), ("c_total", "a counter", 2.5)),
-            *rows(
-                by_label("logDirectory", {"/d1": "", "/d2": "full"}), ("l", "one for each", bool)
-            ),
-            histograms("h_seconds", "a histogram", [({"logDirectory": "/d1"}, latency)]),
-        ]
+            *values({"g": -1, "c_total": 2.5}),
+            *rows(by_label("logDirectory", {"/d1": "", "/d2": "full"}), {"l": bool}),
+            histograms("h_seconds", [({"logDirectory": "/d1"}, latency)]),
+        ],
+        {
+            "g": Declared("", "gauge", "a gauge"),
+            "c_total": Declared("", "counter", "a counter"),
+            "l": Declared("logDirectory", "gauge", "one for each"),
+            "h_seconds": Declared("logDirectory", "histogram", "a histogram"),
+        },
     )
 
     assert text == (
@@ -49,18 +59,27 @@ def test_text_is_that_of_prometheus() -> None:
 def test_labels_and_meanings_are_escaped() -> None:
     items = by_label("dir", {'a"b\\c\nd': 1})
 
-    text = render(rows(items, ("g", "back\\slash\nline", float)))
+    text = render(rows(items, {"g": float}), {"g": Declared("dir", "gauge", "back\\slash\nline")})
 
     assert text == ('# HELP g back\\\\slash\\nline\n# TYPE g gauge\ng{dir="a\\"b\\\\c\\nd"} 1\n')
 
 
 def test_names_begin_with_the_prefix() -> None:
-    found = values(("A", "a", 1), ("B_total", "b", 2), prefix="kafka_x_")
+    found = values({"A": 1, "B_total": 2}, prefix="kafka_x_")
 
-    assert [(metric.name, metric.kind) for metric in found] == [
-        ("kafka_x_A", "gauge"),
-        ("kafka_x_B_total", "counter"),
-    ]
+    assert [metric.name for metric in found] == ["kafka_x_A", "kafka_x_B_total"]
+
+
+def test_documentation_says_of_metrics_what_servers_say() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "metrics.md").read_text()
+
+    assert list(metrics_of_servers()) == re.findall(
+        r"^\| `((?:kafka|jbodlab)_\w+)", text, re.MULTILINE
+    )
+    for name, (labels, kind, meaning) in metrics_of_servers().items():
+        shown = f"{name}{{{labels}}}" if labels else name
+        assert f"\n| `{shown}` | {kind} | {meaning} |\n" in text
+        assert (kind == "counter") == name.endswith("_total")
 
 
 def test_buckets_are_cumulative_and_ascending() -> None:
@@ -93,7 +112,7 @@ def test_buckets_are_cumulative_and_ascending() -> None:
     ],
 )
 def test_each_number_is_written_as_prometheus_reads_it(value: float, text: str) -> None:
-    assert render(values(("g", "a gauge", value))).splitlines()[-1] == f"g {text}"
+    assert render(values({"g": value})).splitlines()[-1] == f"g {text}"
 
 
 @pytest.mark.parametrize(
@@ -113,7 +132,7 @@ def test_a_sample_that_cannot_be_written_costs_only_its_own_line(
 ) -> None:
     samples = [("", {"a": "1"}, 1), (name, labels, value), ("", {"a": "2"}, 2)]
 
-    lines = render([Metric("g", "gauge", "a gauge", samples)]).splitlines()
+    lines = render([Metric("g", samples)], GAUGE).splitlines()
 
     assert lines == ["# HELP g a gauge", "# TYPE g gauge", 'g{a="1"} 1', 'g{a="2"} 2']
     assert [each.levelname for each in caplog.records] == ["WARNING"]
@@ -122,7 +141,7 @@ def test_a_sample_that_cannot_be_written_costs_only_its_own_line(
 def test_names_that_are_not_utf_8_are_written_with_a_mark() -> None:
     items = by_label("dir", {"/d\udcff1": 1, "/d\ud8002": 2, "/\r\x85\u2028": 3})
 
-    text = render(rows(items, ("g", "a \udc80gauge", float)))
+    text = render(rows(items, {"g": float}), {"g": Declared("", "gauge", "a \udc80gauge")})
 
     assert text.encode().decode().split("\n") == [
         "# HELP g a ?gauge",
@@ -138,7 +157,7 @@ def test_a_series_is_written_once() -> None:
     """A scraper refuses the page, or one of both values."""
     samples = [("", {"a": "1"}, 1), ("", {"a": "1"}, 2), ("", {"a": "2"}, 3)]
 
-    text = render([Metric("g", "gauge", "a gauge", samples)])
+    text = render([Metric("g", samples)], GAUGE)
 
     assert text == '# HELP g a gauge\n# TYPE g gauge\ng{a="1"} 1\ng{a="2"} 3\n'
 
@@ -147,11 +166,11 @@ def test_a_part_that_cannot_be_collected_costs_only_itself(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def bad() -> Iterator[Metric]:
-        yield from values(("b1", "b", 1))
+        yield from values({"b1": 1})
         raise ZeroDivisionError
 
     def good(name: str) -> Iterator[Metric]:
-        yield from values((name, name, 1))
+        yield from values({name: 1})
 
     found = each_by_itself(lambda: good("a"), bad, lambda: good("c"))
 
@@ -164,7 +183,7 @@ def test_an_item_that_cannot_be_read_costs_only_its_own_line(
 ) -> None:
     items = by_label("dir", {"/d1": 1, "/d2": 0, "/d3": 2})
 
-    text = render(rows(items, ("g", "a gauge", lambda value: 2 / value), ("h", "another", float)))
+    text = render(rows(items, {"g": lambda value: 2 / value, "h": float}))
 
     assert [line for line in text.splitlines() if line[0] != "#"] == [
         'g{dir="/d1"} 2',

@@ -10,14 +10,14 @@ import pytest
 
 from jbodlab.config.node_config import read_values
 from jbodlab.runtime import metrics_endpoint
-from jbodlab.runtime.metrics import Metric, values
+from jbodlab.runtime.metrics import Metric, metrics_of_servers, values
 from jbodlab.runtime.metrics_endpoint import Address, MetricsEndpoint, metrics_address
 from jbodlab.security.secret import Secret
 from jbodlab.vocabulary.errors import ConfigError
 
 
 def one_metric() -> Iterator[Metric]:
-    yield from values(("kafka_x_Y_Z", "z", 1))
+    yield from values({"kafka_server_KafkaServer_BrokerState": 3})
 
 
 async def ask(port: int, request: bytes) -> bytes:
@@ -42,7 +42,9 @@ def endpoint(runner: asyncio.Runner) -> Iterator[MetricsEndpoint]:
 
 async def test_metrics_are_answered_and_the_connection_is_closed(endpoint: MetricsEndpoint) -> None:
     answer = await ask(endpoint.port, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
-    text = b"# HELP kafka_x_Y_Z z\n# TYPE kafka_x_Y_Z gauge\nkafka_x_Y_Z 1\n"
+    name = b"kafka_server_KafkaServer_BrokerState"
+    meaning = metrics_of_servers()[name.decode()].meaning.encode()
+    text = b"# HELP %b %b\n# TYPE %b gauge\n%b 3\n" % (name, meaning, name, name)
     assert (
         answer
         == (
@@ -134,7 +136,7 @@ async def test_a_reader_that_stops_is_dropped(
     monkeypatch: pytest.MonkeyPatch, endpoint: MetricsEndpoint
 ) -> None:
     monkeypatch.setattr(metrics_endpoint, "HTTP_REQUEST_S", 0.2)
-    long = list(values(("g", "z" * (16 << 20), 1)))
+    long = [Metric("g", [("", {"a": "z" * (16 << 20)}, 1)])]
     monkeypatch.setattr(endpoint, "_collect", lambda: long)
     _, writer = await asyncio.open_connection("127.0.0.1", endpoint.port, limit=1024)
     writer.write(b"GET /metrics HTTP/1.0\r\n\r\n")
@@ -157,7 +159,7 @@ async def test_what_cannot_be_collected_is_an_error_of_that_request_only(
     fail = True
 
     def collect() -> Iterator[Metric]:
-        yield from values(("g", "g", 1))
+        yield from values({"g": 1})
         if fail:
             raise ZeroDivisionError
 
