@@ -128,7 +128,7 @@ def line_of(part: Part, night: Night) -> str:
 
 
 def page(nights: Sequence[Night], parts: Sequence[Part]) -> str:
-    """Return `docs/endurance.md`: nights, the newest first, each with a row for each part."""
+    """Return `docs/endurance.md`: nights, the newest first, with a row for each part that began."""
     text = [HEAD]
     # Of nights of one day the last one was the later one.
     newest = list(reversed(nights))
@@ -140,12 +140,17 @@ def page(nights: Sequence[Night], parts: Sequence[Part]) -> str:
         text.append("|---|---|---|---|---|---|---|")
         for part in parts:
             rounds = [each for each in night.rounds if each.part == part.name]
+            if not rounds:
+                continue
             counts = [sum(each.outcome == name for each in rounds) for name in OUTCOMES]
             hours = sum(each.seconds for each in rounds) / 3600
-            said = rounds[-1].said.replace("|", "/") if rounds else ""
+            said = rounds[-1].said.replace("|", "/")
             done = f"{len(rounds)} of {len(part.items)}, {part.each}"
             cells = [part.name, done, *map(str, counts), f"{hours:.2f}", said]
             text.append(f"| {' | '.join(cells)} |")
+        begun = {each.part for each in night.rounds}
+        if others := [part.name for part in parts if part.name not in begun]:
+            text.append(f"\nNot begun: {', '.join(others)}.")
         failed = [each for each in night.rounds if each.outcome == FAILED]
         text += [f"\nFailed: {each.part}, {each.item}: {each.said}" for each in failed]
     return "\n".join(text) + "\n"

@@ -53,7 +53,7 @@ def test_no_two_rounds_of_a_part_have_the_same_seeds() -> None:
     assert command(words, "clients") == "python -m words clients 5001"
 
 
-def test_the_page_has_a_row_for_each_part_and_the_newest_night_first() -> None:
+def test_the_page_has_a_row_for_each_part_that_began_and_the_newest_night_first() -> None:
     newer = night(("long", "1", 7_200))
     newer.date = "2026-01-03"
     newer.rounds.append(
@@ -66,6 +66,7 @@ def test_the_page_has_a_row_for_each_part_and_the_newest_night_first() -> None:
     assert text.index("2026-01-03") < text.index("2026-01-02")
     assert "| long | 1 of 3, 200 histories | 1 | 0 | 0 | 2.00 | 3 passed |" in text
     assert "| words | 1 of 2, folder | 0 | 1 | 0 | 0.01 | 1 failed / 2 passed |" in text
+    assert "Not begun: long, words." in text
     assert "Failed: words, disks: 1 failed | 2 passed" in text
 
 
