@@ -24,7 +24,7 @@ WITH found AS (
   FROM acl_steps WHERE is_unknown
   UNION ALL
   SELECT cluster, file, valid_from_offset, 'disagreement',
-    concat(resource_type, ' ''', resource_name, ''': ', name, ' differs in the snapshot')
+    concat(resource_type, ' \'', resource_name, '\': ', name, ' differs in the snapshot')
   FROM config_steps WHERE is_compared
   UNION ALL
   SELECT cluster, file, valid_from_offset, 'disagreement', concat('feature ', feature, ' is ',
@@ -36,7 +36,7 @@ WITH found AS (
   FROM acl_steps WHERE is_compared
   UNION ALL
   SELECT cluster, file, valid_from_offset, 'disagreement',
-    concat('user ''', user, ''': the credential differs in the snapshot')
+    concat('user \'', user, '\': the credential differs in the snapshot')
   FROM scram_steps WHERE is_compared
 )
 SELECT cluster, file, position, `offset`, kind, message FROM found
