@@ -175,7 +175,8 @@ def assert_kept(cluster: Cluster, account: Accounts) -> None:
     wrong = {
         number: (place, places.get(number))
         for number, place in account.acknowledged.items()
-        if places.get(number) != [place]
+        # librdkafka names no offset where a broker has a record already that is sent again.
+        if [(p, o if place[1] is not None else None) for p, o in places.get(number, ())] != [place]
     }
     assert not wrong, (
         f"{len(wrong)} acknowledged records of {account.topic} are lost, doubled or elsewhere: "

@@ -42,9 +42,13 @@ def write(fs: FileSystem, log_dir: Path, broker_epoch: BrokerEpoch) -> None:
 
 
 def take(fs: FileSystem, log_dir: Path) -> bool:
-    """Remove the file, and return whether it was there, that is, whether the shutdown was clean."""
+    """Remove the file, durably, and return whether it was there: whether the shutdown was clean.
+
+    Without power, it must not come back beside logs that were written since.
+    """
     path = log_dir / CLEAN_SHUTDOWN_FILE
     if not fs.exists(path):
         return False
     fs.unlink(path)
+    fs.fsync_dir(log_dir)
     return True

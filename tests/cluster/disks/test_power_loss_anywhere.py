@@ -37,9 +37,10 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(7_200)]
 LOSSES = int(os.environ.get("JBODLAB_TEST_FAULTS", "100"))
 SEED = int(os.environ.get("JBODLAB_TEST_SEED", "1"))
 DISK_MB = 256
-SMALL_SEGMENTS = {"internal_segment_bytes": "50000"}
+SMALL_SEGMENTS = {"internal_segment_bytes": "100000"}
+BATCH_BYTES = 20_000
 TRANSACTIONS, PLAIN, LATEST, PARTITIONS = "transactions", "plain", "latest", 4
-GROUP, KEYS = "readers", 20
+GROUP, IDLE_GROUP, KEYS = "readers", "idle", 20
 LONGEST_S, DARK_S = 1.0, 0.5
 GO_ON_S = 60.0
 BROKERS = {
@@ -80,7 +81,8 @@ class Keeper:
         self.latest: dict[int, int] = {}
         self.committed = -1
         common = {"bootstrap.servers": bootstrap, "log_level": 0}
-        self._producer = Producer({**common, "enable.idempotence": True})
+        limits = {"enable.idempotence": True, "batch.size": BATCH_BYTES}
+        self._producer = Producer({**common, **limits})
         self._consumer = Consumer({**common, "group.id": GROUP, "enable.auto.commit": False})
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -137,6 +139,13 @@ def cluster(cluster_root: Path) -> Iterator[Cluster]:
         cluster.close()
 
 
+def commit_once(cluster: Cluster) -> None:
+    """Commit an offset of a group of which nothing more is heard."""
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": IDLE_GROUP})
+    consumer.commit(offsets=[TopicPartition(PLAIN, 0, 1)], asynchronous=False)
+    consumer.close()
+
+
 class Losses:
     """Takes the power of one broker after the other, as a seed says."""
 
@@ -160,6 +169,7 @@ class Losses:
         self._cluster.wait_served(self._cluster.broker(broker))
         self._scene.make_whole()
         assert committed(self._cluster, GROUP, PLAIN)[0] >= before
+        assert committed(self._cluster, IDLE_GROUP, PLAIN)[0] == 1
 
     def _move(self, broker: int) -> None:
         topic = self._random.choice((TRANSACTIONS, PLAIN, LATEST))
@@ -188,6 +198,7 @@ def test_nothing_acknowledged_is_lost_whenever_a_broker_loses_its_power(
     plain = Load(cluster.bootstrap, PLAIN, rate=200)
     with plain, transactions.running(), keeper.running():
         wait_for("a commit of each", lambda: transactions.commits and keeper.committed > 0)
+        commit_once(cluster)
         power = Losses(cluster, keeper, SEED)
         try:
             for _ in range(losses):

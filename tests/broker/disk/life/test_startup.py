@@ -386,3 +386,16 @@ def test_the_broker_epoch_of_the_last_clean_shutdown_counts_if_all_directories_a
     assert open_all(tmp_path, paths).previous_broker_epoch == -1
     (paths[1] / ".kafka_cleanshutdown").write_bytes(b"")
     assert open_all(tmp_path, paths).previous_broker_epoch == -1
+
+
+def test_file_of_a_clean_shutdown_does_not_come_back_without_power(tmp_path: Path) -> None:
+    left: list[list[str]] = []
+
+    class Syncing(PosixFileSystem):
+        def fsync_dir(self, path: Path) -> None:
+            left.append(self.listdir(path))
+
+    clean_shutdown.write(FS, tmp_path, BrokerEpoch(7))
+
+    assert clean_shutdown.take(Syncing(), tmp_path)
+    assert left == [[]]
