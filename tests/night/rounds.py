@@ -149,8 +149,8 @@ def page(nights: Sequence[Night], parts: Sequence[Part]) -> str:
             cells = [part.name, done, *map(str, counts), f"{hours:.2f}", said]
             text.append(f"| {' | '.join(cells)} |")
         begun = {each.part for each in night.rounds}
-        if others := [part.name for part in parts if part.name not in begun]:
-            text.append(f"\nNot begun: {', '.join(others)}.")
+        others = sum(part.name not in begun for part in parts)
+        text += [f"\nOf the parts {others} have not begun."] if others else []
         failed = [each for each in night.rounds if each.outcome == FAILED]
         text += [f"\nFailed: {each.part}, {each.item}: {each.said}" for each in failed]
     return "\n".join(text) + "\n"

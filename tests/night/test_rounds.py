@@ -66,7 +66,7 @@ def test_the_page_has_a_row_for_each_part_that_began_and_the_newest_night_first(
     assert text.index("2026-01-03") < text.index("2026-01-02")
     assert "| long | 1 of 3, 200 histories | 1 | 0 | 0 | 2.00 | 3 passed |" in text
     assert "| words | 1 of 2, folder | 0 | 1 | 0 | 0.01 | 1 failed / 2 passed |" in text
-    assert "Not begun: long, words." in text
+    assert "Of the parts 2 have not begun." in text
     assert "Failed: words, disks: 1 failed | 2 passed" in text
 
 
