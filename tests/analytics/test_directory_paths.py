@@ -29,10 +29,9 @@ def test_a_directory_lies_where_its_own_file_is(tmp_path: Path) -> None:
     config = tmp_path / "server.properties"
     config.write_text(f"log.dirs={tmp_path}/d2, {tmp_path}/old,{tmp_path}/elsewhere,\n")
 
-    assert directory_paths(config, [first]) == {
-        "D1": str(tmp_path / "d1"),
-        "D2": str(tmp_path / "d2"),
-    }
+    found = directory_paths(config, [first])
+
+    assert found == {"D1": f"{tmp_path}/d1", "D2": f"{tmp_path}/d2"}
     assert directory_paths(None, []) == {}
 
 
@@ -50,10 +49,7 @@ def test_only_ids_of_directories_get_paths() -> None:
 
     assert with_path("D1", Unit.ID, paths) == "/data/d1 (D1)"
     assert with_path("D1", Unit.TEXT, paths) == "D1"
-    assert (with_path("D2", Unit.ID, paths), with_path(None, Unit.ID, paths)) == (
-        "D2",
-        None,
-    )
+    assert [with_path(value, Unit.ID, paths) for value in ("D2", None)] == ["D2", None]
 
 
 def test_the_page_shows_the_path_and_carries_the_id() -> None:

@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +14,6 @@ from typing import NamedTuple
 import pyarrow as pa
 import pytest
 from pyarrow.dataset import dataset
-from pyspark.sql import SparkSession
 
 from analytics.engines import LOCAL
 from analytics.errors import ReplayInputError
@@ -36,6 +34,7 @@ from tests.analytics.builders import (
     register,
     uid,
 )
+from tests.analytics.commands import ROOT
 from tests.analytics.commands import replay_command as main
 from tests.analytics.image_tables import assert_tables_equal_image
 from tests.analytics.random_records import RandomHistory
@@ -240,27 +239,6 @@ def test_every_table_exists_with_its_columns_also_when_empty(twice: Twice) -> No
     assert row["timestamp"] == datetime.fromtimestamp(twice.time_ms / 1000, UTC)
 
 
-@pytest.mark.spark
-def test_workers_of_spark_run_the_sources_beside_the_tests(spark: SparkSession) -> None:
-    """Whatever else is installed: an edit needs no step before its test."""
-
-    def where(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import analytics.job.session
-        import jbodlab.vocabulary.ids
-
-        for _ in batches:
-            files = [analytics.job.session.__file__, jbodlab.vocabulary.ids.__file__]
-            yield pa.RecordBatch.from_pydict({"file": files})
-
-    found = spark.range(1).mapInArrow(where, "file string").collect()
-
-    root = Path(__file__).parent.parent.parent
-    assert [Path(row["file"]).relative_to(root).as_posix() for row in found] == [
-        "analytics/job/session.py",
-        "jbodlab/vocabulary/ids.py",
-    ]
-
-
 @pytest.mark.parametrize(
     ("given", "results", "said"),
     [
@@ -298,29 +276,31 @@ def test_bad_input_or_output_is_one_line_and_exit_code_1_and_changes_nothing(
 
 
 @pytest.mark.spark
-def test_without_java_there_is_one_line_and_exit_code_1(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("user_id", "java_home", "said"),
+    [
+        (os.getuid(), "/nowhere", "jbodlab: JAVA_HOME /nowhere holds no bin/java"),
+        (2_000_000_011, None, "user id 2000000011 has no name"),
+    ],
+    ids=["no Java", "a user without a name"],
+)
+def test_where_spark_cannot_start_there_is_one_line_and_exit_code_1(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    user_id: int,
+    java_home: str | None,
+    said: str,
 ) -> None:
     log_of_one_record(tmp_path / "meta")
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setattr(os, "getuid", lambda: user_id)
+    if java_home is not None:
+        monkeypatch.setenv("JAVA_HOME", java_home)
 
-    code = main(["--input", str(tmp_path / "meta"), "--results", str(tmp_path / "out")])
+    assert main(["--input", str(tmp_path / "meta"), "--results", str(tmp_path / "out")]) == 1
 
-    assert code == 1
-    assert capsys.readouterr().err == f"jbodlab: JAVA_HOME {tmp_path} holds no bin/java\n"
-
-
-@pytest.mark.spark
-def test_a_user_without_a_name_is_one_line_and_exit_code_1(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    log_of_one_record(tmp_path / "meta")
-    monkeypatch.setattr(os, "getuid", lambda: 2_000_000_011)
-
-    code = main(["--input", str(tmp_path / "meta"), "--results", str(tmp_path / "out")])
-
-    assert code == 1
-    assert "user id 2000000011 has no name" in capsys.readouterr().err
+    (line,) = capsys.readouterr().err.splitlines()
+    assert said in line
 
 
 def test_the_command_runs_from_any_directory(disks: Replayed) -> None:
@@ -341,7 +321,7 @@ def test_ctrl_c_leaves_no_process_even_while_the_jvm_starts(
                 *(sys.executable, "-m", "analytics.job"),
                 *("--input", source, "--results", tmp_path / "out"),
             ],
-            cwd=Path(__file__).parent.parent.parent,
+            cwd=ROOT,
             stdout=output,
             stderr=output,
             start_new_session=True,

@@ -84,20 +84,21 @@ def test_the_code_cache_of_a_small_log_has_room_for_the_code_of_all_plans(
 
 WORKERS = """
 import pyarrow as pa, pyspark
+from analytics.job import session
 from analytics.job.session import start_session
-from tests.analytics.commands import python
 
 def ask(_):
     import pyspark
-    yield pa.RecordBatch.from_pydict({"file": [pyspark.__file__]})
+    from analytics.job import session
+    yield pa.RecordBatch.from_pydict({"file": [pyspark.__file__, session.__file__]})
 
 found = start_session(0).range(1, 2).mapInArrow(ask, "file string").toArrow()
-assert set(found.column("file").to_pylist()) == {pyspark.__file__}, found
+assert set(found.column("file").to_pylist()) == {pyspark.__file__, session.__file__}, found
 """
 
 
 @pytest.mark.spark
-def test_workers_import_pyspark_from_where_the_driver_has_it_from() -> None:
+def test_workers_import_pyspark_and_our_sources_from_where_the_driver_has_them_from() -> None:
     done = python("-c", WORKERS)
 
     assert done.returncode == 0, done.stderr

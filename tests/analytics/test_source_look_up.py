@@ -96,56 +96,45 @@ def run(
     return found
 
 
-def sentence(*lacking: str) -> str:
+def sentence(lacking: str) -> str:
     return (
-        f"the data source kraft-metadata needs {', '.join(lacking)}: "
+        f"the data source kraft-metadata needs {lacking}: "
         f"{sys.executable} -m pip install 'jbodlab[analytics]'"
     )
 
 
 @pytest.mark.process
 @pytest.mark.parametrize(
-    ("hidden", "versions", "attributes", "lacking"),
+    ("hidden", "versions", "lacking"),
     [
+        ("", {"pyspark": "4.1.4"}, "pyspark 4.2 or newer (found 4.1.4)"),
         (
-            [],
-            {"pyspark": "4.1.4"},
-            {"pyspark.sql.streaming.datasource": "SupportsTriggerAvailableNow"},
-            ["pyspark 4.2 or newer (found 4.1.4)"],
-        ),
-        (
-            ["pyarrow", "numpy", "pandas", "duckdb", "crc32c", "cramjam", "msgspec", "kio"],
+            "pyarrow numpy pandas duckdb crc32c cramjam msgspec kio",
             {},
-            {},
-            [
-                "pyarrow 18 or newer (not installed)",
-                "numpy 2 or newer (not installed)",
-                "crc32c 2.7 or newer (not installed)",
-                "msgspec 0.20 or newer (not installed)",
-            ],
+            "pyarrow 18 or newer (not installed), numpy 2 or newer (not installed), "
+            "crc32c 2.7 or newer (not installed), msgspec 0.20 or newer (not installed)",
         ),
-        (["msgspec"], {}, {}, ["msgspec 0.20 or newer (not installed)"]),
+        ("msgspec", {}, "msgspec 0.20 or newer (not installed)"),
         (
-            ["numpy"],
+            "numpy",
             {"crc32c": "2.4.post1"},
-            {},
-            ["numpy 2 or newer (not installed)", "crc32c 2.7 or newer (found 2.4.post1)"],
+            "numpy 2 or newer (not installed), crc32c 2.7 or newer (found 2.4.post1)",
         ),
-        ([], {"pyarrow": "17.0.0"}, {}, ["pyarrow 18 or newer (found 17.0.0)"]),
+        ("", {"pyarrow": "17.0.0"}, "pyarrow 18 or newer (found 17.0.0)"),
     ],
     ids=["old-pyspark", "pyspark-alone", "one-missing", "one-missing-one-old", "old-pyarrow"],
 )
 def test_what_the_format_lacks_is_said_when_it_is_used_and_hides_no_other_format(
-    tmp_path: Path,
-    hidden: list[str],
-    versions: dict[str, str],
-    attributes: dict[str, str],
-    lacking: list[str],
+    tmp_path: Path, hidden: str, versions: dict[str, str], lacking: str
 ) -> None:
-    names, schema, said = run(LOOK_UP, tmp_path, hidden, versions, attributes)
+    # An old PySpark has not what streams are made of.
+    newer = {"pyspark.sql.streaming.datasource": "SupportsTriggerAvailableNow"}
+    attributes = newer if "pyspark" in versions else {}
+
+    names, schema, said = run(LOOK_UP, tmp_path, hidden.split(), versions, attributes)
 
     assert (names, schema) == (["kraft-metadata", "zother"], "a int")
-    assert said == [sentence(*lacking)] * 3
+    assert said == [sentence(lacking)] * 3
 
 
 @pytest.mark.process

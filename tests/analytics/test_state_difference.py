@@ -7,16 +7,11 @@ from dataclasses import replace
 from analytics.rare.state_difference import disagreement
 from jbodlab.metadata.image.broker_registration import BrokerEndpoint, BrokerRegistration
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
-from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, DirectoryId, LeaderEpoch, PartitionEpoch
-from tests.analytics.builders import uid
+from jbodlab.vocabulary.ids import BrokerEpoch, BrokerId, DirectoryId, PartitionEpoch
+from tests.analytics.builders import partition_record, uid
 
-STATE = PartitionRegistration(
-    replicas=(BrokerId(1), BrokerId(2)),
-    directories=(DirectoryId(uid(1)), DirectoryId(uid(2))),
-    isr=(BrokerId(1), BrokerId(2)),
-    leader=BrokerId(1),
-    leader_epoch=LeaderEpoch(3),
-    partition_epoch=PartitionEpoch(4),
+STATE = PartitionRegistration.from_record(
+    partition_record(uid(7), replicas=(1, 2), directories=(uid(1), uid(2)))
 )
 BROKER = BrokerRegistration(
     broker_id=BrokerId(1), epoch=BrokerEpoch(7), incarnation_id=uid(9), rack="a"
@@ -27,7 +22,7 @@ def test_only_the_fields_that_differ_are_named() -> None:
     other = replace(STATE, isr=(BrokerId(1),), partition_epoch=PartitionEpoch(5))
 
     assert disagreement("orders-3", STATE, other) == (
-        "orders-3 has isr [1, 2], in the snapshot [1]; partition_epoch 4, in the snapshot 5"
+        "orders-3 has isr [1, 2], in the snapshot [1]; partition_epoch 0, in the snapshot 5"
     )
 
 

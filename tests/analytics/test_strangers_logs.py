@@ -18,10 +18,7 @@ from jbodlab.metadata.records import frame
 from jbodlab.metadata.records.config_records import FeatureLevelRecord, NoOpRecord
 from jbodlab.metadata.records.control_records import (
     ControlRecord,
-    KRaftVersionFeature,
     KRaftVersionRecord,
-    KRaftVoter,
-    KRaftVoterEndpoint,
     KRaftVotersRecord,
     LeaderChangeMessage,
     SnapshotFooterRecord,
@@ -34,6 +31,7 @@ from jbodlab.vocabulary.ids import TopicId
 from tests.analytics.builders import partition_record, uid, versioned
 from tests.analytics.small_logs import answered
 from tests.analytics.source_rows import agreed_rows
+from tests.jbodlab.raft.world import voter
 from tests.metadata_batches import data_batch
 
 SEGMENT = "00000000000000000000.log"
@@ -67,20 +65,7 @@ def layout_of(folder: Path, data: bytes, name: str = SEGMENT) -> Layout:
 
 
 def voters(*ids: int) -> KRaftVotersRecord:
-    return KRaftVotersRecord(
-        version=0,
-        voters=tuple(
-            KRaftVoter(
-                voter_id=number,
-                voter_directory_id=uid(number),
-                endpoints=(KRaftVoterEndpoint(name="CONTROLLER", host=f"c{number}", port=9093),),
-                k_raft_version_feature=KRaftVersionFeature(
-                    min_supported_version=0, max_supported_version=1
-                ),
-            )
-            for number in ids
-        ),
-    )
+    return KRaftVotersRecord(version=0, voters=tuple(map(voter, ids)))
 
 
 def leader_change(*ids: int) -> LeaderChangeMessage:
