@@ -47,15 +47,13 @@ def write_tables(folder: Path, cluster: str = ONE, **rows: list[Row]) -> None:
         pq.write_table(pa.Table.from_pylist(given, schema), path)
 
 
-def replica(topic: str, partition: int) -> Row:
-    return {"topic": topic, "topic_id": f"id-{topic}", "partition": partition}
-
-
 def outage(
     partition: int, start: float, end: float | None, kind: str = "leaderless", **more: object
 ) -> Row:
     return {
-        **replica("orders", partition),
+        "topic": "orders",
+        "topic_id": "id-orders",
+        "partition": partition,
         "kind": kind,
         "from_offset": int(start),
         "from_time": at(start),

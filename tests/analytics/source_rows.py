@@ -89,6 +89,3 @@ def decoded(data: bytes, split: Split, positions: Iterable[int]) -> Iterator[Sou
 def in_order(rows: Iterable[SourceRow]) -> list[str]:
     """Return rows as texts, in an order that does not depend on who decoded them."""
     return sorted(map(repr, rows))
-
-
-SCHEMA = COLUMNS

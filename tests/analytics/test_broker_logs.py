@@ -44,11 +44,10 @@ def found(text: str, zone: tzinfo = UTC) -> list[LogLine]:
 
 
 def test_warnings_and_errors_about_directories_are_found_with_their_broker() -> None:
-    assert [(one.line, one.level, one.broker, one.log_dir) for one in found(KAFKA)] == [
-        (2, "ERROR", 3, "/data/d1"),
-        (5, "WARN", 3, "/data/d1"),
-    ]
-    assert found(KAFKA)[0].time == NOTICED
+    first, second = found(KAFKA)
+    assert (first.line, first.level, first.broker, first.log_dir) == (2, "ERROR", 3, "/data/d1")
+    assert (second.line, second.level, second.broker, second.log_dir) == (5, "WARN", 3, "/data/d1")
+    assert first.time == NOTICED
     (own,) = found(OURS)
     assert (own.broker, own.log_dir, own.directory) == (1, "/disks/2", "D2")
 
@@ -81,16 +80,12 @@ def test_an_unknown_zone_is_one_line(name: str) -> None:
         zone_named(name)
 
 
-def test_an_id_in_one_line_of_kafkas_is_that_of_all_lines_with_the_same_path() -> None:
+def test_an_id_in_one_line_of_kafkas_is_that_of_the_path_unless_another_follows_there() -> None:
     lines = found(KAFKA_4)
 
     assert [one.log_dir for one in lines] == ["/data/d1"] * 3 + ["/data/d2"]
     assert [one.directory for one in lines] == [ID] * 3 + [None]
-
-
-def test_a_path_at_which_one_directory_followed_another_tells_no_id() -> None:
     other = KAFKA_4.replace(ID, ID.lower())
-
     assert [one.directory for one in found(KAFKA_4 + other)][::2] == [None, None, None, None]
 
 

@@ -15,6 +15,7 @@ from analytics.read.batch_headers import chain, headers
 from analytics.read.layout import SnapshotFile, Split, read_layout
 from analytics.read.payloads import has_payload
 from analytics.read.plain_rows import SourceRow
+from analytics.read.split_rows import COLUMNS
 from jbodlab.kafka_wire.schema import EncodeError
 from jbodlab.metadata.records import frame
 from jbodlab.metadata.records.config_records import ConfigRecord
@@ -31,7 +32,6 @@ from tests.analytics.builders import partition_record, uid
 from tests.analytics.examples import examples
 from tests.analytics.random_records import random_log
 from tests.analytics.source_rows import (
-    SCHEMA,
     VERSIONS,
     agreed_rows,
     decode_split,
@@ -49,7 +49,7 @@ def by_columns(
     positions, _ = chain(raw, 0, len(raw))
     batches = headers(np.frombuffer(raw, dtype=np.uint8), positions)
     return from_arrow(
-        decode_batches(raw, batches, split, SCHEMA, with_payload=with_payload, selection=selection)
+        decode_batches(raw, batches, split, COLUMNS, with_payload=with_payload, selection=selection)
     )
 
 

@@ -20,12 +20,8 @@ from tests.metadata_batches import data_batch
 DUMPED = re.compile(r"^\| offset: (\d+) CreateTime: (\d+) .*?(?:payload: (.*))?$")
 
 
-def split_of(data: bytes) -> Split:
-    return Split(file="x.log", start=0, end=len(data), snapshot=None)
-
-
 def decode(data: bytes) -> list[SourceRow]:
-    return list(decode_split(data, split_of(data)))
+    return list(decode_split(data, Split(file="x.log", start=0, end=len(data), snapshot=None)))
 
 
 @pytest.mark.parametrize("cluster", ["4.3.1-disks", "3.9.2-admin"])

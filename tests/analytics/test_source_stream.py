@@ -18,12 +18,13 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 from analytics.errors import ReplayInputError
 from analytics.read.batch_headers import chain
 from analytics.read.plain_rows import SourceRow
+from analytics.read.split_rows import COLUMNS
 from analytics.source.data_source import KraftMetadataSource
 from analytics.source.stream import KraftMetadataStream, Place
 from jbodlab.metadata.records.config_records import NoOpRecord
 from jbodlab.metadata.records.topic_records import TopicRecord
 from tests.analytics.builders import LogBuilder, uid
-from tests.analytics.source_rows import SCHEMA, from_arrow
+from tests.analytics.source_rows import from_arrow
 
 DEADLINE_S = 90
 
@@ -511,4 +512,4 @@ def test_spark_follows_a_log_that_grows(
 
 
 def test_the_columns_of_a_stream_are_those_of_a_batch(log: LogBuilder) -> None:
-    assert Following(log.directory).stream.plan.schema == SCHEMA
+    assert Following(log.directory).stream.plan.schema == COLUMNS
