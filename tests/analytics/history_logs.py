@@ -17,6 +17,7 @@ from jbodlab.metadata.image.metadata_image import EMPTY, MetadataImage
 from jbodlab.metadata.log.snapshots import snapshot_name
 from jbodlab.metadata.records import frame
 from jbodlab.metadata.records.config_records import ConfigRecord, FeatureLevelRecord
+from jbodlab.metadata.records.frame import VersionedRecord
 from jbodlab.metadata.records.schema import Record
 from jbodlab.metadata.records.topic_records import (
     ClearElrRecord,
@@ -33,7 +34,6 @@ from tests.analytics.random_records import RandomRecords, replayed
 from tests.snapshot_files import image_records, write_snapshot
 
 SEGMENT = "00000000000000000000.log"
-PARTITION_RECORDS = (PartitionRecord, PartitionChangeRecord)
 
 
 @dataclass
@@ -56,64 +56,62 @@ class RandomTopics:
             self.offset += len(batch)
             for offset, (record, self.image) in enumerate(batch, base):
                 self.images[offset] = self.image
-                self.events.append(self._event(record, offset, base))
+                version = self._version(record)
+                self._add(VersionedRecord(record, version), offset, offset, base, self.offset - 1)
             if self._chance(0.08):
                 self._snapshot()
 
     def _chance(self, share: float) -> bool:
         return self.drawn.random.random() < share
 
-    def _event(self, record: Record, offset: int, base: int) -> Event:
-        version = record.HIGHEST_VERSION
-        if isinstance(record, PARTITION_RECORDS) and self._chance(self.drawn.oddity):
-            # An empty list is written where it means a change.
-            elrs = (record.eligible_leader_replicas, record.last_known_elr)
-            version = 1 if elrs == (None, None) else version
-        return Event(
-            key="",
-            replay_offset=offset,
-            snapshot=False,
-            offset=offset,
-            time=base * 1_000_000,
-            batch_base_offset=base,
-            batch_last_offset=self.offset - 1,
-            file=SEGMENT,
-            type=record.NAME,
-            value=frame.encode(record, version),
+    def _version(self, record: Record) -> int:
+        elr = [getattr(record, name, ()) for name in ("eligible_leader_replicas", "last_known_elr")]
+        # An empty list is written where it means a change.
+        is_old = elr == [None, None] and self._chance(self.drawn.oddity)
+        return 1 if is_old else record.HIGHEST_VERSION
+
+    def _add(
+        self,
+        versioned: VersionedRecord,
+        replay_offset: int,
+        offset: int,
+        base: int,
+        last: int,
+        file: str = SEGMENT,
+    ) -> None:
+        snapshot = file != SEGMENT
+        self.events.append(
+            Event(
+                key="",
+                replay_offset=replay_offset,
+                snapshot=snapshot,
+                offset=offset,
+                time=(replay_offset if snapshot else base) * 1_000_000,
+                batch_base_offset=base,
+                batch_last_offset=last,
+                file=file,
+                type=versioned.record.NAME,
+                value=frame.encode(*versioned),
+            )
         )
 
     def _snapshot(self) -> None:
-        if self.syncs and self.syncs[-1].offset == self.offset:
+        end = self.offset
+        if self.syncs and self.syncs[-1].offset == end:
             return
         if self._chance(self.drawn.oddity):
             for record in self.drawn.records(self.image, 0):
                 # A restarted node believes the snapshot.
                 self.image = replayed(self.image, record, 0)
-        time, name = self.offset * 1_000_000, snapshot_name(self.offset, 1)
-        self.syncs.append(Sync(offset=self.offset, time=time, file=name, is_base=False))
-        kept = [
-            versioned
-            for versioned in image_records(self.image)
-            if isinstance(versioned.record, PartitionRecord | TopicRecord | ConfigRecord)
-        ]
-        for position, (record, version) in enumerate(kept):
-            self.events.append(
-                Event(
-                    key="",
-                    replay_offset=self.offset,
-                    snapshot=True,
-                    offset=position,
-                    time=time,
-                    batch_base_offset=0,
-                    batch_last_offset=len(kept) - 1,
-                    file=name,
-                    type=record.NAME,
-                    value=frame.encode(record, version),
-                )
-            )
+        name = snapshot_name(end, 1)
+        self.syncs.append(Sync(offset=end, time=end * 1_000_000, file=name, is_base=False))
+        types = PartitionRecord | TopicRecord | ConfigRecord
+        kept = [one for one in image_records(self.image) if isinstance(one.record, types)]
+        for position, versioned in enumerate(kept):
+            self._add(versioned, end, position, 0, len(kept) - 1, name)
 
-    def topic_events(self) -> list[tuple[UUID | None, Event]]:
-        """Records that concern topics as a whole, with the id of the topic, or for all of them."""
+    def events_of_topics(self) -> list[tuple[UUID | None, Event]]:
+        """Return the events, each with the id of its topic, or None if it concerns all of them."""
         ids: dict[str, list[UUID]] = {}
         found: list[tuple[UUID | None, Event]] = []
         for event in self.events:
@@ -123,7 +121,11 @@ class RandomTopics:
                     if record.topic_id not in known:
                         known.append(record.topic_id)
                     found.append((record.topic_id, event))
-                case RemoveTopicRecord(topic_id=topic_id):
+                case (
+                    RemoveTopicRecord(topic_id=topic_id)
+                    | PartitionRecord(topic_id=topic_id)
+                    | PartitionChangeRecord(topic_id=topic_id)
+                ):
                     found.append((topic_id, event))
                 case ClearElrRecord(topic_name=name):
                     found += ((one, event) for one in (ids.get(name, ()) if name else (None,)))
@@ -163,16 +165,10 @@ def write(log: RandomTopics, folder: Path) -> Layout:
 
 def by_single_records(log: RandomTopics) -> dict[UUID, TopicFold]:
     """Fold every topic record by record."""
-    of_topics = log.topic_events()
-    of_partitions: list[tuple[UUID | None, Event]] = [
-        (event.record.topic_id, event)  # type: ignore[attr-defined]
-        for event in log.events
-        if isinstance(event.record, PARTITION_RECORDS)
-    ]
+    of_topics = log.events_of_topics()
     folds = {}
-    for topic_id in {one for one, _ in (*of_topics, *of_partitions) if one is not None}:
+    for topic_id in {one for one, _ in of_topics if one is not None}:
         own = [event for one, event in of_topics if one in (None, topic_id)]
-        own += [event for one, event in of_partitions if one == topic_id]
         own.sort(key=lambda event: (event.replay_offset, not event.snapshot))
         fold = TopicFold(kafka_uuid.to_text(topic_id))
         advance(fold, own, log.syncs)

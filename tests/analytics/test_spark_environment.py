@@ -82,16 +82,32 @@ def test_what_the_user_has_set_is_told(conf: Path, line: str, variable: str, nam
     )
 
 
-def test_what_java_says_before_it_ends_is_the_cause(tmp_path: Path) -> None:
-    said = (
-        "Unrecognized VM option 'Nonsense'\nError: Could not create the Java Virtual Machine.\n"
-        "Error: A fatal exception has occurred. Program will exit.\n"
-    )
+JAVA_SAID = (
+    "Unrecognized VM option 'Nonsense'\nError: Could not create the Java Virtual Machine.\n"
+    "Error: A fatal exception has occurred. Program will exit.\n"
+)
 
-    assert failure("[JAVA_GATEWAY_EXITED] Java has ended", said, {}, tmp_path) == (
-        "Spark does not start: Unrecognized VM option 'Nonsense'"
-    )
-    assert failure("too old\nmore", "", {}, tmp_path) == "Spark does not start: too old"
+
+@pytest.mark.parametrize(
+    ("error", "printed", "variables", "said"),
+    [
+        ("Java has ended", JAVA_SAID, {}, "Unrecognized VM option 'Nonsense'"),
+        ("too old\nmore", "", {}, "too old"),
+        ("it ended", "", {"SPARK_LOCAL_DIRS": "1"}, "it ended; see SPARK_LOCAL_DIRS, or RUN"),
+        (
+            "it ended",
+            "",
+            {"PYSPARK_GATEWAY_PORT": "1"},
+            "it ended; see PYSPARK_GATEWAY_PORT, or RUN",
+        ),
+    ],
+    ids=["what Java says before it ends", "else the first line", "scratch folders", "the gateway"],
+)
+def test_the_cause_is_named(
+    tmp_path: Path, error: str, printed: str, variables: dict[str, str], said: str
+) -> None:
+    text = said.replace("RUN", "replay with --engine local")
+    assert failure(error, printed, variables, tmp_path) == f"Spark does not start: {text}"
 
 
 def fail(package: Path) -> None:
@@ -137,12 +153,3 @@ def test_a_replay_says_it_in_one_line(conf: Path, variable: str, named: str) -> 
     (line,) = done.stderr.splitlines()
     assert named in line
     assert line.endswith("or replay with --engine local")
-
-
-@pytest.mark.parametrize("name", ["SPARK_LOCAL_DIRS", "PYSPARK_GATEWAY_PORT"])
-def test_a_variable_of_scratch_folders_or_of_the_gateway_is_named(
-    tmp_path: Path, name: str
-) -> None:
-    assert failure("it ended", "", {name: "1"}, tmp_path) == (
-        f"Spark does not start: it ended; see {name}, or replay with --engine local"
-    )

@@ -16,13 +16,12 @@ from jbodlab.metadata.image.broker_registration import BrokerRegistration
 from jbodlab.metadata.image.partition_registration import PartitionRegistration
 from jbodlab.metadata.records.features import ELR_VERSION
 from jbodlab.vocabulary import directory_id as directory_ids
-from jbodlab.vocabulary import kafka_uuid
 from jbodlab.vocabulary.ids import BrokerId, DirectoryId
 from jbodlab.what_if.cluster import Cluster as Model
 from jbodlab.what_if.failure import Failure, effects
 from jbodlab.what_if.loss import UNCLEAN_ELECTION
 from tests.analytics.builders import partition_record, register, uid
-from tests.analytics.image_tables import state_row
+from tests.analytics.image_tables import ids, state_row
 from tests.analytics.small_logs import TOPIC, Row, answered
 
 BROKERS = range(1, 6)
@@ -59,16 +58,14 @@ def random_partition(rng: random.Random) -> PartitionRegistration:
     return PartitionRegistration.from_record(record)
 
 
-def row(at: PartitionAt) -> Row:
-    key = {"topic": at.topic, "topic_id": at.topic, "partition": at.partition}
-    return key | state_row(at.state)
-
-
 def what_if(
     cluster: Cluster, states: list[PartitionAt], *, has_elr: bool, unclean: bool
 ) -> list[Row]:
     """Return the table, also of directories that brokers do not have online."""
-    rows = [row(each) for each in states]
+    rows: list[Row] = [
+        {"topic": at.topic, "topic_id": at.topic, "partition": at.partition} | state_row(at.state)
+        for at in states
+    ]
     places = {
         place
         for each in rows
@@ -77,13 +74,12 @@ def what_if(
     brokers: list[Row] = [
         {
             "broker": each,
-            "fenced": each not in cluster.brokers,
+            "fenced": known is None,
             "in_controlled_shutdown": False,
-            "log_dirs": list(map(kafka_uuid.to_text, cluster.brokers[each].directories))
-            if each in cluster.brokers
-            else [],
+            "log_dirs": ids(known.directories if known else ()),
         }
         for each in map(BrokerId, BROKERS)
+        for known in [cluster.brokers.get(each)]
     ]
     named = {"resource_type": "topic", "resource_name": "orders", "name": UNCLEAN_ELECTION}
     return answered(
