@@ -12,7 +12,7 @@ import base64
 import hashlib
 import json
 import pkgutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -124,11 +124,16 @@ class Block:
     @property
     def body(self) -> Markup:
         """The rows as HTML: a report has thousands of values, and few different ones."""
-        known = [lru_cache(None, typed=True)(partial(self._td, each)) for each in self.columns]
+        made = [self._td_of(at, each) for at, each in enumerate(self.columns)]
         rows = (
-            "".join([td(value) for td, value in zip(known, row, strict=True)]) for row in self.rows
+            "".join([td(value) for td, value in zip(made, row, strict=True)]) for row in self.rows
         )
         return Markup("".join([f"<tr data-row>{row}</tr>\n" for row in rows]))
+
+    def _td_of(self, at: int, column: Column) -> Callable[[Value], str]:
+        td = partial(self._td, column)
+        # 0.0 is equal to -0.0, and to 0, which are other texts.
+        return td if any(type(row[at]) is float for row in self.rows) else lru_cache(None)(td)
 
     def _td(self, column: Column, value: Value) -> str:
         attributes, text = self._cell(column, value)

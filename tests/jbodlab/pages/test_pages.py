@@ -7,7 +7,7 @@ import re
 import pytest
 
 from jbodlab.pages.page import Block, Section, html_page
-from jbodlab.pages.values import Column, Unit, exact, readable, share_text
+from jbodlab.pages.values import NOTHING, Column, Unit, exact, readable, share_text
 
 
 @pytest.mark.parametrize(
@@ -49,6 +49,17 @@ def test_characters_that_control_anything_are_visible_and_markup_is_text() -> No
     assert ">&lt;a id=&#39;y&#39;&gt;&amp;\\u0000\\u000d\\u000a\\u202e</td>" in page
     assert "&lt;X&gt;\\u001b" in page
     assert "<h1>\\u2066</h1>" in page
+
+
+def test_equal_values_of_different_types_and_columns_are_shown_as_what_they_are() -> None:
+    columns = [Column(name=unit.value, title="X", unit=unit) for unit in (Unit.NUMBER, Unit.LABEL)]
+    rows = [(0, 1000), (0.0, 1000), (-0.0, None), (1000, 1000)]
+
+    block = Block(name="x", title="t", columns=columns, rows=rows)
+    page = html_page([Section(name="s", blocks=[block])], title="t")
+
+    shown = re.findall("<td [^>]*>([^<]*)</td>", page)
+    assert shown == ["0", "1000", "0.0", "1000", "-0.0", NOTHING, "1,000", "1000"]
 
 
 def test_a_section_without_rows_is_left_out() -> None:
