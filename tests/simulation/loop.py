@@ -108,12 +108,14 @@ class SimLoop(asyncio.BaseEventLoop):
         self._trace = blake2b(digest_size=16)
         self._untraced: list[str] = []
         self._moved_at_step = 0
+        # One that ended in the middle has left something in it.
+        former, OUTSIDE.queue = OUTSIDE.queue, deque()
         self.hub = getcurrent()
         self.steps = 0
         self.stop_at_step = 0
         self.ending: Exception | None = None
         self.is_traced = False
-        self.kept: list[object] = []
+        self.kept: list[object] = [former]
         self.create_future = partial(asyncio.Future, loop=self)
 
     get_debug = staticmethod(bool)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import subprocess
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from tests.simulation import faults, kept_plans
 from tests.simulation.command import outcomes_of, run_module
 from tests.simulation.kept_plans import KEPT
+from tests.simulation.loop import SimLoop, Stuck
 from tests.simulation.mutants import PATCHES, found_at, hunt, named_in
 from tests.simulation.plan import FEATURES, draw, read_plan
 
@@ -55,6 +57,21 @@ def test_a_seed_is_the_same_history_in_another_process() -> None:
 
     assert other == traces_of(histories())[: len(other)]
     assert other
+
+
+def test_a_history_that_ended_in_the_middle_leaves_nothing_to_the_next() -> None:
+    with closing(SimLoop("one")) as ended:
+        ended.call_soon(ended.stop)
+        ended.call_soon(ended.stop)
+        ended.ending = Stuck("it ends at its first step")
+        with pytest.raises(Stuck):
+            ended.run_forever()
+
+    with closing(SimLoop("another")) as following:
+        following.call_soon(following.stop)
+        following.run_forever()
+
+        assert following.steps == 1
 
 
 @pytest.mark.xdist_group("kept plans")
