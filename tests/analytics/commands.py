@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from jbodlab.cli.program import main
@@ -34,16 +35,9 @@ def python(
     )
 
 
-def replay_command(arguments: Sequence[str]) -> int:
-    """Run `jbodlab replay`; returns its exit code."""
-    return main(["replay", *arguments])
+def _command(name: str, arguments: Sequence[str]) -> int:
+    """Run a command of `jbodlab`; returns its exit code."""
+    return main([name, *arguments])
 
 
-def why(arguments: Sequence[str]) -> int:
-    """Run `jbodlab why`; returns its exit code."""
-    return main(["why", *arguments])
-
-
-def what_if(arguments: Sequence[str]) -> int:
-    """Run `jbodlab what-if`; returns its exit code."""
-    return main(["what-if", *arguments])
+replay_command, why, what_if = (partial(_command, name) for name in ("replay", "why", "what-if"))

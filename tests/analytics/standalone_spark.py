@@ -51,15 +51,9 @@ class StandaloneSpark:
         jars: Sequence[Path],
         more: Mapping[str, str],
     ) -> subprocess.Popen[str]:
-        """Start `spark-submit` of a packed job.
+        """Start `spark-submit` of a packed job: a program, the archive of its modules, and more.
 
-        Args:
-            starter: The program.
-            archive: Its modules.
-            arguments: Its own.
-            variables: Of driver and executors.
-            jars: That the session gets besides.
-            more: Further settings.
+        The variables are those of driver and executors; the session gets the jars besides.
         """
         driver = self.folder / "driver"
         driver.mkdir(exist_ok=True)
@@ -78,13 +72,8 @@ class StandaloneSpark:
             [
                 str(SPARK_HOME / "bin" / "spark-submit"),
                 *("--master", self.master, "--py-files", str(archive)),
-                *(
-                    part
-                    for name, value in settings.items()
-                    for part in ("--conf", f"{name}={value}")
-                ),
-                str(starter),
-                *arguments,
+                *(part for pair in settings.items() for part in ("--conf", "=".join(pair))),
+                *(str(starter), *arguments),
             ],
             env={**self.variables, **variables, "PYTHONPATH": str(self.libraries)},
             cwd=driver,

@@ -5,14 +5,13 @@ from __future__ import annotations
 import shutil
 import tarfile
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
-from analytics.ask.broker_logs import LogLine
+from analytics.ask.broker_logs import LogLine, lines_about_directories
 from analytics.engines import LOCAL
 from analytics.errors import ReplayInputError
 from analytics.job.clusters import ReplayOptions, ReplayResult
@@ -248,16 +247,8 @@ def test_an_unchanged_cluster_is_read_again_if_something_else_is_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_log(tmp_path / "log", 1).close()
-    line = LogLine(
-        file="server.log",
-        line=1,
-        time=datetime(2026, 1, 31, tzinfo=UTC),
-        level="ERROR",
-        broker=1,
-        log_dir="/d",
-        directory=None,
-        message="disk error",
-    )
+    said = "[2026-01-31 12:00:00,001] ERROR [RM broker=1] Error while writing in dir /d (k.s.RM)"
+    (line,) = lines_about_directories("server.log", [said])
 
     def is_new(*lines: LogLine, full: bool = False) -> bool:
         options = ReplayOptions(broker_logs=lines, full=full)

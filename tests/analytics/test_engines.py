@@ -35,22 +35,10 @@ from tests.analytics.small_logs import answered_by_spark
 pytestmark = pytest.mark.spark
 
 
-def kafka_log(name: str, folder: Path) -> None:
-    shutil.copytree(FIXTURES / name, folder)
-
-
-def sound_log(folder: Path) -> None:
-    random_log(folder, seed=12, steps=120, snapshot_every=50)
-
-
 def cut_snapshot_log(folder: Path) -> None:
-    sound_log(folder)
+    random_log(folder, seed=12, steps=120, snapshot_every=50)
     snapshot = max(folder.rglob("*.checkpoint"))
     snapshot.write_bytes(snapshot.read_bytes()[:-7])
-
-
-def generated_log(folder: Path) -> None:
-    generate(folder, 20_000)
 
 
 def odd_log(seed: int, folder: Path) -> None:
@@ -58,15 +46,15 @@ def odd_log(seed: int, folder: Path) -> None:
     write(random_topics(seed, 0.05 * (seed % 3), 40), folder)
 
 
-LOGS: dict[str, Callable[[Path], None]] = {
+LOGS: dict[str, Callable[[Path], object]] = {
     **{
-        f"{version}-{node}": partial(kafka_log, f"{version}/{node}")
+        f"{version}-{node}": partial(shutil.copytree, FIXTURES / version / node)
         for version in ("3.9.2-admin", "4.3.1-disks")
         for node in ("controller", "broker-1")
     },
-    "random": sound_log,
+    "random": partial(random_log, seed=12, steps=120, snapshot_every=50),
     "cut-snapshot": cut_snapshot_log,
-    "generated": generated_log,
+    "generated": partial(generate, records=20_000),
     **{f"odd-{seed}": partial(odd_log, seed) for seed in range(3)},
 }
 

@@ -37,7 +37,6 @@ Rows = list[dict[str, object]]
 class Runs:
     """One log, replayed in memory and through files."""
 
-    log: Path
     in_memory: Path
     by_files: Path
     half: int
@@ -65,7 +64,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
         patch.setattr("analytics.engines.duck.ROWS_AT_ONCE", 100)
         replay(root / "meta", root / "by_files", LOCAL)
     return Runs(
-        log=root / "meta",
         in_memory=root / "in_memory",
         by_files=root / "by_files",
         half=half,

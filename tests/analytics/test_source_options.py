@@ -215,24 +215,6 @@ def test_bounds_are_offsets_and_times(nodes: tuple[str, str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "expected"),
-    [
-        (EqualTo(("offset",), 5), (5, 6)),
-        (GreaterThan(("offset",), 5), (6, MAX_LONG)),
-        (GreaterThanOrEqual(("offset",), 5), (5, MAX_LONG)),
-        (LessThan(("offset",), 5), (MIN_LONG, 5)),
-        (LessThanOrEqual(("offset",), 5), (MIN_LONG, 6)),
-        (EqualTo(("offset",), None), ANY),
-        (Not(EqualTo(("offset",), 5)), ANY),
-        (IsNull(("offset",)), ANY),
-        (EqualTo(("partition",), 5), ANY),
-    ],
-)
-def test_filters_bound_offsets(one: Filter, expected: tuple[int, int]) -> None:
-    assert narrowed(ALL, [one]).offset == expected
-
-
-@pytest.mark.parametrize(
     ("name", "message"),
     [
         ("startOfset", "has no option startOfset, did you mean startOffset"),
@@ -244,16 +226,30 @@ def test_a_misspelt_option_is_refused(name: str, message: str, nodes: tuple[str,
         parse_options({"path": nodes[0], name: "10"})
 
 
-def test_filters_bound_times_and_lose_no_part_of_a_millisecond() -> None:
-    moment = datetime(1970, 1, 1, 0, 0, 1, 500, tzinfo=UTC)
-
-    assert narrowed(ALL, [GreaterThan(("timestamp",), moment)]).time_ms == (1000, MAX_LONG)
-    assert narrowed(ALL, [LessThan(("timestamp",), moment)]).time_ms == (MIN_LONG, 1001)
+OF_TIME = datetime(1970, 1, 1, 0, 0, 1, 500, tzinfo=UTC)
+"""Between two milliseconds, of which no part is lost."""
 
 
-def test_filters_choose_types() -> None:
-    both = In(("type",), ("A", "B"))
-
-    assert narrowed(ALL, [both]).types == {"A", "B"}
-    assert narrowed(ALL, [both, EqualTo(("type",), "B")]).types == {"B"}
-    assert narrowed(ALL, [EqualTo(("type",), "B"), EqualTo(("type",), "C")]).types == frozenset()
+@pytest.mark.parametrize(
+    ("bound", "expected", "filters"),
+    [
+        ("offset", (5, 6), [EqualTo(("offset",), 5)]),
+        ("offset", (6, MAX_LONG), [GreaterThan(("offset",), 5)]),
+        ("offset", (5, MAX_LONG), [GreaterThanOrEqual(("offset",), 5)]),
+        ("offset", (MIN_LONG, 5), [LessThan(("offset",), 5)]),
+        ("offset", (MIN_LONG, 6), [LessThanOrEqual(("offset",), 5)]),
+        ("offset", ANY, [EqualTo(("offset",), None)]),
+        ("offset", ANY, [Not(EqualTo(("offset",), 5))]),
+        ("offset", ANY, [IsNull(("offset",))]),
+        ("offset", ANY, [EqualTo(("partition",), 5)]),
+        ("time_ms", (1000, MAX_LONG), [GreaterThan(("timestamp",), OF_TIME)]),
+        ("time_ms", (MIN_LONG, 1001), [LessThan(("timestamp",), OF_TIME)]),
+        ("types", {"A", "B"}, [In(("type",), ("A", "B"))]),
+        ("types", {"B"}, [In(("type",), ("A", "B")), EqualTo(("type",), "B")]),
+        ("types", set(), [EqualTo(("type",), "B"), EqualTo(("type",), "C")]),
+    ],
+)
+def test_filters_bound_offsets_times_and_types(
+    bound: str, expected: object, filters: list[Filter]
+) -> None:
+    assert getattr(narrowed(ALL, filters), bound) == expected

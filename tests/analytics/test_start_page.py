@@ -38,10 +38,8 @@ def test_what_is_open_now_comes_before_what_was() -> None:
         "f-unknown": summary(leaderless_ms=None),
     }
 
-    assert ranked(clusters) == [
-        *("e-more-open", "d-open", "c-leaderless", "b-was-down"),
-        *("a-healthy", "f-unknown"),
-    ]
+    order = [name[0] for name in ranked(clusters)]
+    assert order == ["e", "d", "c", "b", "a", "f"]
 
 
 def test_the_start_page_says_how_each_cluster_is_and_leads_to_its_page() -> None:
