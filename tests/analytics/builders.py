@@ -81,7 +81,6 @@ class LogBuilder:
     segment_bytes: int = 1 << 30
     epoch: int = 1
     now_ms: int = START_MS
-    batches: int = 0
     log: MetadataLog = field(init=False)
     loader: MetadataLoader = field(init=False)
 
@@ -141,7 +140,6 @@ class LogBuilder:
         for batch in read_batches(data):
             self.loader.load(batch)
         self.log.append(data)
-        self.batches += 1
 
 
 def log_of_one_record(root: Path) -> Path:

@@ -55,12 +55,6 @@ def made_of(request: pytest.FixtureRequest) -> Answered:
 
 
 @pytest.fixture(scope="session")
-def kafka_logs() -> Path:
-    """Metadata logs that Apache Kafka wrote."""
-    return FIXTURES
-
-
-@pytest.fixture(scope="session")
 def disks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replayed]:
     """A log in which directories fail, replayed once for all tests, by the command.
 

@@ -66,7 +66,8 @@ def brokers_of(image: MetadataImage) -> Rows:
 
 def told(rows: Rows, like: Rows) -> list[str]:
     """Return the columns of rows that others have, whatever their order."""
-    return sorted(str({name: row[name] for name in like[0]}) for row in rows)
+    names = like[0] if like else ()
+    return sorted(str({name: row[name] for name in names}) for row in rows)
 
 
 def assert_tables_equal_image(output: Path, image: MetadataImage) -> None:

@@ -41,17 +41,10 @@ def from_arrow(batches: Iterable[pa.RecordBatch]) -> list[SourceRow]:
     return rows
 
 
-def read_all(layout: Layout) -> Iterator[pa.RecordBatch]:
-    """Yield all rows of a layout, as tasks give them."""
-    if layout.problems:
-        yield arrow_rows([problem_row(problem) for problem in layout.problems], COLUMNS)
-    for split in layout.splits:
-        yield from read_split(split, COLUMNS)
-
-
 def column_rows(layout: Layout) -> list[SourceRow]:
     """Return all rows of a layout, as tasks give them."""
-    return from_arrow(read_all(layout))
+    rows = from_arrow([arrow_rows(list(map(problem_row, layout.problems)), COLUMNS)])
+    return rows + from_arrow(batch for one in layout.splits for batch in read_split(one, COLUMNS))
 
 
 def agreed_rows(layout: Layout) -> list[SourceRow]:

@@ -31,6 +31,7 @@ from jbodlab.record_batch.record_batch import CONTROL, build_batch
 from tests.analytics.builders import partition_record, uid
 from tests.analytics.examples import examples
 from tests.analytics.random_records import random_log
+from tests.analytics.shared import FIXTURES
 from tests.analytics.source_rows import (
     VERSIONS,
     agreed_rows,
@@ -64,6 +65,11 @@ def agree(raw: bytes, snapshot: SnapshotFile | None = None) -> list[SourceRow]:
     rows = by_columns(raw, split)
     assert in_order(rows) == in_order(decode_split(raw, split))
     return rows
+
+
+def batch_of(records: Sequence[Record], version: int) -> bytes:
+    values = [(None, frame.encode(record, version)) for record in records]
+    return build_batch(values, timestamp_ms=0)
 
 
 @st.composite
@@ -146,9 +152,8 @@ def test_texts_are_escaped_as_in_json(text: str) -> None:
         ConfigRecord(resource_type=4, resource_name="1", name=text, value=None),
         TopicRecord(name="other", topic_id=uid(2)),
     ]
-    values = [(None, frame.encode(record, 0)) for record in records]
 
-    rows = agree(build_batch(values, timestamp_ms=0))
+    rows = agree(batch_of(records, 0))
 
     assert [row.topic for row in rows] == [text, text, text, None, "other"]
 
@@ -161,23 +166,20 @@ def test_numbers_of_any_size(numbers: tuple[int, ...]) -> None:
         PartitionChangeRecord(partition_id=-2, isr=None),
         PartitionRecord(replicas=numbers, leader=numbers[0] if numbers else -1),  # type: ignore[arg-type]
     ]
-    values = [(None, frame.encode(record, 2)) for record in records]
 
-    agree(build_batch(values, timestamp_ms=0))
+    agree(batch_of(records, 2))
 
 
 def test_ids_that_differ_in_one_half_only_stay_apart() -> None:
     records = [partition_record(uid(n)) for n in range(1, 9)]  # equal second halves
-    values = [(None, frame.encode(record, 2)) for record in records]
-
-    rows = agree(build_batch(values, timestamp_ms=0))
+    rows = agree(batch_of(records, 2))
 
     assert len({row.topic_id for row in rows}) == 8
 
 
 @pytest.mark.parametrize("cluster", ["4.3.1-disks", "3.9.2-admin"])
-def test_logs_of_kafka_agree(kafka_logs: Path, cluster: str) -> None:
-    layout = read_layout(kafka_logs / cluster / "controller" / "__cluster_metadata-0")
+def test_logs_of_kafka_agree(cluster: str) -> None:
+    layout = read_layout(FIXTURES / cluster / "controller" / "__cluster_metadata-0")
 
     assert agreed_rows(layout)
 

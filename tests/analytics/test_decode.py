@@ -14,6 +14,7 @@ from jbodlab.metadata.records.security_records import UserScramCredentialRecord
 from jbodlab.metadata.records.topic_records import TopicRecord
 from jbodlab.record_batch.record_batch import build_batch
 from tests.analytics.builders import LogBuilder, partition_record, register, uid, versioned
+from tests.analytics.shared import FIXTURES
 from tests.analytics.source_rows import decode_split
 from tests.metadata_batches import data_batch
 
@@ -25,15 +26,13 @@ def decode(data: bytes) -> list[SourceRow]:
 
 
 @pytest.mark.parametrize("cluster", ["4.3.1-disks", "3.9.2-admin"])
-def test_every_record_is_the_one_that_kafkas_dump_tool_prints(
-    kafka_logs: Path, cluster: str
-) -> None:
-    layout = read_layout(kafka_logs / cluster / "controller" / "__cluster_metadata-0")
+def test_every_record_is_the_one_that_kafkas_dump_tool_prints(cluster: str) -> None:
+    layout = read_layout(FIXTURES / cluster / "controller" / "__cluster_metadata-0")
 
     for split in layout.splits:
         data = (Path(split.source) / split.file).read_bytes()
         rows = list(decode_split(data[split.start : split.end], split))
-        dump = (kafka_logs / cluster / f"dump-{split.file}.txt").read_text()
+        dump = (FIXTURES / cluster / f"dump-{split.file}.txt").read_text()
         printed = [match for line in dump.splitlines() if (match := DUMPED.match(line))]
         assert len(rows) == len(printed)
         for row, match in zip(rows, printed, strict=True):
@@ -79,6 +78,7 @@ def test_a_wrong_crc_costs_its_batch_and_no_other() -> None:
     assert rows[1].position == len(first)
 
 
+# The last one has a byte behind all that its version knows.
 @pytest.mark.parametrize("value", [None, b"", b"\x02\x14\x00\x00", b"\x01\x14\x00\x00\x00"])
 def test_a_value_that_cannot_be_decoded_keeps_its_row(value: bytes | None) -> None:
     rows = decode(build_batch([(None, value)], base_offset=4, timestamp_ms=0))

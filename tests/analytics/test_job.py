@@ -38,7 +38,7 @@ from tests.analytics.commands import ROOT
 from tests.analytics.commands import replay_command as main
 from tests.analytics.image_tables import assert_tables_equal_image
 from tests.analytics.random_records import RandomHistory
-from tests.analytics.shared import Replayed, contents, read_table
+from tests.analytics.shared import FIXTURES, Replayed, contents, read_table
 from tests.analytics.small_logs import picked
 
 Rows = list[dict[str, object]]
@@ -311,10 +311,8 @@ def test_the_command_runs_from_any_directory(disks: Replayed) -> None:
 
 
 @pytest.mark.spark
-def test_ctrl_c_leaves_no_process_even_while_the_jvm_starts(
-    kafka_logs: Path, tmp_path: Path
-) -> None:
-    source = str(kafka_logs / "4.3.1-disks" / "controller")
+def test_ctrl_c_leaves_no_process_even_while_the_jvm_starts(tmp_path: Path) -> None:
+    source = str(FIXTURES / "4.3.1-disks" / "controller")
     with (tmp_path / "output").open("w") as output:
         child = subprocess.Popen(
             [

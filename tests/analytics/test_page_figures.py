@@ -18,7 +18,6 @@ from analytics.page.conditions import known_figures
 from analytics.page.report_figures import ask_figures
 from analytics.page.report_json import as_json
 from analytics.page.report_page import derived_files, report_page
-from analytics.page.report_text import text_of
 from analytics.store.questions import connection
 from analytics.store.store import Store
 from analytics.store.stored_tables import StoredTables
@@ -371,7 +370,3 @@ def test_named_figures_are_those_of_one_row(everything: Made, nothing: Made) -> 
     assert everything.figures.named.keys() == known_figures().keys()
     assert (everything.figures.named["outages"], nothing.figures.named["outages"]) == (3, 0)
     assert nothing.figures.named["longest_leaderless_ms"] is None
-
-
-def test_the_text_comes_from_the_answers_of_the_page(everything: Made) -> None:
-    assert "601 records, offsets 0 to 600" in text_of(everything.figures)

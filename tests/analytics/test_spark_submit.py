@@ -92,16 +92,12 @@ def without_inputs(printed: str) -> str:
     return re.sub(r"--input '[^']*'", "", printed.partition("Tables\n")[0])
 
 
-def is_written(store: S3Server, table: str) -> bool:
-    """Return whether a task has written rows of a table that are not in their place yet."""
-    paths = [one.path for one in files_below(store, "out")]
-    return any(f"/{table}/" in path and path.endswith(".parquet") for path in paths)
-
-
 def files_below(store: S3Server, folder: str) -> list[fs.FileInfo]:
     selector = fs.FileSelector(f"{BUCKET}/{folder}", recursive=True, allow_not_found=True)
     return list(store.files.get_file_info(selector))
 
 
 def is_written_or_over(store: S3Server, table: str, run: subprocess.Popen[str]) -> bool:
-    return is_written(store, table) or run.poll() is not None
+    """Return whether a task has written rows of a table, wherever they are, or the run is over."""
+    paths = [one.path for one in files_below(store, "out") if f"/{table}/" in one.path]
+    return any(path.endswith(".parquet") for path in paths) or run.poll() is not None

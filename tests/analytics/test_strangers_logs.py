@@ -157,15 +157,6 @@ def test_a_record_that_nobody_knows_is_a_row_of_its_table_and_ends_nothing(
     ]
 
 
-def test_damage_of_a_known_version_is_still_a_problem(tmp_path: Path) -> None:
-    rows = agreed_rows(layout_of(tmp_path, batch(0, NEWER)))
-
-    assert [(row.offset, row.type, row.problem) for row in rows] == [
-        (0, None, None),
-        (0, None, "undecodable"),
-    ]
-
-
 def test_a_snapshot_with_a_control_record_that_nobody_knows_is_whole(tmp_path: Path) -> None:
     unknown = batch(1, b"\x00\x00", key=b"\x00\x00\x00\x2a", attributes=CONTROL)
 
