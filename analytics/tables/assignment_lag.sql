@@ -18,7 +18,7 @@ WITH placed AS (
     lead(valid_from_offset) OVER in_order AS next_offset,
     lead(valid_from_time) OVER in_order AS next_time, lead(directory) OVER in_order AS next_directory
   FROM replica_placement
-  WINDOW in_order AS (PARTITION BY cluster, topic_id, partition, broker ORDER BY valid_from_offset)
+  WINDOW in_order AS (PARTITION BY topic_id, partition, cluster, broker ORDER BY valid_from_offset)
 )
 SELECT cluster, topic, topic_id, partition, broker, valid_from_offset AS created_offset,
   valid_from_time AS created_time, CASE WHEN goes_on THEN next_offset END AS assigned_offset,

@@ -21,7 +21,7 @@ WITH lives AS (
   SELECT p.cluster, max(p.topic) AS topic, p.topic_id, p.partition, min(p.valid_from_time) AS from_time,
     max(CASE WHEN p.valid_to_offset IS NULL THEN e.end_time ELSE p.valid_to_time END) AS to_time
   FROM replica_placement p JOIN log_ends e ON p.cluster = e.cluster
-  GROUP BY p.cluster, p.topic_id, p.partition
+  GROUP BY p.topic_id, p.partition, p.cluster
 ), spans AS (
   SELECT cluster, topic, topic_id, CAST(NULL AS STRING) AS kind, from_time, to_time FROM lives
   UNION ALL

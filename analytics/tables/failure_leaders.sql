@@ -4,7 +4,7 @@
 WITH changes AS (
   SELECT cluster, topic_id, partition, valid_from_offset AS at, leader, previous_leader,
     last_value(CASE WHEN leader <> -1 THEN named_struct('offset', valid_from_offset,
-      'time', valid_from_time) END) IGNORE NULLS OVER (PARTITION BY cluster, topic_id, partition
+      'time', valid_from_time) END) IGNORE NULLS OVER (PARTITION BY topic_id, partition, cluster
       ORDER BY valid_from_offset DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS led
   FROM leadership WHERE previous_leader IS NOT NULL
 ), moments AS (
@@ -18,7 +18,7 @@ WITH changes AS (
     named_struct('at', at, 'leader', leader, 'previous_leader', previous_leader, 'led', led)
   FROM changes
 ), found AS (
-  SELECT *, last_value(change) IGNORE NULLS OVER (PARTITION BY cluster, topic_id, partition
+  SELECT *, last_value(change) IGNORE NULLS OVER (PARTITION BY topic_id, partition, cluster
     ORDER BY at DESC, turn DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS first_change
   FROM moments
 ), concerned AS (

@@ -16,7 +16,7 @@ WITH begun AS (
     named_struct('offset', valid_from_offset, 'time', valid_from_time)
   FROM partition_states WHERE leader <> -1 AND size(isr) >= size(replicas)
 ), found AS (
-  SELECT *, last_value(whole) IGNORE NULLS OVER (PARTITION BY cluster, topic_id, partition
+  SELECT *, last_value(whole) IGNORE NULLS OVER (PARTITION BY topic_id, partition, cluster
     ORDER BY at DESC, turn DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS next_whole
   FROM moments
 ), again AS (

@@ -11,7 +11,7 @@ WITH places AS (
 ), held AS (
   SELECT cluster, 1 AS code, 0 AS place, topic_id, partition, min(valid_from_time) AS from_time,
     max(valid_from_time) AS changed_time, bool_or(valid_to_offset IS NULL) AS is_open, max(valid_to_time) AS to_time
-  FROM partition_states GROUP BY cluster, topic_id, partition, life
+  FROM partition_states GROUP BY topic_id, partition, cluster, life
   UNION ALL
   SELECT cluster, code, 0, topic_id, partition, valid_from_time, valid_from_time,
     valid_to_offset IS NULL, valid_to_time
@@ -58,7 +58,7 @@ WITH places AS (
       ELSE last_us - pmod(last_us, us) END AS last
   FROM timed
 ), followed AS (
-  SELECT *, max(last) OVER (PARTITION BY cluster, code, place, topic_id, partition
+  SELECT *, max(last) OVER (PARTITION BY topic_id, partition, cluster, code, place
       ORDER BY first ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
   FROM spans
 ), steps AS (

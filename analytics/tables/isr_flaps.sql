@@ -24,11 +24,11 @@ WITH events AS (
   SELECT p.cluster, p.topic_id, p.partition, p.broker,
     max(coalesce(p.valid_to_time, e.end_time)) AS placed_until
   FROM replica_placement p JOIN log_ends e ON p.cluster = e.cluster
-  GROUP BY p.cluster, p.topic_id, p.partition, p.broker
+  GROUP BY p.topic_id, p.partition, p.cluster, p.broker
 ), ordered AS (
   SELECT *, lead(is_out) OVER in_order IS NOT NULL AS is_followed, lead(time) OVER in_order AS next_time
   FROM events
-  WINDOW in_order AS (PARTITION BY cluster, topic_id, partition, broker ORDER BY `offset`, is_out DESC)
+  WINDOW in_order AS (PARTITION BY topic_id, partition, cluster, broker ORDER BY `offset`, is_out DESC)
 ), followed AS (
   SELECT o.*, CASE WHEN o.is_followed THEN o.next_time WHEN p.broker IS NULL THEN e.end_time
       ELSE p.placed_until END AS until
@@ -44,7 +44,7 @@ WITH events AS (
     max(named_struct('offset', `offset`, 'turn', NOT is_out, 'time', time)) AS last,
     sum(CASE WHEN time IS NOT NULL AND until IS NOT NULL THEN ms END) AS ms_total,
     max(CASE WHEN time IS NOT NULL AND until IS NOT NULL THEN ms END) AS ms_max
-  FROM lasted GROUP BY cluster, topic_id, partition, broker
+  FROM lasted GROUP BY topic_id, partition, cluster, broker
 )
 SELECT cluster, topic, topic_id, partition, broker, shrinks, expands, first_time,
   last.time AS last_time, CAST(coalesce(ms_total, 0) AS BIGINT) AS out_ms_total,

@@ -19,16 +19,16 @@ WITH held AS (
       ELSE greatest(unix_micros(from_time), unix_micros(to_time)) END AS until
   FROM held WHERE from_time IS NOT NULL AND (is_open OR to_time IS NOT NULL)
 ), begun AS (
-  SELECT *, max(until) OVER (PARTITION BY cluster, what, broker, topic_id, partition
+  SELECT *, max(until) OVER (PARTITION BY topic_id, partition, cluster, what, broker
       ORDER BY begin, until ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
   FROM spans
 ), numbered AS (
   SELECT *, sum(CASE WHEN before IS NULL OR before < begin THEN 1 ELSE 0 END) OVER (
-      PARTITION BY cluster, what, broker, topic_id, partition ORDER BY begin, until
+      PARTITION BY topic_id, partition, cluster, what, broker ORDER BY begin, until
       ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS number
   FROM begun
 )
 SELECT cluster, what, broker, topic_id, partition, timestamp_micros(min(begin)) AS from_time,
   max(until) = 9223372036854775807 AS is_open,
   CASE WHEN max(until) < 9223372036854775807 THEN timestamp_micros(max(until)) END AS to_time
-FROM numbered GROUP BY cluster, what, broker, topic_id, partition, number
+FROM numbered GROUP BY topic_id, partition, cluster, what, broker, number

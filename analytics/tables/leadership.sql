@@ -60,7 +60,7 @@ WITH begun AS (
     lead(valid_from_offset) OVER in_order AS next_offset,
     lead(valid_from_time) OVER in_order AS next_time, lead(seq) OVER in_order AS next_seq
   FROM judged
-  WINDOW in_order AS (PARTITION BY cluster, topic_id, partition, life ORDER BY seq)
+  WINDOW in_order AS (PARTITION BY topic_id, partition, cluster, life ORDER BY seq)
 ), ended AS (
   SELECT *, CASE WHEN next_seq IS NULL THEN life_to_offset ELSE next_offset END AS to_offset,
     CASE WHEN next_seq IS NULL THEN life_to_time ELSE next_time END AS to_time

@@ -18,5 +18,5 @@ FROM (
     min(named_struct('offset', valid_from_offset, 'time', valid_from_time)) AS first,
     max(named_struct('offset', valid_from_offset, 'time', valid_from_time)) AS last
   FROM leadership WHERE cause NOT IN ('created', 'snapshot')
-  GROUP BY cluster, topic_id, partition
+  GROUP BY topic_id, partition, cluster
 ) s

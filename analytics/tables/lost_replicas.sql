@@ -56,7 +56,7 @@ WITH gone AS (
 ), worst AS (
   SELECT cluster, topic_id, partition, life, seq, of, min(named_struct('rank', rank, 'lost', lost,
     'late_why', late_why, 'why', coalesce(why, 'unknown'), 'directory', directory)) AS one
-  FROM ranked GROUP BY cluster, topic_id, partition, life, seq, of
+  FROM ranked GROUP BY topic_id, partition, cluster, life, seq, of
 )
 SELECT cluster, topic_id, partition, life, seq, of, one.lost AS broker, one.late_why AS why,
   one.why AS why_at_once, one.directory

@@ -40,7 +40,7 @@ WITH placed AS (
     lead(valid_from_offset, 2) OVER in_order AS third_offset,
     lead(valid_from_time, 2) OVER in_order AS third_time
   FROM replica_placement
-  WINDOW in_order AS (PARTITION BY cluster, topic_id, partition, broker ORDER BY valid_from_offset)
+  WINDOW in_order AS (PARTITION BY topic_id, partition, cluster, broker ORDER BY valid_from_offset)
 ), within AS (
   SELECT *, coalesce(goes_on_again AND third_directory = directory, false) AS is_back FROM placed
   WHERE goes_on AND ended_by = 'moved' AND is_real AND next_is_real
@@ -50,9 +50,9 @@ WITH placed AS (
       AND lag(removing_replicas) OVER in_order = removing_replicas AS is_same,
     coalesce(lead(valid_from_offset) OVER in_order = valid_to_offset, false) AS is_replaced
   FROM partition_states WHERE size(adding_replicas) > 0 OR size(removing_replicas) > 0
-  WINDOW in_order AS (PARTITION BY cluster, topic_id, partition ORDER BY valid_from_offset)
+  WINDOW in_order AS (PARTITION BY topic_id, partition, cluster ORDER BY valid_from_offset)
 ), numbered AS (
-  SELECT *, sum(CASE WHEN is_same THEN 0 ELSE 1 END) OVER (PARTITION BY cluster, topic_id, partition
+  SELECT *, sum(CASE WHEN is_same THEN 0 ELSE 1 END) OVER (PARTITION BY topic_id, partition, cluster
       ORDER BY valid_from_offset ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS number
   FROM running
 ), runs AS (
@@ -61,7 +61,7 @@ WITH placed AS (
     max(named_struct('at', valid_from_offset, 'offset', valid_to_offset, 'time', valid_to_time,
       'is_replaced', is_replaced)) AS ended
   FROM numbered
-  GROUP BY cluster, topic, topic_id, partition, adding_replicas, removing_replicas, number
+  GROUP BY topic_id, partition, cluster, topic, adding_replicas, removing_replicas, number
 ), pairs AS (
   SELECT cluster, topic, topic_id, partition, number, nth, queued, ended, CASE WHEN nth < size(removing_replicas) THEN element_at(removing_replicas, nth + 1) END
       AS from_broker,
@@ -92,7 +92,7 @@ WITH placed AS (
   FROM pairs w LEFT JOIN placed p
     ON p.cluster = w.cluster AND p.topic_id = w.topic_id AND p.partition = w.partition
     AND (p.broker = w.from_broker OR p.broker = w.to_broker)
-  GROUP BY w.cluster, w.topic, w.topic_id, w.partition, w.number, w.nth, w.queued, w.ended,
+  GROUP BY w.topic_id, w.partition, w.cluster, w.topic, w.number, w.nth, w.queued, w.ended,
     w.from_broker, w.to_broker
 )
 SELECT cluster, topic, topic_id, partition, broker, directory AS from_directory,

@@ -12,7 +12,7 @@ WITH unclean AS (
 ), replicas AS (
   SELECT cluster, topic_id, partition, transform(array_sort(collect_list(
       named_struct('place', place, 'bits', replica_bits))), each -> each.bits) AS bits
-  FROM placed_replicas GROUP BY cluster, topic_id, partition
+  FROM placed_replicas GROUP BY topic_id, partition, cluster
 )
 SELECT p.cluster, p.topic_id, p.partition, r.bits, p.leader <> -1 AS has_leader,
   CAST(least(coalesce(t.min_insync_replicas, 1), size(r.bits)) AS BIGINT) AS min_isr,

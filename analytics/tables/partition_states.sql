@@ -1,7 +1,7 @@
 -- Step: a state of a partition, the end of its life, and the state before it in the same life:
 -- of plain topics, and of those that the fold of single records gives.
 WITH rare AS (
-  SELECT *, lag(isr) OVER (PARTITION BY cluster, topic_id, partition, life ORDER BY seq) AS former_isr
+  SELECT *, lag(isr) OVER (PARTITION BY topic_id, partition, cluster, life ORDER BY seq) AS former_isr
   FROM rare_history WHERE kind = 'partition'
 ), states AS (
   SELECT s.cluster, s.topic, s.topic_id, s.partition, s.seq, 1 AS life, s.leader, s.leader_epoch,
@@ -33,7 +33,7 @@ WITH rare AS (
     coalesce(replicas <> lag(replicas) OVER in_order OR directories <> lag(directories) OVER in_order,
       false)
   FROM rare
-  WINDOW in_order AS (PARTITION BY cluster, topic_id, partition, life ORDER BY seq)
+  WINDOW in_order AS (PARTITION BY topic_id, partition, cluster, life ORDER BY seq)
 )
 SELECT *, size(isr) < size(replicas) AS is_under_replicated,
   leader NOT IN (-1, CASE WHEN size(replicas) > 0 THEN element_at(replicas, 1) ELSE -1 END)

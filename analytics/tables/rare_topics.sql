@@ -7,7 +7,7 @@ WITH with_elr AS (
 ), partitions AS (
   SELECT cluster, topic_id, partition, bool_or(is_odd) AS is_odd, count_if(is_compared) AS listed,
     min(CASE WHEN seq = 1 AND NOT is_compared THEN replay_position END) AS begin, max(end) AS end
-  FROM partition_steps GROUP BY cluster, topic_id, partition
+  FROM partition_steps GROUP BY topic_id, partition, cluster
 ), clears AS (
   SELECT cluster, coalesce(topic, '') AS topic, replay_position
   FROM few_records WHERE type = 'CLEAR_ELR_RECORD' AND NOT snapshot
@@ -21,7 +21,7 @@ UNION
 SELECT p.cluster, p.topic_id
 FROM partitions p LEFT JOIN sync_points s
   ON p.cluster = s.cluster AND s.position > p.begin AND s.position < p.end AND NOT s.is_base
-GROUP BY p.cluster, p.topic_id, p.partition, p.is_odd, p.begin, p.listed
+GROUP BY p.topic_id, p.partition, p.cluster, p.is_odd, p.begin, p.listed
 HAVING p.is_odd OR p.begin IS NOT NULL AND p.listed <> count(s.position)
 UNION
 SELECT s.cluster, s.topic_id

@@ -25,7 +25,7 @@ WITH changed AS (
     lead(valid_from_time) OVER in_order AS next_time, lead(record_type) OVER in_order AS next_type
   FROM partition_states
   WHERE is_first OR is_placement_changed
-  WINDOW in_order AS (PARTITION BY cluster, topic_id, partition, life ORDER BY seq)
+  WINDOW in_order AS (PARTITION BY topic_id, partition, cluster, life ORDER BY seq)
 ), placed AS (
   -- A broker that is listed twice counts once.
   SELECT *, element_at(directories, pos + 1) AS directory,
@@ -51,7 +51,7 @@ WITH changed AS (
     CASE WHEN is_end THEN to_time ELSE lead(to_time) OVER in_order END AS end_time,
     CASE WHEN is_end THEN how ELSE lead(how) OVER in_order END AS ended_by
   FROM bounds WHERE is_begin OR is_end
-  WINDOW in_order AS (PARTITION BY cluster, topic_id, partition, life, broker ORDER BY seq)
+  WINDOW in_order AS (PARTITION BY topic_id, partition, cluster, life, broker ORDER BY seq)
 )
 SELECT cluster, topic, topic_id, partition, broker, directory, valid_from_offset, valid_from_time,
   record_type, batch_base_offset, end_offset AS valid_to_offset, end_time AS valid_to_time, ended_by

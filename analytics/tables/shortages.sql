@@ -23,7 +23,7 @@ WITH pieces AS (
     OR lag(seq) OVER in_order = seq - 1 AND NOT lag(is_cut_off) OVER in_order AND NOT is_cut, false)
     AS goes_on
   FROM short
-  WINDOW in_order AS (PARTITION BY cluster, topic_id, partition, life, kind ORDER BY seq, number)
+  WINDOW in_order AS (PARTITION BY topic_id, partition, cluster, life, kind ORDER BY seq, number)
 ), bounds AS (
   SELECT cluster, topic, topic_id, partition, life, seq, number, kind, batch_last_offset, is_cut,
     CASE WHEN is_cut THEN since_offset ELSE valid_from_offset END AS from_offset,
@@ -32,12 +32,12 @@ WITH pieces AS (
     CASE WHEN is_cut_off THEN next_time ELSE valid_to_time END AS to_time,
     NOT goes_on AS is_begin, NOT coalesce(lead(goes_on) OVER in_order, false) AS is_end
   FROM chained
-  WINDOW in_order AS (PARTITION BY cluster, topic_id, partition, life, kind ORDER BY seq, number)
+  WINDOW in_order AS (PARTITION BY topic_id, partition, cluster, life, kind ORDER BY seq, number)
 ), paired AS (
   SELECT *, CASE WHEN is_end THEN to_offset ELSE lead(to_offset) OVER in_order END AS end_offset,
     CASE WHEN is_end THEN to_time ELSE lead(to_time) OVER in_order END AS end_time
   FROM bounds WHERE is_begin OR is_end
-  WINDOW in_order AS (PARTITION BY cluster, topic_id, partition, life, kind ORDER BY seq, number)
+  WINDOW in_order AS (PARTITION BY topic_id, partition, cluster, life, kind ORDER BY seq, number)
 )
 SELECT cluster, topic, topic_id, partition, life, seq, kind, is_cut, from_offset, from_time,
   end_offset AS to_offset, end_time AS to_time
