@@ -26,10 +26,10 @@ from pyspark.errors import PySparkAttributeError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import coalesce, lit
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
 from analytics.engines.functions import FUNCTIONS, ArrowFunction, plain
-from analytics.store.part_files import PartWriters, in_order
+from analytics.store.part_files import LONG_TEXTS, SKIPPED_BY, PartWriters, in_order
 from analytics.store.store import Store
 from analytics.store.stored_tables import SUFFIX
 from analytics.tables.sql_files import SqlFile, needed, times_read
@@ -86,7 +86,11 @@ _OF_FEW_ROWS = {
         f"org.apache.spark.sql.catalyst.optimizer.{rule}" for rule in _OF_NO_USE.split()
     ),
 }
-_NO_MARK = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
+_OF_FILES = {
+    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    "parquet.size.statistics.enabled": "false",
+    "parquet.column.statistics.enabled": "false",
+}
 NO_GLOB = {"__globPaths__": "false"}
 """Brackets in the name of a folder are no pattern."""
 
@@ -190,7 +194,7 @@ class SparkEngine:
             found: The rows.
             by: Column whose values have files of their own.
         """
-        writer = found.write.options(**_NO_MARK)
+        writer = found.write.options(**_of_parquet(found.schema))
         path = f"{STEPS}/{name}"
         (writer if by is None else writer.partitionBy(by)).parquet(self.folder.in_hadoop(path))
         self._read_back(name, path, found.schema)
@@ -315,7 +319,7 @@ class SparkEngine:
             # A cluster's rows in one file, unless they are many.
             rows = found.select(label, *columns).hint("rebalance", CLUSTER)
             writer = rows.sortWithinPartitions(CLUSTER, *table.order).write.partitionBy(CLUSTER)
-        writer.options(**_NO_MARK).parquet(path)
+        writer.options(**_of_parquet(schema)).parquet(path)
         if table.name not in self._done:
             self._read_back(table.name, table.name, schema)
 
@@ -361,6 +365,17 @@ def write_of_many(
         with store.files.open_output_stream(store.path(name)) as file:
             pq.write_table(rows, file, row_group_size=_ROWS_OF_PART)
         yield pa.RecordBatch.from_pydict({"file": [name]})
+
+
+def _of_parquet(schema: StructType) -> dict[str, str]:
+    """Return options of the writer of files: none tries a dictionary of what hardly repeats."""
+    found = dict(_OF_FILES)
+    for each in schema.fields:
+        if each.name in LONG_TEXTS or isinstance(each.dataType, LongType | TimestampType):
+            found[f"parquet.enable.dictionary#{each.name}"] = "false"
+        if each.name in SKIPPED_BY:
+            found[f"parquet.column.statistics.enabled#{each.name}"] = "true"
+    return found
 
 
 def _schema(table: Table) -> pa.Schema:

@@ -20,10 +20,10 @@ COMPRESSION = "snappy"
 
 ROWS_PER_GROUP = 1 << 20
 
-_LONG_TEXTS = ("payload", "raw", "value", "message")
+LONG_TEXTS = ("payload", "raw", "value", "message")
 """Columns whose values hardly repeat: a dictionary of them would cost and save nothing."""
 
-_SKIPPED_BY = frozenset(
+SKIPPED_BY = frozenset(
     (
         *("offset", "timestamp", "time", "batch_base_offset"),
         *("valid_from_offset", "valid_from_time", "valid_to_offset", "valid_to_time"),
@@ -98,11 +98,11 @@ def _writer(where: Any, table: Table, schema: pa.Schema, files: Any = None) -> p
         use_dictionary=[
             field.name
             for field in schema
-            if field.name not in _LONG_TEXTS
+            if field.name not in LONG_TEXTS
             and (pa.types.is_dictionary(field.type) or not pa.types.is_int64(field.type))
         ],
         store_schema=False,
-        write_statistics=[name for name in schema.names if name in _SKIPPED_BY],
+        write_statistics=[name for name in schema.names if name in SKIPPED_BY],
     )
     writer.add_key_value_metadata({"ARROW:schema": base64.b64encode(table.schema.serialize())})
     return writer

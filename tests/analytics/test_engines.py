@@ -154,6 +154,21 @@ def test_rows_of_one_cluster_are_written_in_the_order_of_their_table(
     assert pq.ParquetFile(file).read().column("at").to_pylist() == [1, 2, 3]
 
 
+def test_files_have_dictionaries_and_statistics_only_where_they_are_of_use(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    engine = SparkEngine(spark, Store(str(tmp_path)), clusters=["one"], settings={})
+
+    columns = "id AS offset, timestamp_micros(id) AS time, 'x' AS topic, 'x' AS payload, 'x' file"
+    engine.keep("rows", engine.spark.range(100).selectExpr(*columns.split(", ")))
+
+    file = next((tmp_path / "_steps/rows").glob("*.parquet"))
+    group = pq.ParquetFile(file).metadata.row_group(0)
+    found = {group.column(at).path_in_schema: group.column(at) for at in range(5)}
+    assert [name for name, one in found.items() if one.has_dictionary_page] == ["topic", "file"]
+    assert [name for name, one in found.items() if one.is_stats_set] == ["offset", "time", "topic"]
+
+
 def test_few_rows_are_not_shuffled(spark: SparkSession) -> None:
     before = len(plans(spark))
 
