@@ -28,11 +28,12 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import version
 from typing import Any, assert_never
 
+from msgspec.structs import asdict
+
 from jbodlab.kafka_wire.api_table import ApiKey, request_class
 from jbodlab.kafka_wire.message import Fields, made
 from jbodlab.metadata.records.cluster_records import (
     BrokerEndpoint,
-    BrokerFeature,
     RegisterControllerRecord,
 )
 from jbodlab.metadata.records.control_records import (
@@ -67,6 +68,7 @@ from jbodlab.raft.messages import (
     VoteResponse,
 )
 from jbodlab.raft.voters import UNKNOWN_DIRECTORY, Endpoints, ReplicaKey
+from jbodlab.server.request_values import value_of
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import DecodeError, KafkaError
 from jbodlab.vocabulary.ids import (
@@ -249,16 +251,13 @@ def _add_fields(request: AddVoterRequest) -> Fields:
 
 
 def _update_fields(request: UpdateVoterRequest) -> Fields:
-    voter, versions = request.voter, request.voter.k_raft_version_feature
+    voter = request.voter
     return {
         "current_leader_epoch": request.epoch,
         "voter_id": voter.voter_id,
         "voter_directory_id": voter.voter_directory_id,
         "listeners": _endpoint_fields(voter.endpoints),
-        "k_raft_version_feature": {
-            "min_supported_version": versions.min_supported_version,
-            "max_supported_version": versions.max_supported_version,
-        },
+        "k_raft_version_feature": asdict(voter.k_raft_version_feature),
     }
 
 
@@ -286,7 +285,7 @@ def _key_fields(voter: ReplicaKey | None) -> Fields:
 
 
 def _endpoint_fields(endpoints: Endpoints) -> list[Fields]:
-    return [{"name": each.name, "host": each.host, "port": each.port} for each in endpoints]
+    return list(map(asdict, endpoints))
 
 
 # Requests of other nodes, in any version.
@@ -380,16 +379,14 @@ def _remove_of(message: Any) -> RemoveVoterRequest:
 
 def _update_of(message: Any) -> UpdateVoterRequest:
     key = _key(message.voter_id, message.voter_directory_id)
-    versions = message.k_raft_version_feature
     return UpdateVoterRequest(
         epoch=LeaderEpoch(message.current_leader_epoch),
         voter=KRaftVoter(
             voter_id=key.node_id,
             voter_directory_id=key.directory_id,
             endpoints=_listeners(message),
-            k_raft_version_feature=KRaftVersionFeature(
-                min_supported_version=versions.min_supported_version,
-                max_supported_version=versions.max_supported_version,
+            k_raft_version_feature=value_of(
+                KRaftVersionFeature, message.k_raft_version_feature, {}
             ),
         ),
     )
@@ -442,9 +439,7 @@ def _listeners(message: Any) -> Endpoints:
 
 
 def _endpoints_of(listeners: Iterable[Any]) -> Endpoints:
-    return tuple(
-        KRaftVoterEndpoint(name=each.name, host=each.host, port=each.port) for each in listeners
-    )
+    return tuple(value_of(KRaftVoterEndpoint, each, {}) for each in listeners)
 
 
 # Responses of other nodes.
@@ -556,26 +551,9 @@ def _if_known(offset: int, epoch: int) -> OffsetAndEpoch | None:
 def registration_message(record: RegisterControllerRecord) -> Any:
     """Return the request of a controller that wants to be in the metadata."""
     values = {
-        "controller_id": record.controller_id,
-        "incarnation_id": record.incarnation_id,
-        "zk_migration_ready": record.zk_migration_ready,
-        "listeners": [
-            {
-                "name": each.name,
-                "host": each.host,
-                "port": each.port,
-                "security_protocol": each.security_protocol,
-            }
-            for each in record.end_points
-        ],
-        "features": [
-            {
-                "name": each.name,
-                "min_supported_version": each.min_supported_version,
-                "max_supported_version": each.max_supported_version,
-            }
-            for each in record.features
-        ],
+        **asdict(record),
+        "listeners": list(map(asdict, record.end_points)),
+        "features": list(map(asdict, record.features)),
     }
     return made(request_class(ApiKey.CONTROLLER_REGISTRATION, REGISTRATION_VERSION), values)
 
@@ -588,25 +566,8 @@ def registration_of(message: Any) -> RegisterControllerRecord:
     """
     if message.incarnation_id is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "the incarnation id is missing")
-    return RegisterControllerRecord(
-        controller_id=message.controller_id,
-        incarnation_id=message.incarnation_id,
-        zk_migration_ready=message.zk_migration_ready,
-        end_points=tuple(
-            BrokerEndpoint(
-                name=each.name,
-                host=each.host,
-                port=each.port,
-                security_protocol=each.security_protocol,
-            )
-            for each in message.listeners
-        ),
-        features=tuple(
-            BrokerFeature(
-                name=each.name,
-                min_supported_version=each.min_supported_version,
-                max_supported_version=each.max_supported_version,
-            )
-            for each in message.features
-        ),
+    end_points = tuple(value_of(BrokerEndpoint, each, {}) for each in message.listeners)
+    record: RegisterControllerRecord = value_of(
+        RegisterControllerRecord, message, {"end_points": end_points}
     )
+    return record

@@ -23,12 +23,14 @@ from jbodlab.server.partition_errors import told
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 
-PARTITION_FIELDS = frozenset({"partition", "partition_index"})
+PARTITION_FIELDS = frozenset({"partition", "partition_id", "partition_index"})
 IDENTITY_FIELDS = PARTITION_FIELDS | {
+    "allow_replication_factor_change",
     "entity",
     "group_id",
     "key",
     "name",
+    "producer_id",
     "resource_name",
     "resource_type",
     "topic",
@@ -58,6 +60,11 @@ def refused_elements(request: Any, context: RequestContext, error: KafkaError) -
     return _failed(_response_class(context), ResponseLocation.BELOW)(request, error)
 
 
+def failed_everywhere(request: Any, context: RequestContext, error: KafkaError) -> Any:
+    """Return a response in which the whole request fails, and each element of it is named."""
+    return _failed(_response_class(context), ResponseLocation.EVERYWHERE)(request, error)
+
+
 def _response_class(context: RequestContext) -> EntityClass:
     return response_class(context.header.api_key, context.header.api_version)
 
@@ -69,11 +76,13 @@ class ResponseLocation(Enum):
         TOP: The response itself.
         BELOW: The response itself, whose elements fail and not the whole.
         ELEMENT: An element of an array.
+        EVERYWHERE: Either, where clients want to find the whole and all elements failed.
     """
 
     TOP = auto()
     BELOW = auto()
     ELEMENT = auto()
+    EVERYWHERE = auto()
 
 
 @cache
@@ -95,11 +104,13 @@ def _value(entity_class: EntityClass, field: Field[Any], place: ResponseLocation
     if field.name == "error_message" and place is not ResponseLocation.BELOW:
         return _message
     item = _struct_in_array(field)
-    if item is not None and not has_code and _has_code_within(item):
-        failed = _failed(item, ResponseLocation.ELEMENT)
+    is_everywhere = place is ResponseLocation.EVERYWHERE
+    if item is not None and (is_everywhere or (not has_code and _has_code_within(item))):
+        failed = _failed(item, place if is_everywhere else ResponseLocation.ELEMENT)
         return lambda asked, error: tuple(failed(each, error) for each in _elements(asked))
     absent = _absent(field)
-    if place is ResponseLocation.ELEMENT and field.name in IDENTITY_FIELDS:
+    is_element = is_everywhere or place is ResponseLocation.ELEMENT
+    if is_element and field.name in IDENTITY_FIELDS:
         return lambda asked, _: _identity(asked, field.name, absent)
     return lambda _asked, _error: absent
 

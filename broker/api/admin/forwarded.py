@@ -21,7 +21,6 @@ from jbodlab.controller_api.requests import (
     CreateTopicsResponse,
     DeleteTopicsRequest,
     DescribeQuorumResponse,
-    ElectionResult,
     ElectLeadersRequest,
     ElectLeadersResponse,
     FeatureUpdate,
@@ -107,52 +106,6 @@ def _to_elect(request: Any) -> Given:
 def _elected(_: object, response: ElectLeadersResponse, image: MetadataImage) -> Given:
     topics = _by_topic(response.results, "topic", "partition_result", "partition_id")
     return {"replica_election_results": topics}
-
-
-def _election_failed(request: ElectLeadersRequest, error: KafkaError) -> ElectLeadersResponse:
-    """Return the error for the whole request and for every partition named in it."""
-    return ElectLeadersResponse(
-        error_code=error.code,
-        results=tuple(
-            ElectionResult(
-                topic=topic, partition=index, error_code=error.code, error_message=error.message
-            )
-            for topic, index in request.topic_partitions or ()
-        ),
-    )
-
-
-def _reassignment_failed(
-    request: AlterPartitionReassignmentsRequest, error: KafkaError
-) -> AlterPartitionReassignmentsResponse:
-    """Return the error for the whole request and for every partition of it."""
-    return AlterPartitionReassignmentsResponse(
-        error_code=error.code,
-        error_message=error.message,
-        results=tuple(
-            requests.ReassignmentResult(
-                topic=each.topic,
-                partition=each.partition,
-                error_code=error.code,
-                error_message=error.message,
-            )
-            for each in request.partitions
-        ),
-    )
-
-
-def _listing_failed(
-    request: requests.ListPartitionReassignmentsRequest, error: KafkaError
-) -> ListPartitionReassignmentsResponse:
-    """Return the error, and every partition that was asked for: clients count them."""
-    return ListPartitionReassignmentsResponse(
-        error_code=error.code,
-        error_message=error.message,
-        reassignments=tuple(
-            requests.OngoingReassignment(topic=topic, partition=partition, replicas=())
-            for topic, partition in request.topic_partitions or ()
-        ),
-    )
 
 
 def _to_reassign(request: Any) -> Given:
@@ -309,7 +262,7 @@ ROWS: tuple[Forwarded[Any, Any], ...] = (
         request=ElectLeadersRequest,
         asked=_to_elect,
         told=_elected,
-        failed=_election_failed,
+        fails_everywhere=True,
     ),
     Forwarded(
         key=ApiKey.ALTER_PARTITION_REASSIGNMENTS,
@@ -317,7 +270,7 @@ ROWS: tuple[Forwarded[Any, Any], ...] = (
         request=AlterPartitionReassignmentsRequest,
         asked=_to_reassign,
         told=_reassigned,
-        failed=_reassignment_failed,
+        fails_everywhere=True,
     ),
     Forwarded(
         key=ApiKey.LIST_PARTITION_REASSIGNMENTS,
@@ -325,7 +278,7 @@ ROWS: tuple[Forwarded[Any, Any], ...] = (
         request=requests.ListPartitionReassignmentsRequest,
         asked=_to_list,
         told=_listed,
-        failed=_listing_failed,
+        fails_everywhere=True,
     ),
     Forwarded(
         key=ApiKey.ALTER_CLIENT_QUOTAS, versions=(0, 1), request=requests.AlterClientQuotasRequest

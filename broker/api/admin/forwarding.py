@@ -38,7 +38,7 @@ from jbodlab.kafka_wire.layout import EntityClass, default_of, is_struct, unwrap
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.server.answer import Handler, Later, RequestContext, in_background, milliseconds
 from jbodlab.server.api import Api
-from jbodlab.server.failures import FailsBySchema
+from jbodlab.server.failures import FailsBySchema, failed_everywhere
 from jbodlab.server.forwarded import FORWARDED
 from jbodlab.server.request_values import Given, value_of
 from jbodlab.server.resources import Resource
@@ -82,6 +82,7 @@ class Forwarded(msgspec.Struct, Generic[RequestT, ResponseT], frozen=True, kw_on
         told: Fields of the response to the client, by `(client's request, response, image)`.
         failed: The response of the controller in place of which an error came, where clients expect
             another failure than that of the schema.
+        fails_everywhere: Whether clients want to find the whole and all elements failed.
         hidden: Fields of the response in place of what the client may not know, by
             `(response, may)`, where rights are enforced.
         drawn: The request with what is drawn for it, by `(request, source of ids)`.
@@ -99,6 +100,7 @@ class Forwarded(msgspec.Struct, Generic[RequestT, ResponseT], frozen=True, kw_on
     asked: Callable[[Any], Given] = lambda _: {}
     told: Callable[[Any, ResponseT, MetadataImage], Given] = lambda _asked, _response, _image: {}
     failed: Callable[[RequestT, KafkaError], ResponseT] | None = None
+    fails_everywhere: bool = False
     hidden: Callable[[ResponseT, Callable[[Resource], bool]], Given] = lambda _response, _may: {}
     drawn: Callable[[RequestT, Callable[[], UUID]], RequestT] = lambda request, _new_id: request
     again: Callable[[RequestT, MetadataImage], RequestT] = lambda request, _image: request
@@ -147,6 +149,8 @@ class ForwardedApi(ApiHandler, FailsBySchema):
 
     def failure(self, request: Any, context: RequestContext, error: KafkaError) -> Any:
         """Return the response in which every part of the request fails with an error."""
+        if self._row.fails_everywhere:
+            return failed_everywhere(request, context, error)
         if self._row.failed is None:
             return super().failure(request, context, error)
         response = self._row.failed(self._asked(request, context), error)

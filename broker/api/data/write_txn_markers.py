@@ -16,10 +16,10 @@ from broker.replica.waiting import AppendResult
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import Later, RequestContext
+from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.resources import on_cluster
 from jbodlab.server.response import Response
 from jbodlab.server.response_structs import ResponseStructs
-from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import TopicPartition
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ WRITE_TXN_MARKERS = ResponseStructs(ApiKey.WRITE_TXN_MARKERS, 2)
     (1, 2),
     on_cluster(AclOperation.CLUSTER_ACTION, instead=AclOperation.ALTER),
 )
-class WriteTxnMarkersApi(ApiHandler):
+class WriteTxnMarkersApi(ApiHandler, FailsBySchema):
     """Appends markers, and answers when they are replicated."""
 
     def answer(self, request: WriteTxnMarkersRequest, context: RequestContext) -> Later:
@@ -55,22 +55,6 @@ class WriteTxnMarkersApi(ApiHandler):
         ]
         return Later(
             self._parts.markers.write_markers(markers), lambda results: _response(request, results)
-        )
-
-    def failure(
-        self, request: WriteTxnMarkersRequest, context: RequestContext, error: KafkaError
-    ) -> Response:
-        """Return the error for every partition."""
-        return _response(
-            request,
-            [
-                AppendResult(
-                    topic_partition=TopicPartition(topic.name, index), error_code=error.code
-                )
-                for each in request.markers
-                for topic in each.topics
-                for index in topic.partition_indexes
-            ],
         )
 
 
