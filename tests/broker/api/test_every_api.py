@@ -47,6 +47,7 @@ OF_PARTITIONS = (
     ApiKey.OFFSET_FOR_LEADER_EPOCH,
     ApiKey.DESCRIBE_PRODUCERS,
     ApiKey.ADD_PARTITIONS_TO_TXN,
+    ApiKey.WRITE_TXN_MARKERS,
 )
 """Many clients raise what they do not try again, such as an error of a disk."""
 
@@ -64,6 +65,11 @@ def _told(key: ApiKey, version: int) -> set[int]:
         return {unknown}
     if key == ApiKey.ADD_PARTITIONS_TO_TXN and version >= BATCHED_FROM:
         return {ErrorCode.KAFKA_STORAGE_ERROR}
+    if key in (ApiKey.ELECT_LEADERS, ApiKey.ALTER_PARTITION_REASSIGNMENTS):
+        # Clients find the whole failed and each partition, which has a code of partitions.
+        has_whole = (key, version) != (ApiKey.ELECT_LEADERS, 0)
+        whole = {ErrorCode.KAFKA_STORAGE_ERROR} if has_whole else set()
+        return {ErrorCode.NOT_LEADER_OR_FOLLOWER} | whole
     if key == ApiKey.TXN_OFFSET_COMMIT:
         return {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     if key in OF_PARTITIONS:

@@ -15,7 +15,7 @@ import pytest
 from broker.api.cluster.describe_configs import DescribeConfigsApi
 from broker.api.cluster.metadata import MetadataApi
 from broker.api.data.fetch import FetchApi
-from broker.api.data.list_offsets import ListOffsetsApi
+from broker.api.data.offsets import ListOffsetsApi
 from broker.api.directories.alter_log_dirs import AlterReplicaLogDirsApi
 from broker.bounds.limits import FETCHED_AT_ONCE, OFFSETS_AT_ONCE
 from broker.clients.client_quotas import ClientQuotas
