@@ -27,7 +27,7 @@ from jbodlab.metadata.records.cluster_records import RegisterControllerRecord
 from jbodlab.raft.log_view import OffsetAndEpoch
 from jbodlab.raft.messages import FetchSnapshotAnswer, QuorumFetchAnswer, VoterChangeAnswer
 from jbodlab.security.acl import AclOperation
-from jbodlab.server.answer import Later, RequestContext, in_background
+from jbodlab.server.answer import Handler, Later, RequestContext, in_background
 from jbodlab.server.api import Api
 from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.resources import Elsewhere, Resources, on_cluster
@@ -91,15 +91,15 @@ class QuorumApi(FailsBySchema):
         return Later(self._parts.log.ask(asked), lambda served: self._make(served, listener))
 
 
-class ControllerRegistrationApi(FailsBySchema):
-    """ControllerRegistration: another controller wants to be in the metadata.
-
-    Args:
-        parts: Of the controller.
-    """
+class ControllerHandler(FailsBySchema):
+    """A handler that is made of the parts of a controller."""
 
     def __init__(self, parts: QuorumParts) -> None:
         self._parts = parts
+
+
+class ControllerRegistrationApi(ControllerHandler):
+    """ControllerRegistration: another controller wants to be in the metadata."""
 
     def answer(self, request: Any, context: RequestContext) -> Later:
         """Register it."""
@@ -208,23 +208,27 @@ MEMBERSHIP = Elsewhere(on_cluster(AclOperation.ALTER))
 """Not demanded of the controller that a request is about; `known_controllers` looks."""
 
 
-def _api(
+ITEMS_MAX = 1_000
+"""More than any request has: voters and their endpoints."""
+
+
+def api_of(
     key: ApiKey,
     versions: tuple[int, int],
-    make: Make,
-    resources: Resources = CLUSTER_ACTION,
+    handler: Callable[[QuorumParts], Handler],
+    resources: Resources,
 ) -> Api[QuorumParts]:
+    """Return the declaration of an API of a controller."""
     return Api(
-        key=key,
-        versions=versions,
-        max_items=ITEMS_MAX,
-        resources=resources,
-        handler=lambda parts: QuorumApi(key, parts, make),
+        key=key, versions=versions, max_items=ITEMS_MAX, resources=resources, handler=handler
     )
 
 
-ITEMS_MAX = 1_000
-"""More than any request has: voters and their endpoints."""
+def _api(
+    key: ApiKey, versions: tuple[int, int], make: Make, resources: Resources = CLUSTER_ACTION
+) -> Api[QuorumParts]:
+    return api_of(key, versions, lambda parts: QuorumApi(key, parts, make), resources)
+
 
 QUORUM_APIS: tuple[Api[QuorumParts], ...] = (
     _api(ApiKey.FETCH, (13, 18), _fetched),
@@ -235,11 +239,5 @@ QUORUM_APIS: tuple[Api[QuorumParts], ...] = (
     _api(ApiKey.ADD_RAFT_VOTER, (0, 1), partial(_changed, ADD_RAFT_VOTER), MEMBERSHIP),
     _api(ApiKey.REMOVE_RAFT_VOTER, (0, 0), partial(_changed, REMOVE_RAFT_VOTER), MEMBERSHIP),
     _api(ApiKey.UPDATE_RAFT_VOTER, (0, 0), _updated),
-    Api(
-        key=ApiKey.CONTROLLER_REGISTRATION,
-        versions=(0, 0),
-        max_items=ITEMS_MAX,
-        resources=CLUSTER_ACTION,
-        handler=ControllerRegistrationApi,
-    ),
+    api_of(ApiKey.CONTROLLER_REGISTRATION, (0, 0), ControllerRegistrationApi, CLUSTER_ACTION),
 )

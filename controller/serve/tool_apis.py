@@ -12,7 +12,13 @@ from typing import Any
 
 from msgspec.structs import asdict, replace
 
-from controller.serve.raft_apis import API_VERSIONS, ITEMS_MAX, QUORUM_APIS, QuorumParts
+from controller.serve.raft_apis import (
+    API_VERSIONS,
+    QUORUM_APIS,
+    ControllerHandler,
+    QuorumParts,
+    api_of,
+)
 from jbodlab.controller_api import requests
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.raft.voters import VoterSet
@@ -67,11 +73,8 @@ class ControllerVersionsApi(FailsBySchema):
         return told
 
 
-class DescribeQuorumApi(FailsBySchema):
+class DescribeQuorumApi(ControllerHandler):
     """DescribeQuorum: who votes, who follows, and how far they are."""
-
-    def __init__(self, parts: QuorumParts) -> None:
-        self._parts = parts
 
     def answer(self, request: Any, context: RequestContext) -> Later:
         """Describe the quorum as this node knows it."""
@@ -134,11 +137,8 @@ def _nodes(voters: VoterSet) -> tuple[Any, ...]:
     )
 
 
-class DescribeControllersApi(FailsBySchema):
+class DescribeControllersApi(ControllerHandler):
     """DescribeCluster: the controllers, of which one is active."""
-
-    def __init__(self, parts: QuorumParts) -> None:
-        self._parts = parts
 
     def answer(self, request: Any, context: RequestContext) -> Response:
         """List the voters, and other controllers that are registered."""
@@ -167,11 +167,8 @@ class DescribeControllersApi(FailsBySchema):
         )
 
 
-class UpdateFeaturesApi(FailsBySchema):
+class UpdateFeaturesApi(ControllerHandler):
     """UpdateFeatures: levels are raised and lowered."""
-
-    def __init__(self, parts: QuorumParts) -> None:
-        self._parts = parts
 
     def answer(self, request: Any, context: RequestContext) -> Later:
         """Have the active controller decide."""
@@ -192,30 +189,8 @@ class UpdateFeaturesApi(FailsBySchema):
 
 APIS: tuple[Api[QuorumParts], ...] = (
     *QUORUM_APIS,
-    Api(
-        key=ApiKey.DESCRIBE_QUORUM,
-        versions=(0, 2),
-        max_items=ITEMS_MAX,
-        resources=on_cluster(AclOperation.DESCRIBE),
-        handler=DescribeQuorumApi,
-    ),
-    Api(
-        key=ApiKey.DESCRIBE_CLUSTER,
-        versions=(1, 2),
-        resources=on_cluster(AclOperation.ALTER),
-        handler=DescribeControllersApi,
-    ),
-    Api(
-        key=ApiKey.UPDATE_FEATURES,
-        versions=(1, 2),
-        max_items=ITEMS_MAX,
-        resources=on_cluster(AclOperation.ALTER),
-        handler=UpdateFeaturesApi,
-    ),
-    Api(
-        key=ApiKey.API_VERSIONS,
-        versions=(0, 4),
-        resources=nothing,
-        handler=lambda parts: ControllerVersionsApi(APIS, parts),
-    ),
+    api_of(ApiKey.DESCRIBE_QUORUM, (0, 2), DescribeQuorumApi, on_cluster(AclOperation.DESCRIBE)),
+    api_of(ApiKey.DESCRIBE_CLUSTER, (1, 2), DescribeControllersApi, on_cluster(AclOperation.ALTER)),
+    api_of(ApiKey.UPDATE_FEATURES, (1, 2), UpdateFeaturesApi, on_cluster(AclOperation.ALTER)),
+    api_of(ApiKey.API_VERSIONS, (0, 4), lambda parts: ControllerVersionsApi(APIS, parts), nothing),
 )

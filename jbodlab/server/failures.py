@@ -10,11 +10,11 @@ Where clients expect another response, the handler defines `failure` itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, fields
 from enum import Enum, auto
 from functools import cache
-from typing import Any, get_args, get_origin
+from typing import Any, ClassVar, get_args, get_origin
 
 from jbodlab.kafka_wire.api_table import response_class
 from jbodlab.kafka_wire.layout import EntityClass, default_of, is_struct, unwrap
@@ -50,8 +50,12 @@ Value = Callable[[Any, KafkaError], Any]
 class FailsBySchema:
     """A handler whose failures follow from the schema of the response."""
 
+    TOLD_AS: ClassVar[Mapping[ErrorCode, ErrorCode]] = {}
+    """Errors in place of which clients hear of another one."""
+
     def failure(self, request: Any, context: RequestContext, error: KafkaError) -> Any:
         """Return the response in which every part of the request fails with an error."""
+        error = KafkaError(self.TOLD_AS.get(error.code, error.code), error.message)
         return _failed(_response_class(context), ResponseLocation.TOP)(request, error)
 
 

@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from broker.api.parts import ApiHandler, ApiParts, serves
-from broker.api.services.coordinators import (
-    LocalCoordinators,
-)
+from broker.api.services.coordinators import LocalCoordinators
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation, ResourceType
 from jbodlab.server.answer import RequestContext
+from jbodlab.server.failures import FailsBySchema
 from jbodlab.server.resources import Each, Resource, all_of
 from jbodlab.server.response import Response
 from jbodlab.server.response_structs import ResponseStructs
@@ -61,7 +60,7 @@ def _of_the_only_key(request: Any) -> Iterable[Resource]:
     (0, 6),
     all_of(_of_the_only_key, Each(field="coordinator_keys", resource=_resource)),
 )
-class FindCoordinatorApi(ApiHandler):
+class FindCoordinatorApi(ApiHandler, FailsBySchema):
     """Names the leader of the partition of a key."""
 
     def __init__(self, parts: ApiParts) -> None:
@@ -79,15 +78,10 @@ class FindCoordinatorApi(ApiHandler):
         place = self._places.get(key_type)
         if place is None:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"unknown key type {key_type}")
-        return _coordinators(
-            self._of(key, *place, context.listener_name) for key in _keys(request, context.version)
-        )
-
-    def failure(
-        self, request: FindCoordinatorRequest, context: RequestContext, error: KafkaError
-    ) -> Response:
-        """Return the error for every key."""
-        return _coordinators(_failed(key, error) for key in _keys(request, context.version))
+        # Before version 4 there is one key.
+        one: Any = request
+        keys = request.coordinator_keys if context.version >= BATCHED_FROM else (one.key,)
+        return _coordinators(self._of(key, *place, context.listener_name) for key in keys)
 
     def _of(self, key: str, name: str, own: LocalCoordinators[Any], listener_name: str) -> Any:
         found = self._parts.cache.coordinator(name, key)
@@ -112,13 +106,6 @@ class FindCoordinatorApi(ApiHandler):
         else:
             text = f"{name} cannot be created: {error}"
         return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, text)
-
-
-def _keys(request: Any, version: int) -> tuple[str, ...]:
-    if version >= BATCHED_FROM:
-        keys: tuple[str, ...] = request.coordinator_keys
-        return keys
-    return (request.key,)
 
 
 def _failed(key: str, error: KafkaError) -> Any:

@@ -7,15 +7,12 @@ about to rebalance, whereupon every client joins anew, and a heartbeat is taken 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec.structs import replace
 
 from broker.api.parts import ApiHandler, serves
-from broker.api.services.coordinators import (
-    check_group_id,
-    request_of,
-)
+from broker.api.services.coordinators import check_group_id, request_of
 from broker.groups import requests, responses
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation
@@ -63,8 +60,10 @@ def _joined(joined: responses.JoinGroupResponse, version: int) -> responses.Join
 
 
 @serves(ApiKey.SYNC_GROUP, (0, 5), on_group(AclOperation.READ))
-class SyncGroupApi(ApiHandler):
-    """Answers when the leader has sent the assignments."""
+class SyncGroupApi(ApiHandler, FailsBySchema):
+    """Answers when the leader has sent the assignments; while loading, clients join anew."""
+
+    TOLD_AS: ClassVar = {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.REBALANCE_IN_PROGRESS}
 
     def answer(self, request: SyncGroupRequest, context: RequestContext) -> Later:
         """Bring or ask for assignments."""
@@ -72,34 +71,18 @@ class SyncGroupApi(ApiHandler):
         asked = request_of(requests.SyncGroup, request, context)
         return Later(self._parts.groups.submit(request.group_id, asked))
 
-    def failure(
-        self, request: SyncGroupRequest, context: RequestContext, error: KafkaError
-    ) -> responses.SyncGroupResponse:
-        """Return the error; while loading, one after which clients join anew."""
-        code = error.code
-        if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-            code = ErrorCode.REBALANCE_IN_PROGRESS
-        return responses.SyncGroupResponse(error_code=code)
-
 
 @serves(ApiKey.HEARTBEAT, (0, 4), on_group(AclOperation.READ))
-class HeartbeatApi(ApiHandler):
-    """Takes signs of life."""
+class HeartbeatApi(ApiHandler, FailsBySchema):
+    """Takes signs of life; while loading, a member is kept, and so is its heartbeat."""
+
+    TOLD_AS: ClassVar = {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.NONE}
 
     def answer(self, request: HeartbeatRequest, context: RequestContext) -> Later:
         """Take a sign of life."""
         check_group_id(request.group_id)
         asked = request_of(requests.Heartbeat, request, context)
         return Later(self._parts.groups.submit(request.group_id, asked))
-
-    def failure(
-        self, request: HeartbeatRequest, context: RequestContext, error: KafkaError
-    ) -> responses.HeartbeatResponse:
-        """Return the error; while loading the member is kept, and so is its heartbeat."""
-        code = error.code
-        if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-            code = ErrorCode.NONE
-        return responses.HeartbeatResponse(error_code=code)
 
 
 @serves(ApiKey.LEAVE_GROUP, (0, 5), on_group(AclOperation.READ))
