@@ -27,7 +27,6 @@ from jbodlab.server.response import Response
 from jbodlab.server.rights import Client, DeniedError, Rights, client_of, cluster
 from jbodlab.vocabulary.errors import KafkaError
 
-OF_REPLICAS = frozenset({ApiKey.VOTE, ApiKey.FETCH, ApiKey.FETCH_SNAPSHOT})
 OF_LEADERS = frozenset({ApiKey.BEGIN_QUORUM_EPOCH, ApiKey.END_QUORUM_EPOCH})
 OF_VOTERS = frozenset({ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER})
 """APIs about the membership of a controller, be it the sender or not."""

@@ -27,12 +27,7 @@ from broker.clients.client_quotas import muted
 from broker.controller_link.channel import ControllerChannel
 from broker.metadata.leader_calls import pause_s
 from broker.metadata.metadata_cache import MetadataCache
-from jbodlab.controller_api.requests import (
-    RECORDS_PER_REQUEST_MAX,
-    TOO_LARGE,
-    Mutator,
-    Request,
-)
+from jbodlab.controller_api.requests import RECORDS_PER_REQUEST_MAX, TOO_LARGE, Mutator, Request
 from jbodlab.kafka_wire.api_table import ApiKey, response_class
 from jbodlab.kafka_wire.layout import EntityClass, default_of, is_struct, unwrap
 from jbodlab.metadata.image.metadata_image import MetadataImage

@@ -21,13 +21,7 @@ from jbodlab.server.answer import InParts, RequestContext
 from jbodlab.server.resources import Elsewhere, Resource, on_topics
 from jbodlab.server.response import Response
 from jbodlab.server.response_structs import ResponseStructs
-from jbodlab.server.rights import (
-    Client,
-    client_of,
-    cluster,
-    operations_on,
-    operations_on_cluster,
-)
+from jbodlab.server.rights import Client, client_of, cluster, operations_on, operations_on_cluster
 from jbodlab.vocabulary.error_code import ErrorCode
 from jbodlab.vocabulary.errors import KafkaError
 from jbodlab.vocabulary.ids import INTERNAL_TOPICS, NO_LEADER, TopicId

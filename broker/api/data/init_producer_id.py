@@ -9,10 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from broker.api.parts import ApiHandler, serves
-from broker.api.services.transactions import (
-    ProducerFailures,
-    with_producer_id,
-)
+from broker.api.services.transactions import ProducerFailures, with_producer_id
 from broker.transactions.requests import InitProducerId
 from jbodlab.kafka_wire.api_table import ApiKey
 from jbodlab.security.acl import AclOperation

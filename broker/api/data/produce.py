@@ -21,12 +21,7 @@ from jbodlab.kafka_wire.leader_hints import NodeEndpoint
 from jbodlab.kafka_wire.produce_response import ProducedPartition, ProducedTopic
 from jbodlab.metadata.client_quota import PRODUCER_RATE
 from jbodlab.record_batch.compression import ZSTD
-from jbodlab.record_batch.record_batch import (
-    codec_of,
-    is_transactional,
-    producer_of,
-    records_count,
-)
+from jbodlab.record_batch.record_batch import codec_of, is_transactional, producer_of, records_count
 from jbodlab.security.acl import AclOperation
 from jbodlab.server.answer import MILLISECOND, Answer, Later, NoAnswer, RequestContext
 from jbodlab.server.passed_on import PREFIX as FORWARDING_PREFIX

@@ -8,12 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from broker.api.parts import ApiHandler, serves
-from broker.api.services.coordinators import (
-    Each,
-    check_group_id,
-    described,
-    request_of,
-)
+from broker.api.services.coordinators import Each, check_group_id, described, request_of
 from broker.groups import requests
 from broker.groups.consumer import responses
 from jbodlab.kafka_wire.api_table import ApiKey

@@ -32,14 +32,7 @@ from jbodlab.metadata.client_quota import PRODUCER_RATE
 from jbodlab.metadata.image.metadata_delta import MetadataDelta
 from jbodlab.metadata.image.metadata_image import MetadataImage
 from jbodlab.peers.client_security import ClientSecurity
-from jbodlab.server.answer import (
-    MILLISECOND,
-    Answer,
-    Handler,
-    Later,
-    NoAnswer,
-    RequestContext,
-)
+from jbodlab.server.answer import MILLISECOND, Answer, Handler, Later, NoAnswer, RequestContext
 from jbodlab.server.passed_on import client_id_for, named_client
 from jbodlab.server.resources import replaced
 from jbodlab.server.response import Response

@@ -5,10 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.api.parts import ApiHandler, serves
-from broker.api.services.transactions import (
-    ProducerFailures,
-    with_producer_id,
-)
+from broker.api.services.transactions import ProducerFailures, with_producer_id
 from broker.transactions.requests import AddPartitions, EndTransaction
 from broker.transactions.transaction import EPOCH_BUMP_FROM
 from jbodlab.kafka_wire.api_table import ApiKey
