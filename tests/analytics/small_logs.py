@@ -89,15 +89,12 @@ def tables_of_logs(
     made: dict[str, pa.Table] = {}
     with DuckEngine(views) as engine:
         engine.make_all(names, made.__setitem__)
-    return {
-        label: {
-            name: _ordered(
-                made[name].filter(pc.equal(made[name].column(CLUSTER), label)), _table(name)
-            )
-            for name in names
-        }
-        for label in layouts
-    }
+
+    def found(label: str, name: str) -> list[Row]:
+        rows = made[name]
+        return _ordered(rows.filter(pc.equal(rows.column(CLUSTER), label)), _table(name))
+
+    return {label: {name: found(label, name) for name in names} for label in layouts}
 
 
 def holds(row: Row, moment: Any, unit: str = "offset") -> bool:
@@ -221,14 +218,9 @@ def _typed(rows: Sequence[Row], schema: pa.Schema) -> pa.Table:
 
 
 def _texts(rows: pa.Table) -> pa.Table:
-    return rows.cast(
-        pa.schema(
-            [
-                field.with_type(STRING) if pa.types.is_dictionary(field.type) else field
-                for field in rows.schema
-            ]
-        )
-    )
+    coded = {field.name for field in rows.schema if pa.types.is_dictionary(field.type)}
+    fields = [one.with_type(STRING) if one.name in coded else one for one in rows.schema]
+    return rows.cast(pa.schema(fields))
 
 
 def _ordered(rows: pa.Table, table: Table) -> list[Row]:

@@ -176,12 +176,8 @@ def _record(text: str) -> Record:
         return PartitionChangeRecord(partition_id=index, topic_id=topic_id, **_fields(named))
     match word:
         case "register":
-            epoch = int(named.get("epoch", 0))
-            found = register(
-                int(plain[0]),
-                _directories([one for one in plain[1:] if one != "fenced"]),
-                epoch=epoch,
-            )
+            own = _directories([one for one in plain[1:] if one != "fenced"])
+            found = register(int(plain[0]), own, epoch=int(named.get("epoch", 0)))
             return replace(found, fenced="fenced" in plain)
         case "broker":
             return BrokerRegistrationChangeRecord(

@@ -52,14 +52,10 @@ def make_nodes(root: Path, number: int) -> int:
     segments = [sorted((root / f"node{node}/kraft").rglob("*.log")) for node in (0, 1)]
     segments[0][-1].unlink()
     segments[1][0].unlink()
-    archive(root / "node0" / "kraft", root / "node0.tgz")
+    with tarfile.open(root / "node0.tgz", "w:gz") as packed:
+        packed.add(root / "node0" / "kraft", arcname="kraft")
     shutil.rmtree(root / "node0")
     return log.log.end_offset
-
-
-def archive(root: Path, path: Path) -> None:
-    with tarfile.open(path, "w:gz") as packed:
-        packed.add(root, arcname="kraft")
 
 
 def names_in(folder: Path) -> list[str]:

@@ -91,9 +91,8 @@ def test_a_question_to_tables_has_no_figures(
 ) -> None:
     assert main(["--results", "/o", "--as-of", "7", *option]) == 2
 
-    assert (
-        "--output json and --fail-on are for the report of a whole log" in capsys.readouterr().err
-    )
+    said = "--output json and --fail-on are for the report of a whole log"
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

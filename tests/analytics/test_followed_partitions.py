@@ -36,8 +36,7 @@ def steps(*records: Row) -> list[dict[str, Any]]:
     given = pa.Table.from_pylist(list(records), schema_of("partition_records"))
     found = partition_steps(given)
     assert found.schema.names == SCHEMA.names
-    rows: list[dict[str, Any]] = found.to_pylist()
-    return rows
+    return list(found.to_pylist())
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.partition("\n")[0] for case in CASES])

@@ -28,14 +28,14 @@ def test_the_stories_tell_what_a_replay_does(
     for code in re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE):
         exec(compile(code, str(PAGE), "exec"), known)
 
-    outages = [
-        (row.topic_id, row.partition, row.from_offset, row.to_offset)
-        for row in known["outages"].where("kind = 'leaderless'").collect()
-    ]
-    kept = [
-        (row.topic_id, row.partition, row.from_offset, row.to_offset)
-        for row in spark.read.parquet(known["OUTAGES"]).collect()
-    ]
+    columns = ("topic_id", "partition", "from_offset", "to_offset")
+    outages, kept = (
+        sorted(map(tuple, rows.select(*columns).collect()))
+        for rows in (
+            known["outages"].where("kind = 'leaderless'"),
+            spark.read.parquet(known["OUTAGES"]),
+        )
+    )
     assert outages
-    assert sorted(kept) == sorted(outages)
+    assert kept == outages
     assert sum(row["count"] for row in known["losses"].collect()) == known["lost"].count()

@@ -32,8 +32,7 @@ def nodes(tree: Any) -> Iterator[dict[str, Any]]:
 def test_the_tables_of_a_query_are_those_that_the_parser_finds(name: str) -> None:
     with duckdb.connect() as connection:
         asked = "SELECT json_serialize_sql(?)"
-        sql = QUERIES[name]
-        sql = translate(sql) if name in sql_files() else sql
+        sql = translate(QUERIES[name]) if name in sql_files() else QUERIES[name]
         ((text,),) = connection.execute(asked, [sql]).fetchall()
     found = list(nodes(json.loads(text)))
     defined = {each["key"] for node in found for each in node.get("cte_map", {}).get("map", ())}

@@ -16,25 +16,11 @@ from analytics.page.start_page import CLUSTERS, RANKED_BY
 from jbodlab.pages.values import Value
 from tests.analytics.shared import NO_TIME
 
-CASES = Path(__file__).with_name("report_lines.txt").read_text("utf-8").split("\n=== ")[1:]
-DIRECTORY = "b4d9ExdORgaQq38CyHwWTA"
+HEAD, *CASES = Path(__file__).with_name("report_lines.txt").read_text("utf-8").split("\n=== ")
 LIKE: dict[str, dict[str, Value]] = {
-    "incidents": {
-        "what": "directory",
-        "node": 1,
-        "directory": DIRECTORY,
-        "from_time": 0,
-        "from_offset": 7,
-        "partitions_touched": 3,
-        "leaders_moved": 2,
-        "why": "jbodlab why ...",
-    },
-    "directory_failures": {
-        "broker": 1,
-        "directory": DIRECTORY,
-        "detected_offset": 7,
-        "partitions_touched": 3,
-    },
+    name: json.loads(row)
+    for word, name, row in (f"{line}  ".split(" ", 2) for line in HEAD.splitlines())
+    if word == "like"
 }
 
 

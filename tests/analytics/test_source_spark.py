@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.errors import AnalysisException
@@ -34,6 +36,10 @@ def load(spark: SparkSession, *paths: Path | str, **options: object) -> DataFram
         **{name: str(value) for name, value in options.items()}
     )
     return reader.load(list(map(str, paths)) if len(paths) > 1 else str(paths[0]))
+
+
+def places(rows: Iterable[Any]) -> list[tuple[str, int]]:
+    return sorted((row.file, row.offset) for row in rows)
 
 
 def test_rows_are_those_that_are_read_without_spark(spark: SparkSession, history: Path) -> None:
@@ -123,16 +129,11 @@ def test_filters_give_the_same_rows_pushed_down_or_not(
     finally:
         spark.conf.unset(PUSHDOWN)
 
-    assert sorted((row.file, row.offset) for row in first) == sorted(
-        (row.file, row.offset)
-        for row in everything
-        if 20 <= row.offset <= 70 and row.type == "PARTITION_CHANGE_RECORD"
-    )
-    assert sorted((row.file, row.offset) for row in second) == sorted(
-        (row.file, row.offset)
-        for row in everything
-        if row.type == "NO_OP_RECORD" and row.timestamp.timestamp() * 1000 >= START_MS + 30_000
-    )
+    changes = [row for row in everything if row.type == "PARTITION_CHANGE_RECORD"]
+    assert places(first) == places(row for row in changes if 20 <= row.offset <= 70)
+    no_ops = [row for row in everything if row.type == "NO_OP_RECORD"]
+    begin_s = START_MS / 1000 + 30
+    assert places(second) == places(row for row in no_ops if row.timestamp.timestamp() >= begin_s)
 
 
 def test_a_path_without_a_log_is_said_in_one_line(spark: SparkSession, tmp_path: Path) -> None:

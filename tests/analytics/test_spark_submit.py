@@ -54,10 +54,7 @@ def tables_of(files: object, root: str) -> dict[str, list[str]]:
 
 
 def test_the_tables_are_whole_although_workers_are_lost_in_the_middle_of_the_run(
-    s3: S3Server,
-    cluster: StandaloneSpark,
-    disks: Replayed,
-    tmp_path: Path,
+    s3: S3Server, cluster: StandaloneSpark, disks: Replayed, tmp_path: Path
 ) -> None:
     upload(s3, disks.folder / "controller", "in/controller")
     package = runpy.run_path(str(ROOT / "scripts" / "package_replay.py"))["package"]
