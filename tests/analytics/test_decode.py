@@ -34,7 +34,6 @@ def test_every_record_is_the_one_that_kafkas_dump_tool_prints(cluster: str) -> N
         rows = list(decode_split(data[split.start : split.end], split))
         dump = (FIXTURES / cluster / f"dump-{split.file}.txt").read_text()
         printed = [match for line in dump.splitlines() if (match := DUMPED.match(line))]
-        assert len(rows) == len(printed)
         for row, match in zip(rows, printed, strict=True):
             assert row.problem is None
             assert row.offset == int(match[1])

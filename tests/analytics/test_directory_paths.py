@@ -10,7 +10,6 @@ from analytics.page.figure import Answer
 from analytics.page.report_figures import Figures
 from analytics.page.report_page import answer_block
 from jbodlab.pages.page import Section, html_page
-from jbodlab.pages.values import Unit, with_path
 from tests.analytics.page_reader import read_page
 from tests.analytics.shared import NO_TIME, figure
 
@@ -42,14 +41,6 @@ def test_a_named_file_that_tells_no_id_is_an_error(tmp_path: Path) -> None:
         directory_paths(None, [file])
     with pytest.raises(ReplayInputError, match="cannot read"):
         directory_paths(None, [tmp_path / "missing"])
-
-
-def test_only_ids_of_directories_get_paths() -> None:
-    paths = {"D1": "/data/d1"}
-
-    assert with_path("D1", Unit.ID, paths) == "/data/d1 (D1)"
-    assert with_path("D1", Unit.TEXT, paths) == "D1"
-    assert [with_path(value, Unit.ID, paths) for value in ("D2", None)] == ["D2", None]
 
 
 def test_the_page_shows_the_path_and_carries_the_id() -> None:

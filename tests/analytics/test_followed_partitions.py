@@ -33,8 +33,7 @@ def record(text: str) -> Row:
 
 
 def steps(*records: Row) -> list[dict[str, Any]]:
-    given = pa.Table.from_pylist(list(records), schema_of("partition_records"))
-    found = partition_steps(given)
+    found = partition_steps(pa.Table.from_pylist(list(records), schema_of("partition_records")))
     assert found.schema.names == SCHEMA.names
     return list(found.to_pylist())
 

@@ -8,6 +8,7 @@ import pytest
 from tests.analytics.small_logs import Answered, Row, picked
 
 END = datetime.fromtimestamp(10, UTC)
+MILLISECOND = timedelta(milliseconds=1)
 
 Totals = dict[tuple[object, object, object], tuple[int, int, int, int]]
 
@@ -48,11 +49,8 @@ def one_by_one(rows: list[Row]) -> Totals:
     found: Totals = {}
     for key, own in events.items():
         ends = [time for time, _ in own[1:]] + [END]
-        lasted = [
-            (end - time) // timedelta(milliseconds=1)
-            for (time, out), end in zip(own, ends, strict=True)
-            if out
-        ]
+        spans = zip(own, ends, strict=True)
+        lasted = [(end - time) // MILLISECOND for (time, out), end in spans if out]
         shrinks = sum(out for _, out in own)
         found[key] = (shrinks, len(own) - shrinks, sum(lasted), max(lasted, default=0))
     return found

@@ -32,9 +32,8 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def load(spark: SparkSession, *paths: Path | str, **options: object) -> DataFrame:
-    reader = spark.read.format("kraft-metadata").options(
-        **{name: str(value) for name, value in options.items()}
-    )
+    texts = {name: str(value) for name, value in options.items()}
+    reader = spark.read.format("kraft-metadata").options(**texts)
     return reader.load(list(map(str, paths)) if len(paths) > 1 else str(paths[0]))
 
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from jbodlab.pages.page import Block, Section, html_page
-from jbodlab.pages.values import NOTHING, Column, Unit, exact, readable, share_text
+from jbodlab.pages.values import NOTHING, Column, Unit, exact, readable, share_text, with_path
 
 
 @pytest.mark.parametrize(
@@ -84,3 +84,11 @@ def test_a_page_asks_for_nothing_from_elsewhere_and_allows_its_own_script_only()
 
 def test_elapsed_times_are_seconds() -> None:
     assert (exact(1234, Unit.ELAPSED), readable(1234, Unit.ELAPSED)) == ("1234", "1.234 s")
+
+
+def test_only_ids_of_directories_get_paths() -> None:
+    paths = {"D1": "/data/d1"}
+
+    assert with_path("D1", Unit.ID, paths) == "/data/d1 (D1)"
+    assert with_path("D1", Unit.TEXT, paths) == "D1"
+    assert [with_path(value, Unit.ID, paths) for value in ("D2", None)] == ["D2", None]
