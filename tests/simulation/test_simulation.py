@@ -14,7 +14,7 @@ from tests.simulation.command import outcomes_of, run_module
 from tests.simulation.kept_plans import KEPT
 from tests.simulation.loop import SimLoop, Stuck
 from tests.simulation.mutants import PATCHES, found_at, hunt, named_in
-from tests.simulation.plan import FEATURES, draw, read_plan
+from tests.simulation.plan import FEATURES, RESTARTS, draw, read_plan
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -87,6 +87,14 @@ def test_a_plan_is_read_as_it_was_written(tmp_path: Path) -> None:
 
         assert read_plan(tmp_path / "plan.json") == plan
         assert draw(seed, faults.WEIGHTS) == plan
+
+
+def test_restarts_at_the_end_are_drawn_unless_one_controller_is_asked_for() -> None:
+    drawn = [draw(seed, faults.WEIGHTS).options for seed in range(60)]
+    asked = [draw(seed, faults.WEIGHTS, controllers=1).options for seed in range(60)]
+
+    assert {each.restarts for each in drawn if each.controllers == 1} == {*RESTARTS}
+    assert {each.restarts for each in asked} == {RESTARTS[0]}
 
 
 def test_each_mutant_changes_the_tree_as_it_is() -> None:
