@@ -51,6 +51,9 @@ BROKERS = {
     "transaction.state.log.num.partitions": "3",
     "transaction.state.log.min.isr": "2",
     "log.cleaner.backoff.ms": "200",
+    # A machine that stands still for a while has lost no power.
+    "jbodlab.log.dir.probe.deadline.ms": "30000",
+    "broker.session.timeout.ms": "6000",
     # A replica is long enough on its way to lose the power there.
     moving.MOVE_RATE: "50000",
 }
