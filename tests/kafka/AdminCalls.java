@@ -11,6 +11,7 @@ import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import org.apache.kafka.clients.admin.AbortTransactionSpec;
 import org.apache.kafka.clients.admin.Admin;
@@ -242,13 +243,13 @@ public class AdminCalls {
             new ResourcePattern(ResourceType.TOPIC, "*", PatternType.LITERAL),
             new AccessControlEntry("User:x", "*", AclOperation.READ, AclPermissionType.ALLOW));
         call("createAcls", () -> done(admin.createAcls(List.of(acl)).all()));
-        call("describeAcls", () -> size(admin.describeAcls(AclBindingFilter.ANY).values()));
+        call("describeAcls", () -> some(() -> admin.describeAcls(AclBindingFilter.ANY).values()));
         call("deleteAcls", () -> size(admin.deleteAcls(List.of(acl.toFilter())).all()));
         call("alterUserScramCredentials", () -> done(admin.alterUserScramCredentials(List.of(
             new UserScramCredentialUpsertion("x", new ScramCredentialInfo(
                 ScramMechanism.SCRAM_SHA_256, 4_096), "secret"))).all()));
-        call("describeUserScramCredentials", () -> size(
-            admin.describeUserScramCredentials().all()));
+        call("describeUserScramCredentials", () -> some(
+            () -> admin.describeUserScramCredentials().all()));
         call("createDelegationToken", () -> get(admin.createDelegationToken().delegationToken()));
         call("renewDelegationToken", () -> get(
             admin.renewDelegationToken(new byte[1]).expiryTimestamp()));
@@ -311,6 +312,16 @@ public class AdminCalls {
     private static String done(KafkaFuture<Void> future) throws Exception {
         get(future);
         return "done";
+    }
+
+    /** Asks until a broker that has heard of the change answers. */
+    private static int some(Supplier<KafkaFuture<?>> ask) throws Exception {
+        int found = 0;
+        for (int tries = 0; found == 0 && tries < 100; tries++) {
+            Thread.sleep(tries == 0 ? 0 : 100);
+            found = size(ask.get());
+        }
+        return found;
     }
 
     private static int size(KafkaFuture<?> future) throws Exception {
