@@ -92,7 +92,7 @@ _OF_FILES = {
     "parquet.column.statistics.enabled": "false",
 }
 NO_GLOB = {"__globPaths__": "false"}
-"""Brackets in the name of a folder are no pattern."""
+"""Otherwise Spark takes brackets in the name of a folder for a pattern."""
 
 _WRITTEN = "file string"
 _ROWS_OF_PART = 1 << 18

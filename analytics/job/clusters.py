@@ -62,7 +62,7 @@ class ClusterResult:
     figures: Figures | None = None
     """Figures of the report, where options ask for them."""
     is_new: bool = True
-    """Whether the report is made by this run; nothing has changed since the run before if not."""
+    """Whether this run made the report; else that of the run before still holds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

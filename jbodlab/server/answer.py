@@ -77,7 +77,8 @@ class Later(msgspec.Struct):
 class InParts(msgspec.Struct, frozen=True):
     """A response that `finish` makes of parts, each of them worked out when it is asked for.
 
-    Parts that must be waited for first come from an asynchronous iterable.
+    Parts that must be waited for first come from an asynchronous iterable. It gives None for what
+    took time to look at, and is no part of the response.
     """
 
     parts: Iterable[Any] | AsyncIterable[Any]

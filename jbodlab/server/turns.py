@@ -84,7 +84,8 @@ class SlicedWork:
     async def _take_all(self, parts: AsyncIterable[Any]) -> None:
         end = self._monotonic_s() + SLICE_S
         async for part in parts:
-            self._done.append(part)
+            if part is not None:
+                self._done.append(part)
             if self._monotonic_s() >= end:
                 await asyncio.sleep(0)
                 end = self._monotonic_s() + SLICE_S

@@ -61,15 +61,17 @@ class ListGroupsApi(ApiHandler, FailsBySchema):
 
     async def _told(
         self, request: ListGroupsRequest, context: RequestContext
-    ) -> AsyncIterator[responses.ListedGroup]:
+    ) -> AsyncIterator[responses.ListedGroup | None]:
         asked = request_of(requests.ListGroups, request, context)
         client, operation = client_of(context.session), AclOperation.DESCRIBE
         allows = partial(self._parts.rights.allows, client, is_asked_for=False)
         tells_all = allows(cluster(operation))
-        each: responses.ListedGroup
+        each: responses.ListedGroup | None
         for each in chain(*await self._parts.groups.submit_to_all(asked)):
-            if tells_all or allows(Resource(ResourceType.GROUP, each.group_id, operation)):
-                yield each
+            is_told = each is not None and (
+                tells_all or allows(Resource(ResourceType.GROUP, each.group_id, operation))
+            )
+            yield each if is_told else None
 
 
 @serves(ApiKey.DELETE_GROUPS, (0, 2), on_groups(AclOperation.DELETE, "groups_names"))

@@ -61,15 +61,20 @@ class ListTransactionsApi(ApiHandler, FailsBySchema):
         duration_ms = getattr(request, "duration_filter", -1)
         asked = value_of(requests.ListTransactions, request, {"duration_ms": duration_ms})
         client = client_of(context.session)
-        each: ListedTransaction
-        for each in chain(*await self._parts.transactions.submit_to_all(asked)):
+
+        def entry(each: ListedTransaction) -> Any:
             resource = transaction(each.transactional_id, AclOperation.DESCRIBE)
-            if self._parts.rights.allows(client, resource, is_asked_for=False):
-                yield LIST_TRANSACTIONS.TransactionState(
-                    transactional_id=each.transactional_id,
-                    producer_id=each.producer_id,
-                    transaction_state=each.state.title,
-                )
+            if not self._parts.rights.allows(client, resource, is_asked_for=False):
+                return None
+            return LIST_TRANSACTIONS.TransactionState(
+                transactional_id=each.transactional_id,
+                producer_id=each.producer_id,
+                transaction_state=each.state.title,
+            )
+
+        each: ListedTransaction | None
+        for each in chain(*await self._parts.transactions.submit_to_all(asked)):
+            yield None if each is None else entry(each)
 
 
 @serves(

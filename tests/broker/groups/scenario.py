@@ -278,7 +278,7 @@ class _Scenario:
 
     def _groups(self, names: list[str], fields: Fields) -> Iterable[str]:
         filters = {f"{key}_filter": tuple(value.split(",")) for key, value in fields.items()}
-        listed = self.bench.answer(ListGroups(**filters))
+        listed = filter(None, self.bench.answer(ListGroups(**filters)))
         yield ", ".join(" ".join(filter(None, each)) for each in listed) or "none"
 
     def _delete(self, names: list[str], fields: Fields) -> None:

@@ -95,7 +95,7 @@ def test_group_with_more_offsets_than_a_batch_holds_is_deleted_piece_by_piece(
         ("h", ErrorCode.NONE),
     ]
     assert [*Counter(end for _, end in small_batches.log[before:]).values()] == [2, 2, 2, 1]
-    assert [*small_batches.answer(ListGroups())] == []
+    assert not any(small_batches.answer(ListGroups()))
 
 
 def test_deletion_of_many_offsets_is_answered_when_the_last_of_them_is_committed(
@@ -110,7 +110,7 @@ def test_deletion_of_many_offsets_is_answered_when_the_last_of_them_is_committed
         small_batches.replicate()
 
     assert waited == 4
-    assert [*small_batches.answer(ListGroups())] == []
+    assert not any(small_batches.answer(ListGroups()))
 
 
 def test_list_that_is_being_told_leaves_out_a_group_that_is_gone_and_tells_each_group_once(
@@ -123,7 +123,7 @@ def test_list_that_is_being_told_leaves_out_a_group_that_is_gone_and_tells_each_
 
     small_batches.answer(DeleteGroups(groups_names=("h",)))
 
-    assert [each.group_id for each in groups] == []
+    assert not any(groups)
 
 
 def test_group_that_gets_a_member_while_its_offsets_are_deleted_stays(small_batches: Bench) -> None:

@@ -12,7 +12,8 @@ from tests.broker.transactions.coordinator import A, B, Coordinator
 
 
 def listed(coordinator: Coordinator, **filters: Any) -> list[str]:
-    return [each.transactional_id for each in coordinator.ask(ListTransactions(**filters))]
+    listed = coordinator.ask(ListTransactions(**filters))
+    return [each.transactional_id for each in listed if each is not None]
 
 
 def several() -> Coordinator:
@@ -25,6 +26,10 @@ def several() -> Coordinator:
 
 def test_without_filters_all_are_listed():
     assert listed(several()) == ["a-1", "a-2", "b-1", "x"]
+
+
+def test_what_filters_leave_out_takes_its_turn_in_the_list():
+    assert [*several().ask(ListTransactions(state_filters=("Nonsense",)))] == [None] * 4
 
 
 def test_states_producer_ids_patterns_and_durations_are_filters():
